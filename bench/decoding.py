@@ -39,7 +39,7 @@ from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 
 ENCODING_ID = 7
 REFERENCE_SHARE = 10
@@ -173,7 +173,7 @@ def cases(count: int) -> Iterator[Case]:
             yield Case(f"{format_name} {shape}, 10 % cut off", format_name, schema, 0, events=EventBuffer.of(broken))
             goal = 1.5 if shape == "narrow" else 0
             yield Case(f"{format_name} {shape}, encode", format_name, schema, goal, batch=batch)
-    events = [header(ENCODING_ID) + debezium_event(chance) for _ in range(count)]
+    events = [make_header(ENCODING_ID) + debezium_event(chance) for _ in range(count)]
     folded = StructType([field for field in changelog_schema(CUSTOMER) if field.name != "source"])
     buffer = EventBuffer.of(events)
     yield Case("debezium-json, current rows", "debezium-json", folded, 0.8, events=buffer, table=CUSTOMER)
@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--native-only", action="store_true", help="leave the reference out")
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
-    print(f"native: {native.status().text}")
+    print(f"native: {native.get_status().text}")
     what = f"million events/s, best of {arguments.rounds}"
     print(f"{what:34} {'B':>5} {'native':>8} {'reference':>10} {'goal':>6}")
     for case in cases(arguments.events):

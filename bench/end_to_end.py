@@ -166,7 +166,7 @@ def main() -> None:
         spark.sparkContext.setLogLevel("ERROR")
         java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
         print(
-            f"pyspark-pravega {__version__} ({'native' if native.status().active else 'in Python'}), "
+            f"pyspark-pravega {__version__} ({'native' if native.get_status().active else 'in Python'}), "
             f"Spark {spark.version}, spark-avro {arguments.spark_avro}, Java {java}, "
             f"Python {platform.python_version()}, PyArrow {pyarrow.__version__}\n"
             f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start; "

@@ -113,7 +113,7 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
 
 def _hash_natively(keys: Any) -> npt.NDArray[np.float64] | None:
     """Hash an Arrow array without null by the native module; None where there is none, or a key is refused."""
-    module = native.module()
+    module = native.get_module()
     if module is None or str(getattr(keys, "type", "")) not in _STRINGS:
         return None
     found = module.hash_keys(keys, _EVENT_SEED, MAX_KEY)

@@ -1,6 +1,6 @@
 """Payload bytes <-> Arrow batches, schema texts <-> Spark types. No Spark session, no connections.
 
-What a distribution needs to bring a format of its own is imported from here (docs/formats/own.md):
+A distribution that brings its own format imports what it needs from here (docs/formats/own.md):
 
     from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Format
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .changes.feed import ChangeFormat, changelog_schema
     from .core.arrow_types import arrow_schema
-    from .core.events import EventBuffer, Positions
+    from .core.events import EventBuffer, EventPositions
     from .core.format import BadEvent, Decoder, Encoder, Format, Resolve, Settings, WriterSchema
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "Decoder",
     "Encoder",
     "EventBuffer",
+    "EventPositions",
     "Format",
-    "Positions",
     "Resolve",
     "Settings",
     "WriterSchema",
@@ -38,12 +38,12 @@ _MODULES = {
     "changelog_schema": "changes.feed",
     "arrow_schema": "core.arrow_types",
     "EventBuffer": "core.events",
-    "Positions": "core.events",
+    "EventPositions": "core.events",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: modules of this package should not pay for each other."""
+    """Import a name on first use, so that nobody waits for modules that they do not need."""
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'core.format')}"), name)

@@ -1,4 +1,4 @@
-"""Decodes and encodes by the native crate, with the reference in Python behind it."""
+"""Decodes and encodes with the native crate, and with the reference in Python where the crate cannot."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ from pyspark_pravega import native
 
 from .core.batches import PIECE_EVENTS, PayloadReader
 from .core.columns import Problems
-from .core.events import EventBuffer, Positions
+from .core.events import EventBuffer, EventPositions
+
+_log = logging.getLogger(__name__)
 
 Spec = tuple[Any, ...]
 """A column or a plan as nested tuples, which `native/src/spec.rs` reads."""
 
 
+NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
+"""Writes the payload of each value; returns None if the encoder in Python must do it."""
+
+NO_COLUMNS: Spec = ("struct", pa.struct([]), False, [], [])
+"""A struct without columns, for events that are only counted."""
+
+NATIVE_PIECE_EVENTS = 65_536
+"""Events per call. No Python objects are made of them, so pieces may be larger than those of the reference."""
+
+
 class Unplanned(Exception):
-    """Something that the native decoder cannot do. The text says what."""
+    """Raised for something that the native code cannot do. The text says what."""
 
 
-def one_column(name: str, column: Spec) -> Spec:
-    """Return a struct of one column, for events that are a single value."""
+def wrap_column(name: str, column: Spec) -> Spec:
+    """Wrap one column in a struct, for events that are a single value."""
     _, arrow_type, nullable, *_ = column
     return ("struct", pa.struct([pa.field(name, arrow_type, nullable)]), False, [name], [column])
 
 
-NO_COLUMNS: Spec = ("struct", pa.struct([]), False, [], [])
-"""For events that are only counted."""
-
-
-_log = logging.getLogger(__name__)
-
-NATIVE_PIECE_EVENTS = 65_536
-"""Events per call: no Python objects are made of them, so that pieces may be larger than the reference's."""
-
-
-def json_plan(columns: Spec, value: bool) -> Callable[[Any], Any]:
-    """Return what makes the native decoder of JSON. `value`: the document is the value of the only column."""
+def plan_json(columns: Spec, value: bool) -> Callable[[Any], Any]:
+    """Return a function that makes the native decoder of JSON. `value`: documents are values of the only column."""
     return lambda module: module.Decoder.json(columns, value)
 
 
-def avro_plan(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
-    """Return what makes the native decoder of Avro."""
+def plan_avro(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
+    """Return a function that makes the native decoder of Avro."""
     return lambda module: module.Decoder.avro(columns, plan)
 
 
-def native_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
-    """Return the native reader if there is one for the schema, else the reference.
+def choose_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
+    """Return a native reader if the plan allows one, else the reference.
 
     `plan` may raise Unplanned; `what` names the schema in the log.
     """
-    module = native.module()
+    module = native.get_module()
     if module is None:
         return reference
     try:
@@ -65,7 +67,7 @@ def native_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], A
 
 
 class NativeReader(PayloadReader):
-    """Reads natively what it can. Raises Unplanned if the columns come out with other types."""
+    """Reads payloads natively, and the others by the reference. Raises Unplanned if the types of columns differ."""
 
     piece_events = NATIVE_PIECE_EVENTS
 
@@ -76,26 +78,31 @@ class NativeReader(PayloadReader):
         wanted = [array.type for array in reference.arrays(nothing, False, Problems())]
         self._empty = not wanted
         if not self._empty and [array.type for array in self.arrays(nothing, False, Problems())] != wanted:
-            raise Unplanned("a column has a type that the native decoder does not give exactly")
+            raise Unplanned("a column has a type that the native decoder cannot give exactly")
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         batch, unread = self.decoder.decode(*payloads.octets(), padded)
         accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
         if unread is None:
             return accepted
-        return with_reference(accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems)
+        return merge_with_reference(
+            accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems
+        )
 
 
-def with_reference(
+def merge_with_reference(
     accepted: list[pa.Array],
-    positions: Positions,
+    positions: EventPositions,
     reference: PayloadReader,
     payloads: EventBuffer,
     padded: bool,
     problems: Problems,
 ) -> list[pa.Array]:
-    """Put the columns of the payloads that were accepted, in order, together with those that the reference reads."""
-    others = _by_reference(reference, payloads, positions, padded, problems)
+    """Merge the columns of the accepted payloads with those that the reference reads, in the order of the payloads.
+
+    `positions` are those of the payloads that the native decoder did not accept.
+    """
+    others = _read_by_reference(reference, payloads, positions, padded, problems)
     there = np.ones(len(payloads), np.bool_)
     there[positions] = False
     order = np.empty(len(payloads), np.int64)
@@ -108,8 +115,8 @@ def with_reference(
     ]
 
 
-def _by_reference(
-    reference: PayloadReader, payloads: EventBuffer, positions: Positions, padded: bool, problems: Problems
+def _read_by_reference(
+    reference: PayloadReader, payloads: EventBuffer, positions: EventPositions, padded: bool, problems: Problems
 ) -> list[list[pa.Array]]:
     pieces = []
     for begin in range(0, len(positions), PIECE_EVENTS):
@@ -121,16 +128,12 @@ def _by_reference(
     return pieces
 
 
-NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
-"""Writes the payload of each value; None if the encoder in Python is to do it."""
-
-
-def json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
-    """Return what writes JSON documents, `header` before each; None without a native encoder for the schema.
+def make_json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
+    """Return a writer of JSON documents, with `header` before each; None if there is no native encoder for the schema.
 
     `plan` may raise Unplanned.
     """
-    module = native.module()
+    module = native.get_module()
     if module is None:
         return None
     try:

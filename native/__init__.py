@@ -41,7 +41,7 @@ def _load() -> tuple[ModuleType | None, Status]:
             return None, Status(False, "not built: events are decoded by the reference decoder in Python", built)
         return None, Status(False, f"cannot be loaded ({error}): events are decoded in Python", built)
     if _native.INTERFACE != INTERFACE:
-        text = f"built from other sources (interface {_native.INTERFACE}, needed is {INTERFACE})"
+        text = f"built from other sources (interface {_native.INTERFACE}, but {INTERFACE} is needed)"
         return None, Status(False, f"{text}: events are decoded in Python", "Run `make native`.")
     return _native, Status(True, f"{_native.__version__} ({_native.__file__})")
 
@@ -49,7 +49,7 @@ def _load() -> tuple[ModuleType | None, Status]:
 _module, _status = _load()
 
 
-def status() -> Status:
+def get_status() -> Status:
     """Whether events are decoded by native code in this process, and why not."""
     if _status.active and _switched_off():
         text = f"switched off by {SWITCH}=0: events are decoded by the reference decoder in Python"
@@ -57,7 +57,7 @@ def status() -> Status:
     return _status
 
 
-def module() -> ModuleType | None:
+def get_module() -> ModuleType | None:
     """The compiled module; None if it is not there or switched off."""
     return None if _switched_off() else _module
 

@@ -14,23 +14,23 @@ AVRO_SCHEMA = json.dumps(
 )
 
 BAD_JSON: dict[str, tuple[bytes, str]] = {
-    "truncated": (b'{"k":1,"v":', "no JSON document"),
+    "truncated": (b'{"k":1,"v":', "not a JSON document"),
     "two documents": (b'{"k":1}{"k":2}', "something follows"),
     "two lines": (b'{"k":1}\n{"k":2}\n', "something follows"),
     "trailing bytes": (b'{"k":1}xx', "something follows"),
     "trailing NUL": (b'{"k":1}\0', "something follows"),
     "bad UTF-8": (b'{"k":1,"s":"\xff"}', "not UTF-8"),
     "UTF-16": ('{"k":1}'.encode("utf-16"), "not UTF-8"),
-    "200 k nesting": (b'{"k":1,"s":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested more than 512 deep"),
-    "unclosed nesting": (b'{"k":1,"s":' + b"[" * 200_000, "nested more than 512 deep"),
-    "NaN": (b'{"k":1,"v":NaN}', "NaN is no JSON"),
-    "Infinity": (b'{"k":1,"v":-Infinity}', "-Infinity is no JSON"),
+    "200 k nesting": (b'{"k":1,"s":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested more than 512 levels deep"),
+    "unclosed nesting": (b'{"k":1,"s":' + b"[" * 200_000, "nested more than 512 levels deep"),
+    "NaN": (b'{"k":1,"v":NaN}', "NaN is not JSON"),
+    "Infinity": (b'{"k":1,"v":-Infinity}', "-Infinity is not JSON"),
     "huge number": (b'{"k":1,"v":1' + b"0" * 100 + b"}", "out of the range of bigint"),
-    "thousands of digits": (b'{"k":1,"v":' + b"9" * 5000 + b"}", "no JSON document"),
+    "thousands of digits": (b'{"k":1,"v":' + b"9" * 5000 + b"}", "not a JSON document"),
     "no object": (b"[1,2]", "should be a JSON object"),
     "null in NOT NULL": (b'{"k":null,"v":1}', "NOT NULL"),
     "wrong type": (b'{"k":"1"}', "expected an integer"),
-    "bytes of Avro": (b"\x01\x00\x00\x00\x00\x02\x02\x02", "no JSON document"),
+    "bytes of Avro": (b"\x01\x00\x00\x00\x00\x02\x02\x02", "not a JSON document"),
 }
 GOOD_JSON: dict[str, bytes] = {
     "pretty-printed": b'{\n  "k": 7,\n  "v": 70\n}\n',

@@ -25,7 +25,7 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from pyspark_pravega.formats.changes.encodings.matrix import with_table
+from pyspark_pravega.formats.changes.encodings.matrix import insert_table
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 TESTS = Path(__file__).resolve().parent
@@ -258,7 +258,7 @@ def _cell(counts: dict[str, int]) -> str:
 
 def with_features(page: str) -> str:
     """Return a page with the table of now between its markers. Raises ValueError if it has none."""
-    return with_table(page, _BEGIN, _END, features_table())
+    return insert_table(page, _BEGIN, _END, features_table())
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Var
 
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
-from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, parts_of, with_parts
-from pyspark_pravega.formats.core.spark_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
-from pyspark_pravega.formats.core.spark_visitor import child_path
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
+from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, list_parts, replace_parts
+from pyspark_pravega.formats.core.spark_types import FLOATING_POINT, WHOLE_NUMBERS, can_hold_number
+from pyspark_pravega.formats.core.spark_visitor import join_path
 from pyspark_pravega.sql.identifiers import did_you_mean, nearest
 
 from ..protocol import TableChange
@@ -54,7 +54,7 @@ def takes_change(table: StreamTable, change: TableChange) -> bool:
         return True
     old: DataType | None = table.schema
     for name in change.column:
-        parts = () if old is None else parts_of(EditedColumn(StructField("", old), None)) or ()
+        parts = () if old is None else list_parts(EditedColumn(StructField("", old), None)) or ()
         old = next((each.field.dataType for each in parts if each.field.name == name), None)
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
@@ -65,14 +65,14 @@ def changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField]
     """Return the names of the columns, and of the fields within them, that are new, changed or gone."""
     before, found = {field.name: field for field in columns}, []
     for each in edited:
-        here = child_path(path, each.field.name)
+        here = join_path(path, each.field.name)
         if each.changed:
             found.append(here)
         elif each.parts is not None and each.source is not None:
-            inner = parts_of(EditedColumn(before[each.source], None)) or ()
+            inner = list_parts(EditedColumn(before[each.source], None)) or ()
             found += changed_names(each.parts, [part.field for part in inner], here)
     gone = before.keys() - {each.source for each in edited}
-    return [*found, *(child_path(path, name) for name in sorted(gone))]
+    return [*found, *(join_path(path, name) for name in sorted(gone))]
 
 
 def _within(columns: Sequence[EditedColumn], change: TableChange, depth: int) -> list[EditedColumn]:
@@ -82,12 +82,12 @@ def _within(columns: Sequence[EditedColumn], change: TableChange, depth: int) ->
         return _after([*columns], change, ".".join(change.column))
     place = _place(columns, name)
     column = columns[place]
-    parts = parts_of(column)
+    parts = list_parts(column)
     if parts is None:
         raise InvalidOptionError(f"Column {'.'.join(change.column[: depth + 1])} has no fields.")
     if not isinstance(column.field.dataType, StructType):
         _check_part(change, inner)
-    return [*columns[:place], with_parts(column, _within(parts, change, depth + 1)), *columns[place + 1 :]]
+    return [*columns[:place], replace_parts(column, _within(parts, change, depth + 1)), *columns[place + 1 :]]
 
 
 def _check_part(change: TableChange, names: Sequence[str]) -> None:
@@ -109,7 +109,7 @@ def _after(columns: list[EditedColumn], change: TableChange, path: str) -> list[
         _check_free(name, columns)
         (field,) = change.field
         if change.property == "default":
-            field = with_default(field, str(change.value), change.initial)
+            field = add_default(field, str(change.value), change.initial)
         if not field.nullable and change.initial is None:
             raise UnsupportedOperationError(
                 f"Column {path} cannot be added as NOT NULL: events that were written before have no value for it. "
@@ -140,7 +140,7 @@ def _after(columns: list[EditedColumn], change: TableChange, path: str) -> list[
         case "UpdateColumnDefaultValue":
             metadata = {key: value for key, value in (column.field.metadata or {}).items() if key != CURRENT_DEFAULT}
             field = _field(column.field, metadata=metadata)
-            column = replace(column, field=with_default(field, change.value, None) if change.value else field)
+            column = replace(column, field=add_default(field, change.value, None) if change.value else field)
         case "UpdateColumnNullability":
             if change.value != "true":
                 raise UnsupportedOperationError(
@@ -196,7 +196,7 @@ def _check_wider(name: str, old: DataType, new: DataType) -> None:
 
 
 def _wider(number: DataType) -> list[str]:
-    return [each.simpleString() for each in _NUMBERS if each != number and holds_number(each, number)]
+    return [each.simpleString() for each in _NUMBERS if each != number and can_hold_number(each, number)]
 
 
 def is_wider(old: DataType, new: DataType) -> bool:
@@ -205,4 +205,4 @@ def is_wider(old: DataType, new: DataType) -> bool:
         return True
     if isinstance(old, VarcharType):
         return new == StringType() or (isinstance(new, VarcharType) and new.length >= old.length)
-    return holds_number(new, old)
+    return can_hold_number(new, old)

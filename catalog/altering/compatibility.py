@@ -10,7 +10,7 @@ from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.errors import IncompatibleSchemaError
 from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE
-from pyspark_pravega.formats.core.spark_visitor import child_path
+from pyspark_pravega.formats.core.spark_visitor import join_path
 
 from .column_changes import is_wider
 
@@ -61,7 +61,7 @@ def _unreadable(written: DataType, read: DataType, who: str, path: str = "") -> 
 def _unreadable_fields(written: StructType, read: StructType, who: str, path: str) -> Iterable[str]:
     before = {field.name: field for field in written}
     for field in read:
-        here, other = child_path(path, field.name), before.get(field.name)
+        here, other = join_path(path, field.name), before.get(field.name)
         if other is not None:
             yield from _unreadable_parts(
                 (other.dataType, other.nullable), (field.dataType, field.nullable), who, path, field.name
@@ -74,7 +74,7 @@ def _unreadable_parts(
     written: tuple[DataType, bool], read: tuple[DataType, bool], who: str, path: str, name: str
 ) -> Iterable[str]:
     """Yield why a part of a column is not read; each side is a type, and whether it may be null."""
-    here, reasons = child_path(path, name), list(_unreadable(written[0], read[0], who, child_path(path, name)))
+    here, reasons = join_path(path, name), list(_unreadable(written[0], read[0], who, join_path(path, name)))
     yield from reasons
     if not reasons and written[1] and not read[1]:
         yield f"column {here} may be null for one side and is NOT NULL for the other ({who})"

@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.core.framing import encoding_ids
+from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 from pyspark_pravega.sql.table_settings import TableSettings
@@ -60,7 +60,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
         if tail is None or not len(tail.starts):
             continue
-        ids, _ = encoding_ids(EventBuffer(tail.data, tail.starts, tail.lengths))
+        ids, _ = read_encoding_ids(EventBuffer(tail.data, tail.starts, tail.lengths))
         if not ((ids >= 0) == (framing == "registry")).all():
             said = "have no header" if framing == "registry" else "have the header of the schema registry"
             raise InvalidOptionError(

@@ -17,7 +17,7 @@ from pyspark_pravega.errors import (
     InvalidSchemaError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, parts_of
+from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, list_parts
 from pyspark_pravega.formats.core.format import Settings, find_format
 
 from ..protocol import TableChange
@@ -99,7 +99,7 @@ def _used_name(
     path: tuple[str, ...] = (),
 ) -> tuple[str, ...] | None:
     """Find a column with a new name that columns have in a version of before, there or in a part of one."""
-    there = {each.field.name: each.field for each in parts_of(EditedColumn(StructField("", written), None)) or ()}
+    there = {each.field.name: each.field for each in list_parts(EditedColumn(StructField("", written), None)) or ()}
     for each in edited:
         name = each.field.name
         if each.source != name and name in there:

@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.insert.prepare import epoch_of_application, writ
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidSchemaError
-from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import replace_char_types
 
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
@@ -31,7 +31,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
     pravega, table = catalog.pravega, described.table
     with errors_about("Table", subject(catalog, described.table)), errors_about_dropped_streams(WRITE_AGAIN):
         reader = _reader(rows)
-        columns = strings_for_char_types(described.schema)
+        columns = replace_char_types(described.schema)
         assert isinstance(columns, StructType)
         batches = _batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=given)

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StructField, StructType
 
 from pyspark_pravega.errors import UnsupportedTypeError, shorten
-from pyspark_pravega.formats.core.arrow_types import arrow_type_of
+from pyspark_pravega.formats.core.arrow_types import find_arrow_type
 
 _COMMENT = b"comment"
 _MOST_DIGITS = 38
@@ -23,7 +23,7 @@ def arrow_columns(columns: StructType) -> pa.Schema:
 def _arrow_field(field: StructField) -> pa.Field:
     comment = (field.metadata or {}).get("comment")
     metadata = None if comment is None else {_COMMENT: comment.encode()}
-    return pa.field(field.name, arrow_type_of(field.dataType), field.nullable, metadata)
+    return pa.field(field.name, find_arrow_type(field.dataType), field.nullable, metadata)
 
 
 def spark_columns(schema: pa.Schema | StructType | None) -> StructType:

@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, record_batch
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import did_you_mean, nearest
 
@@ -65,7 +65,7 @@ class ScanTask:
                 batch = batch.filter(self.condition)
             if batch.num_rows:
                 columns = [batch.column(name) for name in self.schema.names]
-                yield record_batch(columns, self.schema, batch.num_rows)
+                yield make_record_batch(columns, self.schema, batch.num_rows)
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from pyspark_pravega.errors import (
     shorten,
 )
 from pyspark_pravega.errors.streams import StreamNotFoundError
-from pyspark_pravega.formats.changes.debezium.avro import columns_of_envelope
-from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
+from pyspark_pravega.formats.changes.debezium.avro import read_envelope_columns
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat
-from pyspark_pravega.formats.core.format import Format, find_format, format_names
+from pyspark_pravega.formats.core.format import Format, find_format, list_format_names
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -72,8 +72,8 @@ def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) 
         format = catalog.options(properties=properties).get(o.FORMAT)
         properties = with_primary_key(shown, properties, format, request.constraints)
     options = catalog.options(properties=properties)
-    if (format := options.get(o.FORMAT)) not in format_names():
-        names = ", ".join(sorted((*format_names(), o.KEY_VALUE_FORMAT)))
+    if (format := options.get(o.FORMAT)) not in list_format_names():
+        names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
         raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
     settings = declared_settings(options)
     if kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
@@ -171,7 +171,7 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
             "its schema says no defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
-    return with_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)
+    return add_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)
 
 
 def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
@@ -187,7 +187,7 @@ def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings)
     columns = None
     found = find_table(catalog, stream)
     if found is not None and has_envelopes(found):
-        columns = columns_of_envelope(found.table.schema_text or "")
+        columns = read_envelope_columns(found.table.schema_text or "")
     elif found is not None:
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
     if columns is None:

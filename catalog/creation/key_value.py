@@ -28,7 +28,7 @@ from pyspark_pravega.errors import (
     counted,
     shorten,
 )
-from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
@@ -251,7 +251,7 @@ def _parsed(option: str, given: str | None, schema: StructType) -> tuple[KeyColu
                 f"'{option}'='{shorten(given or '')}' is no list of columns such as 'id' or 'country(2),id'."
             )
         field = find_column(option, match[1], schema)
-        columns.append(_key_column(option, field.name, strings_for_char_types(field.dataType), match[2]))
+        columns.append(_key_column(option, field.name, replace_char_types(field.dataType), match[2]))
     return tuple(columns)
 
 

@@ -7,7 +7,7 @@ from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import IncompatibleSchemaError, InvalidOptionError, SchemaExistsError
-from pyspark_pravega.formats.core.format import find_format, format_of_registry
+from pyspark_pravega.formats.core.format import find_format, find_registry_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -73,7 +73,7 @@ def _check_format(found: str, settings: TableSettings) -> None:
         return
     advice = "Choose another table name, or 'format'='raw' to read and write bytes."
     if found in ("Avro", "Json"):  # of the others no schema can be made from columns
-        advice = f"Set 'format'='{format_of_registry(found).name}'."
+        advice = f"Set 'format'='{find_registry_format(found).name}'."
     raise InvalidOptionError(
         f"'format'='{settings.format}' does not fit: the schema registry has a group of {found} schemas for this "
         f"stream. {advice}"

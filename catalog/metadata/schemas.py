@@ -16,7 +16,7 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     StreamNotFoundError,
 )
-from pyspark_pravega.formats.core.format import format_of_registry
+from pyspark_pravega.formats.core.format import find_registry_format
 
 from ..storage.table_properties import shown, shown_of_stream, shown_policy
 from .table import MetadataTable, Rows, column
@@ -42,7 +42,7 @@ def _schemas(pravega: Pravega, stream: Stream) -> Rows:
 
 def _unread(registry_format: str, text: str) -> str | None:
     try:
-        return "; ".join(unread_parts(format_of_registry(registry_format), text)) or None
+        return "; ".join(unread_parts(find_registry_format(registry_format), text)) or None
     except (InvalidOptionError, InvalidSchemaError):
         return None  # there are no columns
 

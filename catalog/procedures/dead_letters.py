@@ -34,7 +34,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
@@ -74,7 +74,7 @@ class _Letters:
 
     def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _Part) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
-        columns = strings_for_char_types(source.schema)
+        columns = replace_char_types(source.schema)
         assert isinstance(columns, StructType)
         self.columns = columns
         resolve = WriterSchemas(catalog.pravega.config, source.stream)

@@ -21,7 +21,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats.core.format import format_of_registry
+from pyspark_pravega.formats.core.format import find_registry_format
 from pyspark_pravega.sql import options as o
 
 from ..altering.compatibility import check_compatible
@@ -48,7 +48,7 @@ def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judged:
     """Judge the text of a schema for a stream. Raises SchemaNotFoundError if the stream has no schema group."""
     registry = _registry(catalog, stream)
     group, versions = registry.group(stream.name), registry.versions(stream.name)
-    format = format_of_registry(group.format)
+    format = find_registry_format(group.format)
     policy = shown_policy(group.compatibility)
     try:
         columns = format.spark_schema(text)
@@ -107,7 +107,7 @@ def _against_policy(
 ) -> str | None:
     """Return why the group's policy does not allow a version, None if it does. The registry does not judge JSON."""
     if schema.format == "Json":
-        format = format_of_registry(schema.format)
+        format = find_registry_format(schema.format)
         try:
             check_compatible(policy, [format.spark_schema(each.schema.text) for each in older], columns)
         except IncompatibleSchemaError as error:
@@ -233,7 +233,7 @@ def _check_columns(
         return
     before = others[0]
     try:
-        check_settings(catalog, loaded, format_of_registry(before.schema.format).spark_schema(before.schema.text))
+        check_settings(catalog, loaded, find_registry_format(before.schema.format).spark_schema(before.schema.text))
     except (InvalidOptionError, InvalidSchemaError, UnsupportedTypeError) as error:
         raise UnsupportedOperationError(
             f"Version {found.version} of the schema of stream {loaded.table.stream} stays: without it the columns "

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StructType
 
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, ProtocolError
-from pyspark_pravega.formats.core.spark_types import spark_schema_of
+from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 
 T = TypeVar("T")
 _SHOWN = 60
@@ -62,7 +62,7 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     if kind is str and isinstance(value, str):
         return _text(value, name)
     if kind is StructType and isinstance(value, str):
-        return spark_schema_of(_text(value, name))
+        return parse_spark_schema(_text(value, name))
     if kind is StreamTable and isinstance(value, str):
         return StreamTable.from_json(json.loads(value))
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):

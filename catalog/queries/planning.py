@@ -21,7 +21,7 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
@@ -126,7 +126,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
         options = catalog.options(read=read, properties=table.scan_properties)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
-    columns = strings_for_char_types(StructType(list(fields_by_name(request.columns).values())))
+    columns = replace_char_types(StructType(list(fields_by_name(request.columns).values())))
     assert isinstance(columns, StructType)
     return taken(request.conditions, columns)
 

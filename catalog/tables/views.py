@@ -24,7 +24,7 @@ from pyspark_pravega.errors import (
     ViewExistsError,
     ViewNotFoundError,
 )
-from pyspark_pravega.formats.core.spark_types import spark_schema_of
+from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
 from pyspark_pravega.sql.refusals import refusal
 
@@ -209,7 +209,7 @@ def _row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
 def _definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
     return ViewDefinition(
         text=row["text"],
-        schema=spark_schema_of(row["schema"]),
+        schema=parse_spark_schema(row["schema"]),
         catalog=row["catalog"] or catalog.name,
         namespace=tuple(row["namespace"]),
         settings=row["settings"],

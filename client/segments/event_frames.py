@@ -68,7 +68,7 @@ def split(
     Raises BrokenFrameError naming the segment offset of a frame with a wrong type or an impossible length.
     """
     view = memoryview(buffer).cast("B")[:end]
-    module = native.module()
+    module = native.get_module()
     if module is None:
         starts, lengths, at = _walked(view, begin)
     else:
@@ -189,7 +189,7 @@ def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int
         room(place, size, count) if count else nowhere
         for place, (size, count) in enumerate(zip(sizes.tolist(), events.tolist(), strict=True))
     ]
-    module = native.module()
+    module = native.get_module()
     if module is not None:
         module.frames(wide, np.ascontiguousarray(places), rooms)
         return

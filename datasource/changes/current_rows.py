@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
-from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 
@@ -41,7 +41,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
 
 
 def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
-    key = key_columns(plan.table.settings)
+    key = list_key_columns(plan.table.settings)
     if not key:
         yield from _output(plan, keyless_rows(plan, partition, plan.columns.names, counts))
         return
@@ -75,7 +75,7 @@ def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
 
 
 def _check_keys(plan: GroupPlan, entries: pa.Table) -> None:
-    for name in key_columns(plan.table.settings):
+    for name in list_key_columns(plan.table.settings):
         column = entries.column(value_name(name))
         if column.null_count:
             place = pc.index(column.is_null(), True).as_py()

@@ -11,7 +11,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import carried
 from pyspark_pravega.client.stream import Access, Stream
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
@@ -71,7 +71,7 @@ class _Groups:
 
 def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
     """Return the slices in groups that share no key: all in one if the table has none."""
-    if key_columns(opened.table.settings):
+    if list_key_columns(opened.table.settings):
         return by_lineage(opened.pravega, opened.stream, slices)
     return [sorted(slices, key=lambda each: each.segment_id)] if slices else []
 

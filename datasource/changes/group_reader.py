@@ -18,12 +18,12 @@ from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.errors import MalformedEventError
-from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, key_columns
+from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder
-from pyspark_pravega.formats.core.framing import encoding_ids
+from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
@@ -150,7 +150,7 @@ def change_decoder(
     full = changelog_schema(table.schema)
     wanted = {field.name: field for field in cut_down.fields}
     image = StructType([StructField(name, wanted.get(name, table.schema[name]).dataType, True) for name in columns])
-    key = key_columns(table.settings)
+    key = list_key_columns(table.settings)
     schema = StructType(
         [
             full["op"],
@@ -177,7 +177,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     """Look through segments for truncations and marks of snapshots, which may clear rows of other segments."""
     table = plan.table
     format = find_change_format(table.format)
-    key = key_columns(table.settings)
+    key = list_key_columns(table.settings)
     decoder = change_decoder(table, plan.writer_schemas, key, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
@@ -241,7 +241,7 @@ def _decoded(
         )
     counts.bad_events += len(bad)
     if letters is not None:
-        ids = encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
+        ids = read_encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
         letters.write(
             [
                 letter(segment, int(locations.offsets[at]), each, bytes(events.payload(at)), int(ids[at]))

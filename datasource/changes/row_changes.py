@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
-from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 
@@ -62,7 +62,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
 
     def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
-        if not key_columns(plan.rows.table.settings):
+        if not list_key_columns(plan.rows.table.settings):
             wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
             for table in keyless_rows(plan.rows, partition, wanted, counts, plan.bounds):
                 yield from _output(plan.rows, table)
@@ -136,14 +136,14 @@ def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
-    key = key_columns(rows.table.settings)
+    key = list_key_columns(rows.table.settings)
     # All columns are compared, so that what is a change does not depend on what is asked for.
     columns = [name for name in rows.table.schema.names if name not in key]
     return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
 
 def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
-    key = key_columns(rows.table.settings)
+    key = list_key_columns(rows.table.settings)
     columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
     for changes, locations in group_changes(rows, group, columns, rows.table.schema, counts):
         for table in history.feed(changes, locations):
@@ -152,7 +152,7 @@ def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Co
 
 def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
     schema: pa.Schema = arrow_schema(plan.output)
-    for name in key_columns(plan.table.settings):
+    for name in list_key_columns(plan.table.settings):
         if history.column(value_name(name)).null_count:
             raise MalformedEventError(
                 f"A change of stream {plan.table.stream} has no value in column '{name}', which is part of the "
@@ -188,7 +188,7 @@ def plan_row_changes(read: TableRead, bounds: Bounds, wanted: WantedRows) -> Pla
     if wanted.earlier is not None:
         slices = up_to(slices, wanted.earlier.tail)
     groups = groups_of_keys(read, slices)
-    keyed = bool(key_columns(read.table.settings))
+    keyed = bool(list_key_columns(read.table.settings))
     several = len(slices) > 1 and keyed
     truncations = truncations_in(read.pravega, plan, slices, wanted.search) if several else None
     if isinstance(truncations, Unsearched):

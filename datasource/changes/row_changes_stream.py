@@ -15,7 +15,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
-from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
@@ -49,7 +49,7 @@ class ChangesMemory:
 def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Options) -> None:
     """Raise InvalidOptionError for a range or options that a stream of the changes of rows cannot have."""
     check_endless(changes, options)
-    if not key_columns(table.settings):
+    if not list_key_columns(table.settings):
         raise InvalidOptionError(
             f"A stream of changes of rows needs their primary key. Set the table property '{o.PRIMARY_KEY.key}', for "
             "example 'id' or 'order_id,line_no', or read with spark.read.changes."

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
-from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.changes.feed import list_key_columns
 
 from ..tables.named_columns import key_positions_of
 from ..tables.stream_table import StreamTable
@@ -44,7 +44,7 @@ def hashes(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], P
     """Return what hashes the keys of rows, None where rows have none."""
     if table.routing_key:
         return _by_column(table.routing_key)
-    if key_columns(table.settings):
+    if list_key_columns(table.settings):
         return _by_primary_key(table, rows)
     return None
 
@@ -66,6 +66,6 @@ def _by_column(column: str) -> Callable[[pa.RecordBatch], Positions]:
 
 def _by_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], Positions]:
     """Hash the text of the primary key as Debezium writes it, `{"id":1}`, so that rows go to where its own are."""
-    names = key_columns(table.settings)
+    names = list_key_columns(table.settings)
     texts = RowDocuments(StructType([StructField(name, rows[name].dataType, False) for name in names]), table.settings)
     return lambda batch: hash_keys(texts.documents(batch.select(names)).cast(pa.large_string()))

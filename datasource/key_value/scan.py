@@ -14,7 +14,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.partitions import PartitionSize
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS, KeyValueTable
 from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, MalformedEventError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 
@@ -97,7 +97,7 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
             f"Key-value table {table.stream} has no column {', '.join(unknown)}. Its columns are {', '.join(names)}."
         )
     keys = keys_of(table)
-    schema = strings_for_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
+    schema = replace_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
     assert isinstance(schema, StructType)
     entries = same_entries_of(opened.pravega, table)
     sizes = entries.sizes()

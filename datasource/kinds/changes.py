@@ -9,7 +9,7 @@ from typing import Self
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import WRITTEN_AT, checked_settings, key_columns
+from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.current_rows import plan_current_rows, rule_for_rows
@@ -37,11 +37,11 @@ class ChangeTable(TableKind):
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
-        return key_columns(table.settings)
+        return list_key_columns(table.settings)
 
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
-        return replace(settings, format_settings=checked_settings(columns, settings.format_settings))
+        return replace(settings, format_settings=check_settings(columns, settings.format_settings))
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:

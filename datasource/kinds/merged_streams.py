@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
@@ -144,7 +144,7 @@ class MergedStreams(EventTable):
             raise InvalidSchemaError(
                 f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
             )
-        strings = strings_for_char_types(required if required.fields else StructType([STREAM_COLUMN]))
+        strings = replace_char_types(required if required.fields else StructType([STREAM_COLUMN]))
         assert isinstance(strings, StructType)
 
         def plan_member(number: int) -> PlannedScan:

@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Access, Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import marks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
-from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
@@ -254,7 +254,7 @@ def full_schema(table: StreamTable, options: o.Options | None = None) -> StructT
 
 def _strings(schema: StructType) -> StructType:
     """Read char(n) and varchar(n) as the strings they are to Arrow; the catalog's tables pad and check them."""
-    strings = strings_for_char_types(schema)
+    strings = replace_char_types(schema)
     assert isinstance(strings, StructType)
     return strings
 

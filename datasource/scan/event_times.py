@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_pravega.client.watermarks import Watermark
-from pyspark_pravega.formats.core.events import Positions
+from pyspark_pravega.formats.core.events import EventPositions
 
 from ..positions.snapshot import SegmentSlice
 
@@ -34,7 +34,7 @@ class SegmentTimes:
     starts: tuple[int, ...]
     times: tuple[int, ...]
 
-    def column(self, offsets: Positions, type: pa.DataType) -> pa.Array:
+    def column(self, offsets: EventPositions, type: pa.DataType) -> pa.Array:
         """Return the times of the events at these offsets."""
         found = np.array(self.times, np.int64)[np.searchsorted(self.starts, offsets, side="right") - 1]
         return pa.array(found, mask=found == _NULL).cast(type)

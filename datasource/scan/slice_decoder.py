@@ -13,10 +13,10 @@ from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, record_batch
-from pyspark_pravega.formats.core.events import EventBuffer, Positions, every
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
+from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, list_positions
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
-from pyspark_pravega.formats.core.framing import encoding_ids
+from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
 from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
@@ -35,10 +35,10 @@ class _Chosen:
 
     events: EventBuffer
     base: int
-    ids: Positions | None
+    ids: EventPositions | None
 
     @cached_property
-    def offsets(self) -> Positions:
+    def offsets(self) -> EventPositions:
         """Return where the events begin in the segment."""
         return self.base + self.events.starts - HEADER_BYTES
 
@@ -48,7 +48,7 @@ class _Decoded:
     """The data columns, the events that the rows stand for, and the bad ones."""
 
     columns: pa.RecordBatch | None
-    rows: Positions
+    rows: EventPositions
     bad: list[BadEvent]
 
 
@@ -140,7 +140,7 @@ class SliceDecoder:
             self._letters.write([self._letter(chosen, bad)])
         batches = []
         if mode == PERMISSIVE and self._is_wanted(chosen):
-            batches.append(self._batch(chosen, _Decoded(None, every(1), [bad])))
+            batches.append(self._batch(chosen, _Decoded(None, list_positions(1), [bad])))
         if self._plan.counted:
             batches.append(self._counts(1))
         return batches
@@ -160,7 +160,7 @@ class SliceDecoder:
             chosen = _Chosen(events, window.base, None)
         if not self._needs_ids:
             return chosen
-        ids, _ = encoding_ids(events)
+        ids, _ = read_encoding_ids(events)
         if self._plan.table.event_type is None:
             return replace(chosen, ids=ids)
         others = [each for each in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(each)]
@@ -174,7 +174,7 @@ class SliceDecoder:
             return False  # nobody knows whose event it is, so that it is a bad one of every type
 
     def _decoded(self, chosen: _Chosen) -> _Decoded:
-        rows = every(len(chosen.events))
+        rows = list_positions(len(chosen.events))
         if self._decoder is None:
             return _Decoded(None, rows, [])
         if self._plan.bad_events.mode == FAILFAST:
@@ -208,7 +208,7 @@ class SliceDecoder:
         table = self._plan.table
         if not table.framed or table.schema_version is None:
             return ""
-        written = self._plan.writer_schemas.known(int(encoding_ids(event)[0][0]))  # the decoder has asked for it
+        written = self._plan.writer_schemas.known(int(read_encoding_ids(event)[0][0]))  # the decoder has asked for it
         read = VersionInfo.from_json(table.schema_version)
         if written is None or written.version.type != read.type or written.version.version <= read.version:
             return ""
@@ -242,9 +242,9 @@ class SliceDecoder:
         if self._plan.positioned:
             # Behind the last row all events have been read, and before any other row those that are before it.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
-        return record_batch(arrays, self._schema, count)
+        return make_record_batch(arrays, self._schema, count)
 
-    def _change(self, field: pa.Field, offsets: Positions) -> pa.Array:
+    def _change(self, field: pa.Field, offsets: EventPositions) -> pa.Array:
         """Make a column of changes: of an ordinary table every event is a row inserted."""
         assert self._plan.versions is not None
         if field.name == "_change_type":
@@ -286,7 +286,7 @@ class SliceDecoder:
             return self._ids(name, chosen, rows)
         return event_pointers(self._segment, offsets, chosen.events.lengths[rows])
 
-    def _ids(self, name: str, chosen: _Chosen, rows: Positions) -> pa.Array:
+    def _ids(self, name: str, chosen: _Chosen, rows: EventPositions) -> pa.Array:
         if chosen.ids is None:
             return pa.nulls(len(rows), pa.int32())
         ids = chosen.ids[rows]

@@ -22,8 +22,8 @@ from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import read_schemas
-from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, checked_settings, is_change_format, table_schema
-from pyspark_pravega.formats.core.format import Format, find_format, format_of_registry
+from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, check_settings, is_change_format, make_table_schema
+from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
 
@@ -120,7 +120,7 @@ def load_table(
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=table_schema(columns, settings) if of_changes else columns,
+        schema=make_table_schema(columns, settings) if of_changes else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
@@ -139,7 +139,7 @@ def _format(registry_format: str, named: str | None) -> Format:
     """Find the format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
-    return format_of_registry(registry_format)
+    return find_registry_format(registry_format)
 
 
 def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
@@ -339,7 +339,7 @@ def with_statement_settings(table: StreamTable, columns: StructType, options: o.
     for option in o.OPTIONS.values():
         if option.known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
-    return replace(table, settings=with_schemas(checked_settings(columns, settings)))
+    return replace(table, settings=with_schemas(check_settings(columns, settings)))
 
 
 def with_schemas(settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,11 +1,11 @@
-"""Reads Avro's binary encoding into Python values, by the writer's schema alone.
+"""Reads Avro's binary encoding into Python values, by the writer's schema only.
 
-`reader_of` turns a schema into a function from (payload, position) to (value, position after it). Values
-are what the columns take: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
+A reader is a function from (payload, position) to (value, position after it). Values have the form that the columns
+expect: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
 symbol numbers, records are lists of the wanted fields' values, values of unions with several types are
 (branch, value). Logical types do not matter here.
 
-Strict where other readers are not: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
+It is stricter than other readers: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
 symbol and branch numbers out of range and booleans other than 0 and 1 are refused. Everything is
 checked, wanted or not, except whether unwanted strings are UTF-8.
 """
@@ -26,9 +26,9 @@ _unpack_double = struct.Struct("<d").unpack_from
 
 
 def read_whole(reader: Reader, payload: bytes, padded: bool) -> Any:
-    """Return the value that takes up exactly the payload; with `padded`, NULs may follow it.
+    """Read the value that fills exactly the payload; with `padded`, NULs may follow it.
 
-    Raises Undecodable saying why there is none.
+    Raises Undecodable with the reason if there is no such value.
     """
     try:
         value, end = reader(payload, 0)
@@ -105,7 +105,7 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
         if length < 0:
             raise Undecodable("it has a string of negative length")
         end = at + length
-    # Beyond the payload's end the slice is short; the position tells, at the latest at the very end.
+    # Beyond the payload's end the slice is too short; `read_whole` notices the position at the latest.
     return data[at:end], end
 
 
@@ -121,13 +121,13 @@ _PRIMITIVES: dict[str, Reader] = {
 }
 
 
-def reader_of(node: avro.Node) -> Reader:
-    """Return a reader for values of a type that are not wanted but have to be skipped."""
+def make_skipping_reader(node: avro.Node) -> Reader:
+    """Return a reader that skips values of a type that are not wanted."""
     return _Unwanted().read(node)
 
 
 class _Unwanted:
-    """Makes readers, one for each record; from where a record would contain itself, values are skipped in a loop."""
+    """Makes one reader for each record. Where a record would contain itself, values are skipped in a loop."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []
@@ -137,40 +137,40 @@ class _Unwanted:
         if isinstance(node, avro.Record):
             if id(node) not in self._records:
                 if any(node is outer for outer in self._inside):
-                    return _skipper(node)
+                    return _make_skipper(node)
                 self._inside.append(node)
-                self._records[id(node)] = record_reader([(self.read(each.type), False) for each in node.fields])
+                self._records[id(node)] = make_record_reader([(self.read(field.type), False) for field in node.fields])
                 self._inside.pop()
             return self._records[id(node)]
         if isinstance(node, avro.Array):
-            return array_reader(node, self.read(node.items))
+            return make_array_reader(node, self.read(node.items))
         if isinstance(node, avro.Map):
-            return map_reader(self.read(node.values))
+            return make_map_reader(self.read(node.values))
         if isinstance(node, avro.Union):
-            return union_reader([self.read(branch) for branch in node.branches])
-        return scalar_reader(node)
+            return make_union_reader([self.read(branch) for branch in node.branches])
+        return make_scalar_reader(node)
 
 
-def _skipper(record: avro.Record) -> Reader:
-    """Return what skips values that may be nested as deep as the data is long."""
+def _make_skipper(record: avro.Record) -> Reader:
+    """Return a reader that skips values of any depth without recursion."""
 
     def skip(data: bytes, at: int) -> tuple[None, int]:
-        # What is left to skip, the next at the end: a type, and how many items of it a block still has.
+        # Types that are left to skip, the next one at the end, and how many items of it a block still has.
         left: list[tuple[avro.Node, int | None]] = [(record, None)]
         while left:
             node, count = left.pop()
             if isinstance(node, avro.Record):
-                left += [(each.type, None) for each in reversed(node.fields)]
+                left += [(field.type, None) for field in reversed(node.fields)]
             elif isinstance(node, avro.Union):
                 branch, at = read_long(data, at)
                 if not 0 <= branch < len(node.branches):
                     raise Undecodable(f"it has the branch number {branch} of a union of {len(node.branches)} types")
                 left.append((node.branches[branch], None))
             elif not isinstance(node, avro.Array | avro.Map):
-                _, at = scalar_reader(node)(data, at)
+                _, at = make_scalar_reader(node)(data, at)
             elif not count:
-                weightless = isinstance(node, avro.Array) and avro.takes_no_bytes(node.items)
-                count, at = bounded_block(data, at, weightless)
+                weightless = isinstance(node, avro.Array) and avro.is_weightless(node.items)
+                count, at = read_bounded_block(data, at, weightless)
                 if count:
                     left.append((node, count))
             else:
@@ -183,17 +183,17 @@ def _skipper(record: avro.Record) -> Reader:
     return skip
 
 
-def scalar_reader(node: avro.Node) -> Reader:
+def make_scalar_reader(node: avro.Node) -> Reader:
     """Return a reader for a primitive type, an enum (as symbol numbers) or a fixed."""
     if isinstance(node, avro.Enum):
-        return _enum_reader(len(node.symbols))
+        return _make_enum_reader(len(node.symbols))
     if isinstance(node, avro.Fixed):
-        return _fixed_reader(node.size)
+        return _make_fixed_reader(node.size)
     assert isinstance(node, avro.Primitive)
     return _PRIMITIVES[node.name]
 
 
-def _enum_reader(count: int) -> Reader:
+def _make_enum_reader(count: int) -> Reader:
     def read(data: bytes, at: int) -> tuple[int, int]:
         number, at = read_long(data, at)
         if not 0 <= number < count:
@@ -203,7 +203,7 @@ def _enum_reader(count: int) -> Reader:
     return read
 
 
-def _fixed_reader(size: int) -> Reader:
+def _make_fixed_reader(size: int) -> Reader:
     def read(data: bytes, at: int) -> tuple[bytes, int]:
         end = at + size
         return data[at:end], end
@@ -211,8 +211,8 @@ def _fixed_reader(size: int) -> Reader:
     return read
 
 
-def record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
-    """Return a reader for fields in the writer's order. Those marked true go into the list of values."""
+def make_record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
+    """Return a reader for fields in the writer's order. Fields marked true go into the list of values."""
     if all(wanted for _, wanted in steps):
         readers = [reader for reader, _ in steps]
 
@@ -236,16 +236,16 @@ def record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
     return read
 
 
-def array_reader(node: avro.Array, item: Reader) -> Reader:
+def make_array_reader(node: avro.Array, item: Reader) -> Reader:
     """Return a reader for blocks of items up to the empty block."""
-    if avro.takes_no_bytes(node.items):
-        return _weightless_reader(item)
+    if avro.is_weightless(node.items):
+        return _make_weightless_reader(item)
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         values: list[Any] = []
         append = values.append
         while True:
-            count, at = block_count(data, at)
+            count, at = read_block_count(data, at)
             if count == 0:
                 return values, at
             if count > len(data) - at:
@@ -257,17 +257,17 @@ def array_reader(node: avro.Array, item: Reader) -> Reader:
     return read
 
 
-def _weightless_reader(item: Reader) -> Reader:
-    """Return a reader for arrays whose elements take no bytes, of which a few bytes could claim billions."""
-    # Which event was read last, how far, and how many elements it had so far. Threads that disturb each other here
-    # count too few, never too many.
+def _make_weightless_reader(item: Reader) -> Reader:
+    """Return a reader for arrays whose elements take no bytes, where a few bytes could claim billions of them."""
+    # The event that was read last, up to where, and its number of elements so far. Threads that disturb each other
+    # here count too few elements, never too many.
     last: tuple[bytes, int, int] = (b"", 0, 0)
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         nonlocal last
         values: list[Any] = []
         while True:
-            count, at = block_count(data, at)
+            count, at = read_block_count(data, at)
             if count == 0:
                 return values, at
             event, where, before = last
@@ -280,16 +280,16 @@ def _weightless_reader(item: Reader) -> Reader:
 
 
 MOST_WEIGHTLESS = 10_000
-"""Elements without bytes, such as records without fields, that an event may have in arrays."""
+"""Most elements without bytes, such as records without fields, in the arrays of an event."""
 
 
-def map_reader(item: Reader) -> Reader:
+def make_map_reader(item: Reader) -> Reader:
     """Return a reader for blocks of keys and values. If a key occurs twice, its last value counts."""
 
     def read(data: bytes, at: int) -> tuple[dict[bytes, Any], int]:
         values: dict[bytes, Any] = {}
         while True:
-            count, at = block_count(data, at)
+            count, at = read_block_count(data, at)
             if count == 0:
                 return values, at
             if count > len(data) - at:
@@ -301,8 +301,8 @@ def map_reader(item: Reader) -> Reader:
     return read
 
 
-def block_count(data: bytes, at: int) -> tuple[int, int]:
-    """Read how many items follow. Behind a negative count stands the block's size in bytes, which is not needed."""
+def read_block_count(data: bytes, at: int) -> tuple[int, int]:
+    """Read how many items follow. After a negative count comes the block's size in bytes, which is not needed."""
     count, at = read_long(data, at)
     if count < 0:
         size, at = read_long(data, at)
@@ -312,15 +312,15 @@ def block_count(data: bytes, at: int) -> tuple[int, int]:
     return count, at
 
 
-def bounded_block(data: bytes, at: int, weightless: bool = False) -> tuple[int, int]:
-    """Read how many items follow, which cannot be more than bytes are left; MOST_WEIGHTLESS if they take no bytes."""
-    count, at = block_count(data, at)
+def read_bounded_block(data: bytes, at: int, weightless: bool = False) -> tuple[int, int]:
+    """Read how many items follow: at most one per remaining byte, or MOST_WEIGHTLESS if they take no bytes."""
+    count, at = read_block_count(data, at)
     if count > (MOST_WEIGHTLESS if weightless else len(data) - at):
         raise Undecodable(f"it has a block that claims {count} more items than there can be")
     return count, at
 
 
-def nullable_reader(null_branch: int, reader: Reader) -> Reader:
+def make_nullable_reader(null_branch: int, reader: Reader) -> Reader:
     """Return a reader for a union of null and one other type: None or the value."""
     null_byte, other_byte = (0, 2) if null_branch == 0 else (2, 0)
 
@@ -330,7 +330,7 @@ def nullable_reader(null_branch: int, reader: Reader) -> Reader:
             return reader(data, at + 1)
         if byte == null_byte:
             return None, at + 1
-        # Zeros may be written with more bytes than they need.
+        # A number may be written with more bytes than it needs.
         branch, at = read_long(data, at)
         if not 0 <= branch < 2:
             raise Undecodable(f"it has the branch number {branch} of a union of 2 types")
@@ -339,7 +339,7 @@ def nullable_reader(null_branch: int, reader: Reader) -> Reader:
     return read
 
 
-def union_reader(branches: Sequence[Reader]) -> Reader:
+def make_union_reader(branches: Sequence[Reader]) -> Reader:
     """Return a reader for a union, as (branch number, value)."""
     count = len(branches)
 

@@ -1,4 +1,4 @@
-"""Writes columns of numbers as Avro's bytes, a whole column at a time, and the base of what writes any column."""
+"""Writes columns of numbers as Avro's bytes, a whole column at a time, and holds the base class of all such writers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.writing import BINARY, Cells, Rows, joined
+from ..core.writing import BINARY, Cells, Rows, join_parts
 
 Numbers = npt.NDArray[np.int64]
 
@@ -22,7 +22,7 @@ class ValueCells(Cells):
     """Writes the values of one type."""
 
     def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
-        """Return the parts of an array that may have nulls, which most types refuse."""
+        """Return the parts of an array that may have nulls. Most types refuse nulls."""
         if array.null_count:
             place = pc.index(array.is_null(), True).as_py()
             self.refuse(rows[place], "null, but the column is NOT NULL")
@@ -32,21 +32,21 @@ class ValueCells(Cells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         """Return the parts of an array without nulls."""
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return joined(self.parts(array, rows), len(array))
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return join_parts(self.parts(array, rows), len(array))
 
 
-def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int) -> pa.LargeBinaryArray:
+def make_binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int) -> pa.LargeBinaryArray:
     """Make cells over bytes that lie one after the other. `lengths` may be one number for all of them."""
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.broadcast_to(lengths, count), out=offsets[1:])
-    # The buffer's address matters, so that it must be one piece.
+    # Arrow uses the buffer's address, so it must be one piece.
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(BINARY, count, buffers)
 
 
-def varint(number: int) -> bytes:
-    """Write one number of at most 64 bits, as `varint_cells` writes many."""
+def write_varint(number: int) -> bytes:
+    """Write one number of at most 64 bits, as `write_varint_cells` writes many."""
     zigzag = (number << 1) ^ (number >> 63)
     octets = bytearray()
     while zigzag > 127:
@@ -56,13 +56,13 @@ def varint(number: int) -> bytes:
     return bytes(octets)
 
 
-def varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
+def write_varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
     """Write Avro's int and long: zigzag, then 7 bits per byte, the lowest first."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     count = len(zigzag)
     largest = int(zigzag.max(initial=0))
     if largest < 128:
-        return binary_cells(zigzag.astype(np.uint8), 1, count)
+        return make_binary_cells(zigzag.astype(np.uint8), 1, count)
     most = (largest.bit_length() + 6) // 7
     lengths = np.ones(count, np.int64)
     for size in range(1, most):
@@ -75,11 +75,11 @@ def varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
         bits = (zigzag[having] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(127)
         more = (lengths[having] > place + 1).astype(np.uint8) << np.uint8(7)
         data[starts[having] + place] = bits | more
-    return binary_cells(data, lengths, count)
+    return make_binary_cells(data, lengths, count)
 
 
-def decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
-    """Return the unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of those matter.
+def write_decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
+    """Return the unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of them matter.
 
     The last n bytes are the shortest two's complement of a number, as Java's BigInteger gives it.
     """
@@ -87,25 +87,25 @@ def decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
     little = np.frombuffer(buffer, np.uint8).reshape(-1, 16)[array.offset : array.offset + len(array)]
     big = np.ascontiguousarray(little[:, ::-1])
     sign = np.where(big[:, :1] >= 128, 255, 0).astype(np.uint8)
-    # Bytes that only repeat the sign may go, as long as the next one begins with the sign's bit.
+    # Bytes that only repeat the sign are needless, as long as the next byte begins with the bit of the sign.
     repeated = (big == sign)[:, :15] & ((big[:, 1:] >= 128) == (sign >= 128))
     needless = np.argmin(np.column_stack([repeated, np.zeros(len(big), np.bool_)]), axis=1)
     return big, (16 - needless).astype(np.int64)
 
 
-def decimal_cells(array: pa.Array) -> tuple[pa.LargeBinaryArray, Numbers]:
+def write_decimal_cells(array: pa.Array) -> tuple[pa.LargeBinaryArray, Numbers]:
     """Return the shortest two's complement of each unscaled number, and its length."""
-    big, lengths = decimal_bytes(array)
+    big, lengths = write_decimal_bytes(array)
     kept = np.arange(16) >= (16 - lengths)[:, None]
-    return binary_cells(big[kept], lengths, len(big)), lengths
+    return make_binary_cells(big[kept], lengths, len(big)), lengths
 
 
-def fixed_decimal_cells(array: pa.Array, size: int) -> tuple[pa.LargeBinaryArray, npt.NDArray[np.bool_]]:
+def write_fixed_decimal_cells(array: pa.Array, size: int) -> tuple[pa.LargeBinaryArray, npt.NDArray[np.bool_]]:
     """Return each unscaled number in `size` bytes, and which numbers do not fit."""
-    big, lengths = decimal_bytes(array)
+    big, lengths = write_decimal_bytes(array)
     if size <= 16:
         data = big[:, 16 - size :]
     else:
         sign = np.where(big[:, :1] >= 128, 255, 0).astype(np.uint8)
         data = np.column_stack([np.repeat(sign, size - 16, axis=1), big])
-    return binary_cells(np.ascontiguousarray(data).reshape(-1), size, len(big)), lengths > size
+    return make_binary_cells(np.ascontiguousarray(data).reshape(-1), size, len(big)), lengths > size

@@ -12,31 +12,31 @@ from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.spark_types import SPARK_METADATA, split_comment
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import join_path
 from . import schema_model as avro
-from .schema_to_spark import targets
-from .spark_to_schema import MICROS, spark_field_to_avro, with_avro_default
+from .schema_to_spark import list_targets
+from .spark_to_schema import MICROS, add_avro_default, spark_field_to_avro
 
 _NULLS = ("null", {"type": "null"})
 
 
-def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str = MICROS) -> str:
+def edit_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str = MICROS) -> str:
     """Return the schema with these columns as its fields.
 
-    A field that stays keeps all that is said of it. A renamed one has its old name as an alias, by which readers find
-    it in old events. `timestamps` is the unit of columns that are new: "micros" or "millis".
+    A field that stays keeps all its attributes. A renamed field gets its old name as an alias, by which readers find it
+    in old events. `timestamps` is the unit of new columns: "micros" or "millis".
     """
     record = json.loads(text)
     if not isinstance(record, dict) or record.get("type") != "record":
-        raise UnsupportedOperationError("Its Avro schema is no record, and so has no columns that could be changed.")
-    record = _record(record, columns, timestamps, "", "")
+        raise UnsupportedOperationError("Its Avro schema is not a record, so it has no columns that could be changed.")
+    record = _edit_record(record, columns, timestamps, "", "")
     if revision is not None:
         record[REVISION] = revision
     return json.dumps(record, ensure_ascii=False)
 
 
-def former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-    """Return the aliases of all fields that have some, by the parts of their names."""
+def find_former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
+    """Return the aliases of all fields that have any, by the parts of their names."""
     found: dict[tuple[str, ...], Sequence[str]] = {}
     _collect_aliases(avro.parse_avro(text), (), found)
     return found
@@ -48,7 +48,7 @@ def _collect_aliases(
     found: dict[tuple[str, ...], Sequence[str]],
     inside: tuple[avro.Node, ...] = (),
 ) -> None:
-    branches = targets(node)
+    branches = list_targets(node)
     if len(branches) != 1:
         return
     match branches[0]:
@@ -63,64 +63,69 @@ def _collect_aliases(
             _collect_aliases(pairs.values, (*path, VALUE), found, inside)
 
 
-def _record(
+def _edit_record(
     record: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, namespace: str, path: str
 ) -> dict[str, Any]:
-    """Return a record of these fields. `namespace` is that of what is around it, `path` the column that it is."""
+    """Return a record of these fields. `namespace` is the surrounding namespace, `path` the record's column."""
     old = {field["name"]: field for field in record["fields"]}
     name, own = record["name"], record.get("namespace", namespace)
     full_name = f"{own}.{name}" if own and "." not in name else name
-    return record | {"fields": [_field(each, old, timestamps, full_name, path) for each in columns]}
+    return record | {"fields": [_edit_field(column, old, timestamps, full_name, path) for column in columns]}
 
 
-def _field(
+def _edit_field(
     column: EditedColumn, old: dict[str, dict[str, Any]], timestamps: str, full_name: str, path: str
 ) -> dict[str, Any]:
     if column.source is None:
         return spark_field_to_avro(column.field, full_name, timestamps)
     before = old[column.source]
-    new_type = _type(before["type"], column, timestamps, full_name.rpartition(".")[0], child_path(path, column.source))
+    new_type = _edit_type(
+        before["type"], column, timestamps, full_name.rpartition(".")[0], join_path(path, column.source)
+    )
     field = before | {"type": new_type}
     if (column.retyped or column.relaxed) and column.field.nullable:
         # A default belongs to the first type of a union.
         default = before.get("default")
-        field = field | {"default": None} if default is None else with_avro_default(field, default)
+        field = field | {"default": None} if default is None else add_avro_default(field, default)
     if column.source != column.field.name:
-        spark_field_to_avro(column.field, full_name)  # which checks the name
+        spark_field_to_avro(column.field, full_name)  # only to check the name
         field = field | {"name": column.field.name, "aliases": [*field.get("aliases", []), column.source]}
-    return _described(field, column.field)
+    return _replace_description(field, column.field)
 
 
-def _type(node: Any, column: EditedColumn, timestamps: str, namespace: str, path: str) -> Any:
-    """Return the type of a column that was there, or of the elements or values of one, as it is to be."""
+def _edit_type(node: Any, column: EditedColumn, timestamps: str, namespace: str, path: str) -> Any:
+    """Return the new type of an existing column, or of its elements or values."""
     if column.retyped:
         field = StructField("x", column.field.dataType, column.field.nullable)
         return spark_field_to_avro(field, "", timestamps)["type"]
     if column.parts is not None:
-        node = _container(node, column.parts, timestamps, namespace, path)
+        node = _edit_container(node, column.parts, timestamps, namespace, path)
     if column.relaxed:
         return ["null", *node] if isinstance(node, list) else ["null", node]
     return node
 
 
-def _container(node: Any, parts: Sequence[EditedColumn], timestamps: str, namespace: str, path: str) -> Any:
-    if isinstance(node, list) and len([each for each in node if each not in _NULLS]) == 1:
-        return [each if each in _NULLS else _container(each, parts, timestamps, namespace, path) for each in node]
+def _edit_container(node: Any, parts: Sequence[EditedColumn], timestamps: str, namespace: str, path: str) -> Any:
+    if isinstance(node, list) and len([branch for branch in node if branch not in _NULLS]) == 1:
+        return [
+            branch if branch in _NULLS else _edit_container(branch, parts, timestamps, namespace, path)
+            for branch in node
+        ]
     kind = node.get("type") if isinstance(node, dict) else None
     if isinstance(kind, (dict, list)):
-        return node | {"type": _container(kind, parts, timestamps, namespace, path)}
+        return node | {"type": _edit_container(kind, parts, timestamps, namespace, path)}
     if kind == "record":
-        return _record(node, parts, timestamps, namespace, path)
+        return _edit_record(node, parts, timestamps, namespace, path)
     for container, inner, name in (("array", "items", ELEMENT), ("map", "values", VALUE)):
         if kind == container:
-            return node | {inner: _type(node[inner], parts[-1], timestamps, namespace, child_path(path, name))}
-    what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema have too"
+            return node | {inner: _edit_type(node[inner], parts[-1], timestamps, namespace, join_path(path, name))}
+    what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema share"
     raise UnsupportedOperationError(
-        f"Column {path} {what}, in a schema made by another program, and so nothing in it can be changed here."
+        f"Column {path} {what}, in a schema made by another program, so nothing in it can be changed here."
     )
 
 
-def _described(field: dict[str, Any], column: StructField) -> dict[str, Any]:
+def _replace_description(field: dict[str, Any], column: StructField) -> dict[str, Any]:
     comment, metadata = split_comment(column.metadata)
     said = ({} if comment is None else {"doc": comment}) | ({SPARK_METADATA: metadata} if metadata else {})
     return {key: value for key, value in field.items() if key not in ("doc", SPARK_METADATA)} | said

@@ -11,21 +11,21 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Problems, StructColumn, require
+from ..core.columns import Column, Problems, StructColumn, require_values
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, avro_plan, native_reader, one_column
+from ..native import NO_COLUMNS, choose_reader, plan_avro, wrap_column
 from . import schema_model as avro
-from .binary import Reader, read_whole, reader_of
-from .edited_schema import edited_avro, former_names
-from .native_plan import avro_column, avro_skipped, avro_struct, avro_value
-from .resolution import link, record_columns
+from .binary import Reader, make_skipping_reader, read_whole
+from .edited_schema import edit_avro, find_former_names
+from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
+from .resolution import link, link_records
 from .schema_to_spark import avro_to_spark
-from .spark_to_schema import MICROS, spark_to_avro, timestamp_unit
+from .spark_to_schema import MICROS, read_timestamp_unit, spark_to_avro
 from .writing import AvroEncoder
 
 
@@ -46,7 +46,7 @@ class AvroFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        unit = timestamp_unit(settings)
+        unit = read_timestamp_unit(settings)
         return spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -55,10 +55,10 @@ class AvroFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edited_avro(schema_text, columns, revision, timestamp_unit(settings))
+        return edit_avro(schema_text, columns, revision, read_timestamp_unit(settings))
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-        return former_names(schema_text)
+        return find_former_names(schema_text)
 
     def type_name(self, schema_text: str) -> str:
         """Return the full name of the root's type; for a root without a name, the name of its kind."""
@@ -74,7 +74,7 @@ class AvroFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        return AvroDecoder(reader_schema, table_schema_text, resolve, timestamp_unit(settings))
+        return AvroDecoder(reader_schema, table_schema_text, resolve, read_timestamp_unit(settings))
 
     def encoder(
         self,
@@ -84,7 +84,7 @@ class AvroFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        text = schema_text or spark_to_avro(schema, "event", "", timestamps=timestamp_unit(settings))
+        text = schema_text or spark_to_avro(schema, "event", "", timestamps=read_timestamp_unit(settings))
         return AvroEncoder(schema, text, encoding_id, codec)
 
 
@@ -92,7 +92,7 @@ class AvroDecoder(BatchDecoder):
     """Reads events of any writer's schema with the table's schema, by the rules of schema resolution.
 
     A writer's record must have the name of the table's (without namespace), or one of its aliases:
-    otherwise events of another type in the same stream would be read as rows of nulls.
+    otherwise events of another type in the same stream would become rows of nulls.
     """
 
     format_name = "Avro"
@@ -104,14 +104,14 @@ class AvroDecoder(BatchDecoder):
         resolve: Resolve | None = None,
         timestamps: str = MICROS,
     ) -> None:
-        """`timestamps` is their unit where there is no text, "micros" or "millis"."""
+        """Take the table's schema text, or without one the unit of timestamps: "micros" or "millis"."""
         super().__init__(reader_schema, resolve)
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._struct = struct
         self._any_name = False
         if not table_schema_text:
-            # Without columns there is nothing to resolve either.
+            # Without columns there is no schema to resolve with.
             if not struct.fields:
                 raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
             table_schema_text = spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
@@ -122,27 +122,27 @@ class AvroDecoder(BatchDecoder):
         node = self._table if writer is None else avro.parse_avro(writer.schema_text)
         if isinstance(self._table, avro.Record):
             if not isinstance(node, avro.Record):
-                raise InvalidSchemaError("it is no record, unlike the table's schema")
-            if not self._any_name and not self._table.called(node):
+                raise InvalidSchemaError("it is not a record, unlike the table's schema")
+            if not self._any_name and not self._table.has_name_of(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
-            read, columns = record_columns(node, self._table, self._struct, "")
-            return native_reader(
-                _RecordReader(read, columns), lambda: avro_plan(*avro_struct(node, columns)), node.name
+            read, columns = link_records(node, self._table, self._struct, "")
+            return choose_reader(
+                _RecordReader(read, columns), lambda: plan_avro(*plan_struct(node, columns)), node.name
             )
         fields = self._struct.fields
         if not fields:
-            counting = _ValueReader(reader_of(node), None, True)
-            return native_reader(counting, lambda: avro_plan(NO_COLUMNS, avro_skipped(node)), "an Avro value")
+            counting = _ValueReader(make_skipping_reader(node), None, True)
+            return choose_reader(counting, lambda: plan_avro(NO_COLUMNS, plan_skipped_event(node)), "an Avro value")
         read, column = link(node, self._table, fields[0].dataType, fields[0].name)
 
         def plan() -> Callable[[Any], Any]:
-            spec, steps = avro_column(node, column, fields[0].nullable)
-            return avro_plan(one_column(fields[0].name, spec), avro_value(steps))
+            spec, steps = plan_column(node, column, fields[0].nullable)
+            return plan_avro(wrap_column(fields[0].name, spec), plan_value(steps))
 
-        return native_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
+        return choose_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
 
 
-def _values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
+def _read_values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
     """Return the payloads' values, with `bad` in place of those that cannot be read."""
     values = []
     for row, payload in enumerate(payloads.payloads()):
@@ -161,12 +161,12 @@ class _RecordReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         bad: Sequence[None] = [None] * self._columns.width
-        rows = _values(self._reader, payloads, padded, bad, problems)
+        rows = _read_values(self._reader, payloads, padded, bad, problems)
         return self._columns.children(rows, np.arange(len(rows)), problems)
 
 
 class _ValueReader(PayloadReader):
-    """Reads values of a root that is no record into the only column."""
+    """Reads values of a root that is not a record into the only column."""
 
     def __init__(self, reader: Reader, column: Column | None, nullable: bool) -> None:
         self._reader = reader
@@ -174,11 +174,11 @@ class _ValueReader(PayloadReader):
         self._nullable = nullable
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        values = _values(self._reader, payloads, padded, None, problems)
+        values = _read_values(self._reader, payloads, padded, None, problems)
         if self._column is None:
             return []
         rows = np.arange(len(values))
         array = self._column.build(values, rows, problems)
         if not self._nullable:
-            require(array, self._column, rows, problems)
+            require_values(array, self._column, rows, problems)
         return [array]

@@ -18,9 +18,9 @@ from pyspark.sql.types import DataType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import arrow_type_of
+from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
-from ..core.scalars import exact_decimal
+from ..core.scalars import parse_decimal
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from . import schema_model as avro
 
@@ -29,7 +29,7 @@ Scalar = avro.Primitive | avro.Fixed | avro.Enum
 MILLIS = ("timestamp-millis", "local-timestamp-millis")
 _TIMESTAMPS = (*MILLIS, "timestamp-micros", "local-timestamp-micros")
 _TIMES = frozenset(("date", "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", *_TIMESTAMPS))
-"""Avro's logical types of dates, times of day and timestamps. Other names say nothing."""
+"""Avro's logical types of dates, times of day and timestamps. Other names have no meaning."""
 PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int": ("int",),
@@ -39,24 +39,25 @@ PROMOTED: dict[str, tuple[str, ...]] = {
     "bytes": ("bytes", "string"),
     "string": ("string", "bytes"),
 }
-"""What the reader's type may have been written as."""
+"""The writer's types that a reader's type accepts."""
 _PLAIN = ("plain",)
-"""The native decoder goes by the writer's type and the Arrow type."""
+"""For the native decoder: the writer's type and the Arrow type say all."""
 
 
-def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """Return the column of the reader's type that takes values of the writer's type.
+def make_leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
+    """Return the column of the reader's type that reads values of the writer's type.
 
     Raises InvalidSchemaError if the types do not resolve, or the column's type is not the reader's.
     """
     check_resolves(writer, reader, path)
     if isinstance(writer, avro.Enum) or isinstance(reader, avro.Enum):
-        return _enum(writer, reader, data_type, path)
-    make = _by_reader(writer, reader)
+        return _make_enum(writer, reader, data_type, path)
+    make = _choose_maker(writer, reader)
     column = make(path, data_type)
     if column is None:
         raise InvalidSchemaError(
-            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says {named(reader)}"
+            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says "
+            f"{describe_type(reader)}"
         )
     return column
 
@@ -64,35 +65,37 @@ def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) 
 def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
     """Raise InvalidSchemaError if values of the writer's type cannot be read as the reader's."""
     if isinstance(writer, avro.Primitive) and isinstance(reader, avro.Primitive):
-        fits = writer.name in PROMOTED.get(reader.name, ()) and _counts_alike(writer, reader)
+        fits = writer.name in PROMOTED.get(reader.name, ()) and _has_compatible_time(writer, reader)
     elif isinstance(writer, avro.Enum) and isinstance(reader, avro.Primitive):
         fits = reader.name == "string"
     elif isinstance(writer, avro.Fixed) and isinstance(reader, avro.Fixed):
-        fits = reader.called(writer) and reader.size == writer.size
+        fits = reader.has_name_of(writer) and reader.size == writer.size
     else:
-        fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.called(writer)
+        fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.has_name_of(writer)
     if not fits:
-        raise unresolved(writer, reader, path)
+        raise make_resolution_error(writer, reader, path)
 
 
-def _counts_alike(writer: avro.Primitive, reader: avro.Primitive) -> bool:
-    """Tell whether numbers of a writer's time can be a reader's time. A plain number may be any."""
+def _has_compatible_time(writer: avro.Primitive, reader: avro.Primitive) -> bool:
+    """Return whether numbers of a writer's time type can be read as a reader's time type. Plain numbers can be any."""
     said = writer.attributes.get("logicalType")
     if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or said not in _TIMES:
         return True
     return said == reader.logical or (said in _TIMESTAMPS and reader.logical in _TIMESTAMPS)
 
 
-def unresolved(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
-    """Return the error for two types that schema resolution does not bring together."""
+def make_resolution_error(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
+    """Return the error for two types that do not resolve."""
     where = f"column '{path}'" if path else "the event"
-    return InvalidSchemaError(f"{where} was written as {named(writer)}, which cannot be read as {named(reader)}")
+    return InvalidSchemaError(
+        f"{where} was written as {describe_type(writer)}, which cannot be read as {describe_type(reader)}"
+    )
 
 
-def named(node: avro.Node) -> str:
+def describe_type(node: avro.Node) -> str:
     """Describe a type in words, for messages."""
     if isinstance(node, avro.Union):
-        return "union of " + ", ".join(map(named, node.branches))
+        return "union of " + ", ".join(map(describe_type, node.branches))
     if isinstance(node, avro.Fixed):
         return f"fixed '{node.name}' of {node.size} bytes"
     if isinstance(node, avro.Named):
@@ -106,37 +109,43 @@ def named(node: avro.Node) -> str:
 _Make = Callable[[str, DataType], Column | None]
 
 
-def _by_reader(writer: avro.Primitive | avro.Fixed, reader: avro.Primitive | avro.Fixed) -> _Make:
+def _choose_maker(writer: avro.Primitive | avro.Fixed, reader: avro.Primitive | avro.Fixed) -> _Make:
     if reader.logical == "decimal":
         scale = writer.scale if writer.logical == "decimal" else reader.scale
-        return lambda path, data_type: _decimal(path, data_type, scale)
+        return lambda path, data_type: _make_decimal(path, data_type, scale)
     if reader.logical == "uuid":
-        return _uuid if isinstance(reader, avro.Fixed) else _string
+        return _make_uuid if isinstance(reader, avro.Fixed) else _make_string
     if isinstance(reader, avro.Fixed):
-        return _binary
+        return _make_binary
     if reader.logical == "date":
-        return _date
+        return _make_date
     if reader.logical is not None:
         unit = writer.logical if writer.logical and "timestamp" in writer.logical else reader.logical
-        return lambda path, data_type: _timestamp(path, data_type, unit in MILLIS)
+        return lambda path, data_type: _make_timestamp(path, data_type, unit in MILLIS)
     if reader.name in ("float", "double"):
         integral = writer.name in ("int", "long")
-        return lambda path, data_type: _floating(path, data_type, integral)
-    return {"boolean": _boolean, "int": _integer, "long": _integer, "bytes": _binary, "string": _string}[reader.name]
+        return lambda path, data_type: _make_floating(path, data_type, integral)
+    return {
+        "boolean": _make_boolean,
+        "int": _make_integer,
+        "long": _make_integer,
+        "bytes": _make_binary,
+        "string": _make_string,
+    }[reader.name]
 
 
-def _same(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
-def _boolean(path: str, data_type: DataType) -> Column | None:
-    return Leaf(path, pa.bool_(), _same, native=_PLAIN) if data_type.simpleString() == "boolean" else None
+def _make_boolean(path: str, data_type: DataType) -> Column | None:
+    return Leaf(path, pa.bool_(), _keep, native=_PLAIN) if data_type.simpleString() == "boolean" else None
 
 
-def _integer(path: str, data_type: DataType) -> Column | None:
+def _make_integer(path: str, data_type: DataType) -> Column | None:
     if type(data_type) not in WHOLE_NUMBERS:
         return None
-    arrow_type = arrow_type_of(data_type)
+    arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
     def exact(value: int) -> int:
@@ -147,18 +156,18 @@ def _integer(path: str, data_type: DataType) -> Column | None:
     return Leaf(path, arrow_type, exact, native=_PLAIN)
 
 
-def _floating(path: str, data_type: DataType, integral: bool) -> Column | None:
+def _make_floating(path: str, data_type: DataType, integral: bool) -> Column | None:
     if type(data_type) not in FLOATING_POINT:
         return None
-    arrow_type = arrow_type_of(data_type)
+    arrow_type = find_arrow_type(data_type)
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).cast(arrow_type, safe=False)
 
-    return Leaf(path, arrow_type, _same, store=store if integral else None, native=_PLAIN)
+    return Leaf(path, arrow_type, _keep, store=store if integral else None, native=_PLAIN)
 
 
-def _string(path: str, data_type: DataType) -> Column | None:
+def _make_string(path: str, data_type: DataType) -> Column | None:
     if not data_type.simpleString().startswith("string"):
         return None
 
@@ -172,31 +181,31 @@ def _string(path: str, data_type: DataType) -> Column | None:
     return Leaf(path, pa.string(), exact, native=_PLAIN)
 
 
-def _binary(path: str, data_type: DataType) -> Column | None:
-    return Leaf(path, pa.binary(), _same, native=_PLAIN) if data_type.simpleString() == "binary" else None
+def _make_binary(path: str, data_type: DataType) -> Column | None:
+    return Leaf(path, pa.binary(), _keep, native=_PLAIN) if data_type.simpleString() == "binary" else None
 
 
-def _uuid(path: str, data_type: DataType) -> Column | None:
+def _make_uuid(path: str, data_type: DataType) -> Column | None:
     if not data_type.simpleString().startswith("string"):
         return None
 
     def store(values: Sequence[bytes | None]) -> pa.Array:
         return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], pa.string())
 
-    return Leaf(path, pa.string(), _same, store=store, native=("uuid",))
+    return Leaf(path, pa.string(), _keep, store=store, native=("uuid",))
 
 
-def _date(path: str, data_type: DataType) -> Column | None:
+def _make_date(path: str, data_type: DataType) -> Column | None:
     if data_type.simpleString() != "date":
         return None
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int32()).view(pa.date32())
 
-    return Leaf(path, pa.date32(), _same, store=store, native=_PLAIN)
+    return Leaf(path, pa.date32(), _keep, store=store, native=_PLAIN)
 
 
-def _timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
+def _make_timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
     arrow_type = {
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
@@ -216,7 +225,7 @@ def _timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
     return Leaf(path, arrow_type, exact, store=store, native=("millis",) if millis else _PLAIN)
 
 
-def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
+def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
     name = data_type.simpleString()
     if not name.startswith("decimal("):
         return None
@@ -239,17 +248,18 @@ def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | Non
         number = int.from_bytes(value, "big", signed=True)
         if abs(number) >= 10**38:
             raise Misfit(f"the number is out of the range of {name}")
-        return exact_decimal(f"{number}E-{written_scale}", precision, scale)
+        return parse_decimal(f"{number}E-{written_scale}", precision, scale)
 
     return Leaf(path, arrow_type, exact, fast=fast, native=("decimal", written_scale))
 
 
-def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """Take symbols by number. A symbol that the reader's enum lacks is read as that enum's default."""
+def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
+    """Return a column that reads symbols by number. A symbol that the reader's enum lacks becomes its default."""
     assert isinstance(writer, avro.Enum)
     if not data_type.simpleString().startswith("string"):
         raise InvalidSchemaError(
-            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says {named(reader)}"
+            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says "
+            f"{describe_type(reader)}"
         )
     symbols: list[str | None] = list(writer.symbols)
     if isinstance(reader, avro.Enum):
@@ -258,7 +268,7 @@ def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Col
 
     def exact(value: int) -> int:
         if symbols[value] is None:
-            raise Misfit(f"the symbol '{writer.symbols[value]}' is not one of {named(reader)}")
+            raise Misfit(f"the symbol '{writer.symbols[value]}' is not one of {describe_type(reader)}")
         return value
 
     def store(values: Sequence[int | None]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Makes plans for the native decoder from a writer's Avro schema and the columns that take its values."""
+"""Makes plans for the native decoder from a writer's Avro schema and the columns that read its values."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from . import schema_model as avro
 from .unions import Constant
 
 
-def avro_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
+def plan_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
     """Plan the columns of Avro records. Raises Unplanned."""
-    return _record(writer, columns, False)
+    return _plan_record(writer, columns, False)
 
 
-def avro_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec, Spec]:
+def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec, Spec]:
     """Plan a column of a writer's type. Raises Unplanned."""
     if isinstance(writer, avro.Union):
         if len(writer.branches) != 2 or not writer.nullable or type(column) not in _SINGLE:
             raise Unplanned(f"column '{column.path}' was written as a union of several types")
         null_branch = next(place for place, branch in enumerate(writer.branches) if avro.is_null(branch))
-        spec, plan = avro_column(writer.branches[1 - null_branch], column, nullable)
+        spec, plan = plan_column(writer.branches[1 - null_branch], column, nullable)
         return spec, ("nullable", null_branch, plan)
     if avro.is_null(writer):
         return ("constant", column.type, nullable, pa.nulls(1, column.type)), ("null",)
     if isinstance(writer, avro.Record) and type(column) is StructColumn:
-        return _record(writer, column, nullable)
+        return _plan_record(writer, column, nullable)
     if isinstance(writer, avro.Array) and type(column) is ListColumn:
         _check_weight(writer, f"column '{column.path}'")
-        spec, plan = avro_column(writer.items, column.element, column.element_nullable)
+        spec, plan = plan_column(writer.items, column.element, column.element_nullable)
         return ("list", column.type, nullable, spec), ("array", plan)
     if isinstance(writer, avro.Map) and type(column) is MapColumn:
-        key, _ = avro_column(avro.Primitive("string"), column.key, False)
-        value, plan = avro_column(writer.values, column.value, column.value_nullable)
+        key, _ = plan_column(avro.Primitive("string"), column.key, False)
+        value, plan = plan_column(writer.values, column.value, column.value_nullable)
         return ("map", column.type, nullable, key, value), ("map", plan)
     if isinstance(writer, avro.Primitive | avro.Fixed | avro.Enum) and type(column) is Leaf:
-        return ("leaf", column.type, nullable), _scalar(writer, column)
+        return ("leaf", column.type, nullable), _plan_scalar(writer, column)
     raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")
 
 
 _SINGLE = (StructColumn, ListColumn, MapColumn, Leaf)
-"""Columns of one type. Others stand for unions."""
+"""Columns of one type. Other columns read unions."""
 
 
-def _record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
+def _plan_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
     column_numbers = {member.key: place for place, member in enumerate(columns.members) if member.key is not None}
     specs: list[Spec | None] = [None] * len(columns.members)
     steps: list[tuple[int | None, Spec]] = []
     slot = 0
     for field, taken in zip(writer.fields, columns.taken, strict=True):
         if not taken:
-            steps.append((None, _skip(field.type)))
+            steps.append((None, _plan_skipping(field.type)))
             continue
         place = column_numbers[slot]
         slot += 1
         member = columns.members[place]
-        specs[place], plan = avro_column(field.type, member.column, member.nullable)
+        specs[place], plan = plan_column(field.type, member.column, member.nullable)
         steps.append((place, plan))
     constants = []
     for place, member in enumerate(columns.members):
@@ -72,7 +72,7 @@ def _record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple
     return ("struct", columns.type, nullable, names, specs), ("record", steps, constants)
 
 
-def _scalar(writer: avro.Primitive | avro.Fixed | avro.Enum, column: Leaf) -> Spec:
+def _plan_scalar(writer: avro.Primitive | avro.Fixed | avro.Enum, column: Leaf) -> Spec:
     conversion: Sequence[Any] = column.native or ("unknown",)
     size = writer.size if isinstance(writer, avro.Fixed) else None
     name = writer.name if isinstance(writer, avro.Primitive) else ""
@@ -99,20 +99,20 @@ _READ_AS = {
 
 
 def _check_weight(node: avro.Array, where: str) -> None:
-    # Natively their number is bounded by the bytes that follow, otherwise by a number of its own.
-    if avro.takes_no_bytes(node.items):
+    # The native decoder limits their number by the bytes that follow, the reference by a limit of its own.
+    if avro.is_weightless(node.items):
         raise Unplanned(f"{where} is an array of elements that take no bytes")
 
 
 class _Skips:
-    """Plans values that are not wanted. Records that contain each other, and themselves, are listed and numbered."""
+    """Plans how to skip values. Records that contain themselves or each other are listed and numbered."""
 
     def __init__(self) -> None:
         self._records: list[avro.Record] = []
         self._listing = False
 
     def plan(self, node: avro.Node) -> Spec:
-        """Plan a value of any type. Raises Unplanned."""
+        """Plan how to skip a value of any type. Raises Unplanned."""
         if isinstance(node, avro.Record):
             return self._record(node)
         if isinstance(node, avro.Array):
@@ -131,12 +131,12 @@ class _Skips:
         return found or (_READ_AS[node.name],)
 
     def _record(self, node: avro.Record) -> Spec:
-        if not self._listing and not avro.contains_itself(node):
+        if not self._listing and not avro.is_recursive(node):
             return ("record", [self.plan(field.type) for field in node.fields])
         if self._listing:
-            if not any(node is each for each in self._records):
+            if not any(node is record for record in self._records):
                 self._records.append(node)
-            return ("again", next(place for place, each in enumerate(self._records) if each is node))
+            return ("again", next(place for place, record in enumerate(self._records) if record is node))
         self._listing = True
         self._records = [node]
         plans: list[list[Spec]] = []
@@ -146,15 +146,15 @@ class _Skips:
         return ("recursive", plans)
 
 
-def _skip(node: avro.Node) -> Spec:
+def _plan_skipping(node: avro.Node) -> Spec:
     return _Skips().plan(node)
 
 
-def avro_skipped(writer: avro.Node) -> Spec:
-    """Plan events of which no column is wanted."""
-    return ("record", [(None, _skip(writer))], [])
+def plan_skipped_event(writer: avro.Node) -> Spec:
+    """Plan events without any wanted column."""
+    return ("record", [(None, _plan_skipping(writer))], [])
 
 
-def avro_value(plan: Spec) -> Spec:
+def plan_value(plan: Spec) -> Spec:
     """Plan events that are a single value, which is the only column."""
     return ("record", [(0, plan)], [])

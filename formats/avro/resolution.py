@@ -1,10 +1,10 @@
-"""Resolves schemas: how values of a writer's schema are read as columns of the table.
+"""Resolves schemas: decides how values of a writer's schema are read as columns of the table.
 
 The rules are those of the Avro specification: fields by name or by the reader's aliases, defaults for
-what the writer lacks, promotion, unions branch by branch. Types that do not resolve make the writer's
-schema unreadable, except in a branch of a union, where only events that have this branch are bad. More
-lenient than the specification: a nullable column that the writer lacks is null even without default, and
-records that are no branch of a union need not have the same name (as in Java).
+fields that the writer lacks, promotion, unions branch by branch. Types that do not resolve make the writer's
+schema unreadable, except in a branch of a union, where only events that have this branch are bad. In two points
+this is more lenient than the specification: a nullable column that the writer lacks is null even without a default,
+and records outside unions need not have the same name (as in Java).
 """
 
 from __future__ import annotations
@@ -18,89 +18,89 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import arrow_type_of
-from ..core.columns import Column, ListColumn, MapColumn, Member, Problems, StructColumn
-from ..core.spark_visitor import child_path
+from ..core.arrow_types import find_arrow_type
+from ..core.columns import Column, ListColumn, MapColumn, Problems, StructColumn, StructMember
+from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .binary import (
     Reader,
-    array_reader,
-    map_reader,
-    nullable_reader,
-    reader_of,
-    record_reader,
-    scalar_reader,
-    union_reader,
+    make_array_reader,
+    make_map_reader,
+    make_nullable_reader,
+    make_record_reader,
+    make_scalar_reader,
+    make_skipping_reader,
+    make_union_reader,
 )
-from .defaults import WRONG_DEFAULT, raw_default
-from .leaves import leaf_column, named, unresolved
-from .recursion.reading import text_reader
-from .schema_to_spark import targets
-from .unions import BranchColumn, Constant, MembersColumn, places_of, sources_of
+from .defaults import WRONG_DEFAULT, convert_default
+from .leaves import describe_type, make_leaf_column, make_resolution_error
+from .recursion.reading import make_text_reader
+from .schema_to_spark import list_targets
+from .unions import BranchColumn, Constant, MembersColumn, choose_places, find_sources
 
 Link = tuple[Reader, Column]
-"""What reads the writer's values, and what makes a column of them."""
+"""A reader of the writer's values, and the column that they become."""
 
 
 def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Bring a writer's and the table's type together; `data_type` is the column's type.
+    """Resolve a writer's type with the table's type; `data_type` is the column's type.
 
     Raises InvalidSchemaError naming the column if they do not resolve.
     """
-    wanted = targets(reader)
+    wanted = list_targets(reader)
     if not wanted:
         raise InvalidSchemaError(f"column '{path}' can only be null in the table's schema")
     if len(wanted) > 1:
-        return _members(writer, reader, data_type, path)
+        return _link_members(writer, reader, data_type, path)
     if not isinstance(writer, avro.Union):
         if avro.is_null(writer):
-            return reader_of(writer), link(reader, reader, data_type, path)[1]
-        return _single(writer, wanted[0], data_type, path)
+            return make_skipping_reader(writer), link(reader, reader, data_type, path)[1]
+        return _link_single(writer, wanted[0], data_type, path)
     if len(writer.branches) == 2 and writer.nullable:
         null_branch = next(place for place, branch in enumerate(writer.branches) if avro.is_null(branch))
         try:
-            read, column = _single(writer.branches[1 - null_branch], wanted[0], data_type, path)
-            return nullable_reader(null_branch, read), column
+            read, column = _link_single(writer.branches[1 - null_branch], wanted[0], data_type, path)
+            return make_nullable_reader(null_branch, read), column
         except InvalidSchemaError:
-            pass  # Events that have null here can be read all the same.
-    readers, columns, refused = _branches(writer, reader, data_type, path)
-    return union_reader(readers), BranchColumn(path, arrow_type_of(data_type), columns[0], refused)
+            pass  # Events that have null here can still be read.
+    readers, columns, refused = _link_branches(writer, reader, data_type, path)
+    return make_union_reader(readers), BranchColumn(path, find_arrow_type(data_type), columns[0], refused)
 
 
-def record_columns(
+def link_records(
     writer: avro.Record, reader: avro.Record, struct: StructType, path: str
 ) -> tuple[Reader, StructColumn]:
     """Resolve records field by field."""
-    sources = sources_of(writer, reader, struct.names)
+    sources = find_sources(writer, reader, struct.names)
     slots: dict[str, int] = {}
     steps: list[tuple[Reader, bool]] = []
     columns: dict[str, Column] = {}
-    for each in writer.fields:
-        if each.name not in sources:
-            steps.append((reader_of(each.type), False))
+    for source_field in writer.fields:
+        if source_field.name not in sources:
+            steps.append((make_skipping_reader(source_field.type), False))
             continue
-        field = struct[sources[each.name]]
+        field = struct[sources[source_field.name]]
         target = reader.field_named(field.name)
         assert target is not None
-        read, columns[field.name] = link(each.type, target.type, field.dataType, child_path(path, field.name))
+        read, columns[field.name] = link(source_field.type, target.type, field.dataType, join_path(path, field.name))
         slots[field.name] = len(slots)
         steps.append((read, True))
     members = []
     for field in struct.fields:
-        here = child_path(path, field.name)
-        column = columns.get(field.name) or _missing(reader.field_named(field.name), field, here)
-        members.append(Member(slots.get(field.name), column, field.nullable))
+        here = join_path(path, field.name)
+        column = columns.get(field.name) or _make_missing_column(reader.field_named(field.name), field, here)
+        members.append(StructMember(slots.get(field.name), column, field.nullable))
     taken = [wanted for _, wanted in steps]
-    return record_reader(steps), StructColumn(path, arrow_type_of(struct), members, list, taken)
+    return make_record_reader(steps), StructColumn(path, find_arrow_type(struct), members, list, taken)
 
 
-def _missing(target: avro.Field | None, field: StructField, path: str) -> Column:
+def _make_missing_column(target: avro.Field | None, field: StructField, path: str) -> Column:
     """Return the column for a field that the writer did not know."""
     if target is not None and target.has_default and target.default is not None:
         _, column = link(target.type, target.type, field.dataType, path)
         problems = Problems()
         try:
-            value = raw_default(target.type, target.default, field.dataType)
+            value = convert_default(target.type, target.default, field.dataType)
         except WRONG_DEFAULT:
             raise InvalidSchemaError(
                 f"the default of column '{path}' in the table's schema does not fit its type"
@@ -111,55 +111,59 @@ def _missing(target: avro.Field | None, field: StructField, path: str) -> Column
         return Constant(path, one)
     if not field.nullable:
         raise InvalidSchemaError(f"column '{path}' is NOT NULL and has no default, and the writer's schema lacks it")
-    return Constant(path, pa.nulls(1, arrow_type_of(field.dataType)))
+    return Constant(path, pa.nulls(1, find_arrow_type(field.dataType)))
 
 
-def _single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Resolve types that are no unions."""
+def _link_single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
+    """Resolve types that are not unions."""
     if isinstance(writer, avro.Record) and isinstance(reader, avro.Record) and isinstance(data_type, StructType):
-        return record_columns(writer, reader, data_type, path)
+        return link_records(writer, reader, data_type, path)
     if isinstance(writer, avro.Record) and isinstance(reader, avro.Record) and isinstance(data_type, StringType):
-        return text_reader(writer, reader, path)
+        return make_text_reader(writer, reader, path)
     if isinstance(writer, avro.Array) and isinstance(reader, avro.Array) and isinstance(data_type, ArrayType):
-        read, element = link(writer.items, reader.items, data_type.elementType, child_path(path, "element"))
-        column = ListColumn(path, arrow_type_of(data_type), element, data_type.containsNull)
-        return array_reader(writer, read), column
+        read, element = link(writer.items, reader.items, data_type.elementType, join_path(path, "element"))
+        column = ListColumn(path, find_arrow_type(data_type), element, data_type.containsNull)
+        return make_array_reader(writer, read), column
     if isinstance(writer, avro.Map) and isinstance(reader, avro.Map) and isinstance(data_type, MapType):
-        read, value = link(writer.values, reader.values, data_type.valueType, child_path(path, "value"))
+        read, value = link(writer.values, reader.values, data_type.valueType, join_path(path, "value"))
         string = avro.Primitive("string")
-        key = leaf_column(string, string, data_type.keyType, child_path(path, "key"))
-        return map_reader(read), MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
+        key = make_leaf_column(string, string, data_type.keyType, join_path(path, "key"))
+        return make_map_reader(read), MapColumn(
+            path, find_arrow_type(data_type), key, value, data_type.valueContainsNull
+        )
     scalar = (avro.Primitive, avro.Fixed, avro.Enum)
     if isinstance(writer, scalar) and isinstance(reader, scalar):
-        return scalar_reader(writer), leaf_column(writer, reader, data_type, path)
-    raise unresolved(writer, reader, path)
+        return make_scalar_reader(writer), make_leaf_column(writer, reader, data_type, path)
+    raise make_resolution_error(writer, reader, path)
 
 
-def _members(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Resolve a union of several types in the table: a struct of which one member is set."""
-    wanted = targets(reader)
+def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
+    """Resolve a union of several types in the table, which is a struct with one member set."""
+    wanted = list_targets(reader)
     if not isinstance(data_type, StructType):
-        raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, to be read as a struct")
+        raise InvalidSchemaError(
+            f"column '{path}' is a union in the table's schema, which can only be read as a struct"
+        )
     union = writer if isinstance(writer, avro.Union) else avro.Union([writer])
-    readers, columns, refused = _branches(union, reader, data_type, path)
+    readers, columns, refused = _link_branches(union, reader, data_type, path)
     members = {}
     for field in data_type.fields:
-        place = _member_place(field.name, len(wanted))
+        place = _find_member_place(field.name, len(wanted))
         if place is None:
-            raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, without '{field.name}'")
-        here = child_path(path, field.name)
-        members[place] = BranchColumn(here, arrow_type_of(field.dataType), columns.get(place, {}), {})
+            raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
+        here = join_path(path, field.name)
+        members[place] = BranchColumn(here, find_arrow_type(field.dataType), columns.get(place, {}), {})
     known = {branch: place for place, found in columns.items() for branch in found}
-    column = MembersColumn(path, arrow_type_of(data_type), members, known, refused)
-    read = union_reader(readers) if isinstance(writer, avro.Union) else _tagged(readers[0])
+    column = MembersColumn(path, find_arrow_type(data_type), members, known, refused)
+    read = make_union_reader(readers) if isinstance(writer, avro.Union) else _tag_branch(readers[0])
     return read, column
 
 
-def _member_place(name: str, count: int) -> int | None:
+def _find_member_place(name: str, count: int) -> int | None:
     return next((place for place in range(count) if name == f"member{place}"), None)
 
 
-def _tagged(reader: Reader) -> Reader:
+def _tag_branch(reader: Reader) -> Reader:
     def read(data: bytes, at: int) -> tuple[tuple[int, Any], int]:
         value, at = reader(data, at)
         return (0, value), at
@@ -167,40 +171,40 @@ def _tagged(reader: Reader) -> Reader:
     return read
 
 
-def _branches(
+def _link_branches(
     writer: avro.Union, reader: avro.Node, data_type: DataType, path: str
 ) -> tuple[list[Reader], dict[int, dict[int, Column]], dict[int, str]]:
-    """Return the readers of the writer's branches, the columns by wanted type and branch, and why some have none."""
-    wanted = targets(reader)
+    """Return readers for the writer's branches, columns by wanted type and branch, and why branches are refused."""
+    wanted = list_targets(reader)
     readers: list[Reader] = []
     columns: dict[int, dict[int, Column]] = {place: {} for place in range(len(wanted))}
     refused: dict[int, str] = {}
-    for branch, (node, place) in enumerate(zip(writer.branches, places_of(writer, reader, wanted), strict=True)):
+    for branch, (node, place) in enumerate(zip(writer.branches, choose_places(writer, reader, wanted), strict=True)):
         member_type, here = data_type, path
         if place is not None and len(wanted) > 1:
             assert isinstance(data_type, StructType)
-            here = child_path(path, f"member{place}")
+            here = join_path(path, f"member{place}")
             if f"member{place}" not in data_type.names:
-                # The member is not wanted, but its values are no mistake.
+                # The member is not wanted, but its values are valid.
                 columns[place][branch] = Constant(here, pa.nulls(1))
-                readers.append(reader_of(node))
+                readers.append(make_skipping_reader(node))
                 continue
             member_type = data_type[f"member{place}"].dataType
         reason = None
         if place is not None:
             try:
-                read, columns[place][branch] = _single(node, wanted[place], member_type, here)
+                read, columns[place][branch] = _link_single(node, wanted[place], member_type, here)
                 readers.append(read)
                 continue
             except InvalidSchemaError as error:
                 reason = error
         if not avro.is_null(node):
-            refused[branch] = _why_refused(node, wanted, reason)
-        readers.append(reader_of(node))
+            refused[branch] = _explain_refusal(node, wanted, reason)
+        readers.append(make_skipping_reader(node))
     return readers, columns, refused
 
 
-def _why_refused(node: avro.Node, wanted: Sequence[avro.Node], reason: InvalidSchemaError | None) -> str:
-    text = f"a value of type {named(node)} cannot be read as {' or '.join(map(named, wanted))}"
-    # Of plain types there is no more to say.
+def _explain_refusal(node: avro.Node, wanted: Sequence[avro.Node], reason: InvalidSchemaError | None) -> str:
+    text = f"a value of type {describe_type(node)} cannot be read as {' or '.join(map(describe_type, wanted))}"
+    # For plain types the reason says nothing more.
     return text if reason is None or isinstance(node, avro.Primitive) else f"{text}: {reason.message}"

@@ -1,4 +1,4 @@
-"""Models an Avro schema with all names resolved: what the mappings and the reader walk.
+"""Models an Avro schema with all names resolved, for the mappings and the reader.
 
 Parsed by the rules of the Avro 1.11 specification. Logical types that break their own rules (a decimal
 without precision, a timestamp on an int) are ignored, as the specification wants.
@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import valid_decimal
+from ..core.spark_types import is_valid_decimal
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 _MARKS = "_$"
-"""With `$`, which Java's reflection writes for nested classes."""
+"""The characters of names besides letters and digits; Java's reflection writes `$` for nested classes."""
 
 _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "date": ("int",),
@@ -29,8 +29,7 @@ _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "uuid": ("string", "fixed"),
     "decimal": ("bytes", "fixed"),
 }
-"""The logical types that are read as something else than their base. All others (times of day, nanosecond
-timestamps) are read as the base."""
+"""The logical types that are not read as their base type. All others (times of day, nanosecond timestamps) are."""
 
 
 @dataclass(eq=False)
@@ -59,8 +58,8 @@ class Named(Node):
         """Return the name without its namespace."""
         return self.name.rpartition(".")[2]
 
-    def called(self, other: Named) -> bool:
-        """Tell whether a writer's type may be read as this one, going by unqualified names and our aliases."""
+    def has_name_of(self, other: Named) -> bool:
+        """Return whether another type has this type's unqualified name or one of its aliases."""
         names = {self.simple_name} | {alias.rpartition(".")[2] for alias in self.aliases}
         return other.simple_name in names
 
@@ -94,8 +93,8 @@ class Record(Named):
     fields: list[Field] = field(default_factory=list, repr=False)
 
     def field_named(self, name: str) -> Field | None:
-        """Return the field of this name, None if there is none."""
-        return next((each for each in self.fields if each.name == name), None)
+        """Return the field of this name, None if the record has none."""
+        return next((field for field in self.fields if field.name == name), None)
 
 
 @dataclass(eq=False)
@@ -114,51 +113,54 @@ class Union(Node):
 
     @property
     def nullable(self) -> bool:
-        """Tell whether one of the branches is null."""
+        """Return whether one of the branches is null."""
         return any(is_null(branch) for branch in self.branches)
 
     @property
     def not_null(self) -> list[Node]:
-        """Return the branches but null."""
+        """Return the branches except null."""
         return [branch for branch in self.branches if not is_null(branch)]
 
 
 def is_null(node: Node) -> bool:
-    """Tell whether this is the type null."""
+    """Return whether this is the type null."""
     return isinstance(node, Primitive) and node.name == "null"
 
 
-def without_null(node: Node) -> tuple[list[Node], bool]:
+def split_null(node: Node) -> tuple[list[Node], bool]:
     """Return the types that a value may have, and whether it may be null."""
     if isinstance(node, Union):
         return node.not_null, node.nullable
     return ([], True) if is_null(node) else ([node], False)
 
 
-def valid_name(text: str, more: str = "_") -> bool:
-    """Tell whether Java takes this for a name: letters of any script, digits and `more`, not beginning with a digit.
+def is_valid_name(text: str, more: str = "_") -> bool:
+    """Return whether Java accepts a name: letters of any script, digits and `more`, not beginning with a digit.
 
-    The specification has A-Z and a-z alone; Java's `NameValidator.UTF_VALIDATOR` is its default and the registry's. It
-    looks at units of UTF-16, of which the halves of a pair are no letters.
+    The specification allows only A-Z and a-z, but Java and the registry use `NameValidator.UTF_VALIDATOR`. It looks at
+    UTF-16 units, so halves of surrogate pairs are not letters.
     """
 
-    def letter(character: str) -> bool:
+    def is_letter(character: str) -> bool:
         return (character.isalpha() and character <= "\uffff") or character in more
 
-    return text != "" and letter(text[0]) and all(letter(each) or each.isdecimal() for each in text[1:])
+    rest = text[1:]
+    return (
+        text != "" and is_letter(text[0]) and all(is_letter(character) or character.isdecimal() for character in rest)
+    )
 
 
-def takes_no_bytes(node: Node) -> bool:
-    """Tell whether all values of a type are written as nothing at all."""
+def is_weightless(node: Node) -> bool:
+    """Return whether values of a type take no bytes."""
     if isinstance(node, Record):
-        return all(takes_no_bytes(each.type) for each in node.fields)
+        return all(is_weightless(field.type) for field in node.fields)
     if isinstance(node, Fixed):
         return node.size == 0
     return is_null(node)
 
 
-def contains_itself(record: Record) -> bool:
-    """Tell whether a record, or one that it contains, contains itself."""
+def is_recursive(record: Record) -> bool:
+    """Return whether a record, or one that it contains, contains itself."""
     done: set[int] = set()
 
     def repeats(node: Node, inside: tuple[Node, ...]) -> bool:
@@ -168,7 +170,7 @@ def contains_itself(record: Record) -> bool:
                     return False
                 if any(node is outer for outer in inside):
                     return True
-                found = any(repeats(each.type, (*inside, node)) for each in node.fields)
+                found = any(repeats(field.type, (*inside, node)) for field in node.fields)
                 done.add(id(node))
                 return found
             case Array():
@@ -187,7 +189,7 @@ def parse_avro(text: str) -> Node:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        # The bare name of a type is a schema too, though not JSON.
+        # The bare name of a type is a schema too, although it is not JSON.
         if text.strip() in PRIMITIVES:
             value = text.strip()
         else:
@@ -208,10 +210,10 @@ class _Parser:
         self._recursive = False
 
     def check_ends(self) -> None:
-        """Raise InvalidSchemaError for a record that contains itself in every value, so that no value ends."""
+        """Raise InvalidSchemaError for a record that contains itself in every value, so that no value can end."""
         if not self._recursive:
             return
-        records = [each for each in self._names.values() if isinstance(each, Record)]
+        records = [named for named in self._names.values() if isinstance(named, Record)]
         ending: set[int] = set()
 
         def ends(node: Node) -> bool:
@@ -219,11 +221,13 @@ class _Parser:
                 return any(map(ends, node.branches))
             return not isinstance(node, Record) or id(node) in ending
 
-        while found := [each for each in records if id(each) not in ending and all(ends(f.type) for f in each.fields)]:
+        while found := [
+            record for record in records if id(record) not in ending and all(ends(f.type) for f in record.fields)
+        ]:
             ending.update(map(id, found))
-        for each in records:
-            if id(each) not in ending:
-                _wrong("", f"each value of the record '{each.name}' contains another one, without end")
+        for record in records:
+            if id(record) not in ending:
+                _refuse("", f"each value of the record '{record.name}' contains another one, endlessly")
 
     def node(self, value: Any, namespace: str, where: str) -> Node:
         if isinstance(value, str):
@@ -231,7 +235,7 @@ class _Parser:
         if isinstance(value, list):
             return self._union(value, namespace, where)
         if not isinstance(value, dict):
-            _wrong(where, f"{value!r} is no type")
+            _refuse(where, f"{value!r} is not a type")
         kind = value.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, namespace, where)
@@ -243,18 +247,18 @@ class _Parser:
             return self._fixed(value, namespace, where)
         if kind == "array":
             if "items" not in value:
-                _wrong(where, "an array without 'items'")
+                _refuse(where, "an array without 'items'")
             return Array(self.node(value["items"], namespace, f"{where}.element"), attributes=value)
         if kind == "map":
             if "values" not in value:
-                _wrong(where, "a map without 'values'")
+                _refuse(where, "a map without 'values'")
             return Map(self.node(value["values"], namespace, f"{where}.value"), attributes=value)
         if kind in PRIMITIVES:
-            logical, precision, scale = _logical(value, kind, None)
+            logical, precision, scale = _parse_logical_type(value, kind, None)
             return Primitive(kind, logical, precision, scale, attributes=value)
         if isinstance(kind, str):
             return self._reference(kind, namespace, where)
-        _wrong(where, "a type without 'type'")
+        _refuse(where, "a type without 'type'")
 
     def _reference(self, name: str, namespace: str, where: str) -> Node:
         if name in PRIMITIVES:
@@ -262,40 +266,40 @@ class _Parser:
         for full_name in (name,) if "." in name or not namespace else (f"{namespace}.{name}", name):
             if full_name in self._names:
                 found = self._names[full_name]
-                self._recursive = self._recursive or any(found is each for each in self._open)
+                self._recursive = self._recursive or any(found is named for named in self._open)
                 return found
-        _wrong(where, f"the type '{name}' is not defined before its use")
+        _refuse(where, f"the type '{name}' is not defined before its use")
 
     def _union(self, value: list[Any], namespace: str, where: str) -> Node:
         if not value:
-            _wrong(where, "a union without types")
+            _refuse(where, "a union without types")
         branches = [self.node(branch, namespace, where) for branch in value]
         seen = set()
         for branch in branches:
             if isinstance(branch, Union):
-                _wrong(where, "a union directly inside a union")
+                _refuse(where, "a union directly inside a union")
             key = branch.name if isinstance(branch, (Named, Primitive)) else type(branch).__name__
             if key in seen:
-                _wrong(where, f"a union with '{key.lower()}' twice")
+                _refuse(where, f"a union with '{key.lower()}' twice")
             seen.add(key)
         return Union(branches)
 
     def _name(self, value: dict[str, Any], namespace: str, where: str) -> tuple[str, tuple[str, ...], str]:
         name = value.get("name")
         if not isinstance(name, str):
-            _wrong(where, f"a {value['type']} without name")
+            _refuse(where, f"a {value['type']} without name")
         own_namespace = value.get("namespace", namespace)
         if not isinstance(own_namespace, str):
             own_namespace = ""
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
         full_name = full_name.removeprefix(".")
-        # Namespaces may hold anything in the Avro 1.11 that the registry and its serializers have.
-        if not valid_name(full_name.rpartition(".")[2], _MARKS):
-            _wrong(where, f"'{full_name}' is no valid name")
+        # Avro 1.11, which the registry and its serializers use, allows any characters in namespaces.
+        if not is_valid_name(full_name.rpartition(".")[2], _MARKS):
+            _refuse(where, f"'{full_name}' is not a valid name")
         if full_name in self._names:
-            _wrong(where, f"the type '{full_name}' is defined twice")
+            _refuse(where, f"the type '{full_name}' is defined twice")
         inner = full_name.rpartition(".")[0]
-        aliases = _texts(value.get("aliases"))
+        aliases = _select_texts(value.get("aliases"))
         return full_name, tuple(a if "." in a or not inner else f"{inner}.{a}" for a in aliases), inner
 
     def _record(self, value: dict[str, Any], namespace: str, where: str) -> Node:
@@ -305,26 +309,26 @@ class _Parser:
         self._open.append(record)
         fields = value.get("fields")
         if not isinstance(fields, list):
-            _wrong(where, f"the record '{name}' has no 'fields'")
+            _refuse(where, f"the record '{name}' has no 'fields'")
         seen = set()
-        for each in fields:
-            field_name = each.get("name") if isinstance(each, dict) else None
-            if not isinstance(field_name, str) or not valid_name(field_name, _MARKS):
-                _wrong(where, f"the record '{name}' has a field named {field_name!r}, which is no valid name")
+        for declared in fields:
+            field_name = declared.get("name") if isinstance(declared, dict) else None
+            if not isinstance(field_name, str) or not is_valid_name(field_name, _MARKS):
+                _refuse(where, f"the record '{name}' has a field named {field_name!r}, which is not a valid name")
             here = f"{where}.{field_name}" if where else field_name
             if field_name in seen:
-                _wrong(here, f"the record '{name}' has this field twice")
-            if "type" not in each:
-                _wrong(here, "a field without type")
+                _refuse(here, f"the record '{name}' has this field twice")
+            if "type" not in declared:
+                _refuse(here, "a field without type")
             seen.add(field_name)
             record.fields.append(
                 Field(
                     field_name,
-                    self.node(each["type"], inner, here),
-                    "default" in each,
-                    each.get("default"),
-                    _texts(each.get("aliases")),
-                    each,
+                    self.node(declared["type"], inner, here),
+                    "default" in declared,
+                    declared.get("default"),
+                    _select_texts(declared.get("aliases")),
+                    declared,
                 )
             )
         self._open.pop()
@@ -333,13 +337,13 @@ class _Parser:
     def _enum(self, value: dict[str, Any], namespace: str, where: str) -> Node:
         name, aliases, _ = self._name(value, namespace, where)
         symbols = value.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
-            _wrong(where, f"the enum '{name}' has no 'symbols'")
+        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+            _refuse(where, f"the enum '{name}' has no 'symbols'")
         if len(set(symbols)) != len(symbols):
-            _wrong(where, f"the enum '{name}' has a symbol twice")
+            _refuse(where, f"the enum '{name}' has a symbol twice")
         default = value.get("default")
         if default is not None and default not in symbols:
-            _wrong(where, f"the default of the enum '{name}' is not one of its symbols")
+            _refuse(where, f"the default of the enum '{name}' is not one of its symbols")
         self._names[name] = found = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
         return found
 
@@ -347,14 +351,14 @@ class _Parser:
         name, aliases, _ = self._name(value, namespace, where)
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
-            _wrong(where, f"the fixed '{name}' has no valid 'size'")
-        logical, precision, scale = _logical(value, "fixed", size)
+            _refuse(where, f"the fixed '{name}' has no valid 'size'")
+        logical, precision, scale = _parse_logical_type(value, "fixed", size)
         found = Fixed(name, size, logical, precision, scale, aliases=aliases, attributes=value)
         self._names[name] = found
         return found
 
 
-def _logical(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
+def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
     logical = value.get("logicalType")
     if not isinstance(logical, str) or base not in _LOGICAL_BASE.get(logical, ()):
         return None, 0, 0
@@ -363,15 +367,15 @@ def _logical(value: dict[str, Any], base: str, size: int | None) -> tuple[str | 
     if logical != "decimal":
         return logical, 0, 0
     precision, scale = value.get("precision"), value.get("scale", 0)
-    if not valid_decimal(precision, scale):
+    if not is_valid_decimal(precision, scale):
         return None, 0, 0
     return logical, int(precision or 0), int(scale)
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+def _select_texts(value: Any) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
-def _wrong(where: str, reason: str) -> NoReturn:
+def _refuse(where: str, reason: str) -> NoReturn:
     place = f"at '{where.strip('.')}'" if where else "at its root"
     raise InvalidSchemaError(f"the Avro schema is invalid {place}: {reason}")

@@ -1,4 +1,4 @@
-"""Maps an Avro schema text, our own or anybody else's, to Spark types.
+"""Maps an Avro schema text, by this project or any other program, to Spark types.
 
 | Avro | Spark |
 |---|---|
@@ -7,15 +7,15 @@
 | decimal on bytes or fixed, up to 38 digits | decimal(p, s); binary if larger |
 | date; timestamp-millis, -micros; local-timestamp-... | date; timestamp; timestamp_ntz |
 | time-millis, time-micros, timestamp-nanos | the base type: int, bigint, bigint |
-| duration | refused: months, days and milliseconds together are no Spark type |
+| duration | refused: Spark has no type for months, days and milliseconds together |
 | uuid on string or fixed(16), enum | string |
 | fixed | binary |
 | array, map, record | array, map<string, v>, struct |
 | [null, T], [T, null] | T, nullable |
 | [int, long]; [float, double] | bigint; double |
 | a record within itself | string, the JSON text of the inner record |
-| other unions | struct of nullable member0, member1, ... of which one is set |
-| a root that is no record | one column `value` |
+| other unions | struct of nullable member0, member1, ..., one of which is set |
+| a root that is not a record | one column `value` |
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, spark_type_named
-from ..core.spark_visitor import child_path
+from ..core.spark_types import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, parse_spark_type
+from ..core.spark_visitor import join_path
 from . import schema_model as avro
 
 PRIMITIVES: dict[str, DataType] = {
@@ -71,12 +71,12 @@ _LOGICAL: dict[str, DataType] = {
 def avro_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no Avro schema or has parts that no column can hold.
+    Raises InvalidSchemaError if the text is not an Avro schema or has parts that no column can hold.
     """
-    return spark_struct(avro.parse_avro(text))
+    return make_spark_struct(avro.parse_avro(text))
 
 
-def spark_struct(root: avro.Node) -> StructType:
+def make_spark_struct(root: avro.Node) -> StructType:
     """Return the columns of a parsed schema, as `avro_to_spark` does."""
     visitor = _AvroToSpark()
     if isinstance(root, avro.Record):
@@ -85,9 +85,9 @@ def spark_struct(root: avro.Node) -> StructType:
     return StructType([StructField(ROOT_COLUMN, data_type, nullable)])
 
 
-def targets(node: avro.Node) -> list[avro.Node]:
-    """Return the types that a column of this type may hold, apart from null: one, or the members of a struct."""
-    branches = avro.without_null(node)[0]
+def list_targets(node: avro.Node) -> list[avro.Node]:
+    """Return the types that a column of this type may hold besides null: one type, or the members of a struct."""
+    branches = avro.split_null(node)[0]
     names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
     if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
         return [avro.Primitive("long" if "long" in names else "double")]
@@ -95,7 +95,7 @@ def targets(node: avro.Node) -> list[avro.Node]:
 
 
 class _AvroToSpark:
-    """Visits every type, and remembers which records it is inside of."""
+    """Visits every type, and remembers the records around it."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []
@@ -106,14 +106,14 @@ class _AvroToSpark:
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the Avro schema stands for more than {LARGEST_SCHEMA} columns")
-        nullable = avro.without_null(node)[1]
-        branches = targets(node)
+        nullable = avro.split_null(node)[1]
+        branches = list_targets(node)
         if len(branches) == 1:
             return self._single(branches[0], path), nullable
         if not branches:
             raise InvalidSchemaError(f"column '{path}' can only be null in the Avro schema: no type fits that")
         members = [
-            StructField(f"member{place}", self._single(branch, child_path(path, f"member{place}")))
+            StructField(f"member{place}", self._single(branch, join_path(path, f"member{place}")))
             for place, branch in enumerate(branches)
         ]
         return StructType(members), nullable
@@ -124,13 +124,13 @@ class _AvroToSpark:
                 return StringType()  # of JSON, because Spark has no recursive types
             return self.record(node, path)
         if isinstance(node, avro.Array):
-            element, nullable = self.visit(node.items, child_path(path, "element"))
+            element, nullable = self.visit(node.items, join_path(path, "element"))
             if node.attributes.get(SPARK_MAP) is True and isinstance(element, StructType) and len(element) == 2:
                 key, entry = element.fields
                 return MapType(key.dataType, entry.dataType, entry.nullable)
             return ArrayType(element, nullable)
         if isinstance(node, avro.Map):
-            value, nullable = self.visit(node.values, child_path(path, "value"))
+            value, nullable = self.visit(node.values, join_path(path, "value"))
             return MapType(StringType(), value, nullable)
         if isinstance(node, avro.Enum):
             return StringType()
@@ -146,7 +146,7 @@ class _AvroToSpark:
                     "no type"
                 )
             return BinaryType()
-        own = spark_type_named(node.attributes.get(SPARK_TYPE))
+        own = parse_spark_type(node.attributes.get(SPARK_TYPE))
         if node.name == "string" and isinstance(own, (StringType, CharType, VarcharType)):
             return own
         if node.name == "int" and own is not None and own.simpleString() in ("tinyint", "smallint"):
@@ -156,19 +156,19 @@ class _AvroToSpark:
     def record(self, record: avro.Record, path: str) -> StructType:
         self._inside.append(record)
         fields = []
-        for each in record.fields:
-            data_type, nullable = self.visit(each.type, child_path(path, each.name))
-            own = each.attributes.get(SPARK_METADATA)
+        for field in record.fields:
+            data_type, nullable = self.visit(field.type, join_path(path, field.name))
+            own = field.attributes.get(SPARK_METADATA)
             metadata = dict(own) if isinstance(own, dict) else {}
-            doc = each.attributes.get("doc")
+            doc = field.attributes.get("doc")
             if isinstance(doc, str):
                 metadata["comment"] = doc
-            fields.append(StructField(each.name, data_type, nullable, metadata))
+            fields.append(StructField(field.name, data_type, nullable, metadata))
         self._inside.pop()
         return StructType(fields)
 
 
-def comment_of_avro(text: str) -> str | None:
+def read_avro_comment(text: str) -> str | None:
     """Return the table's comment: the "doc" of the root record."""
     doc = avro.parse_avro(text).attributes.get("doc")
     return doc if isinstance(doc, str) else None

@@ -11,7 +11,7 @@
 | array, map<string, v>, struct | array, map, record named after its path |
 
 A nullable column is the union [null, T] with the default null, so that it may be added to a table or
-dropped later; if it has another default, it is [T, null], because a default belongs to the first. A column's comment is
+dropped later; with another default it is [T, null], because a default belongs to the first type. A column's comment is
 its "doc", other metadata is kept in "spark.metadata".
 """
 
@@ -47,11 +47,11 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidNameError
 
-from ..core.defaults import EXACT, initial_value, kept_metadata
+from ..core.defaults import EXACT, drop_initial_value, read_initial_value
 from ..core.format import Settings
-from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment, valid_decimal
-from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
-from .schema_model import valid_name
+from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, is_valid_decimal, split_comment
+from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
+from .schema_model import is_valid_name
 
 _PRIMITIVES: dict[type[DataType], Any] = {
     BooleanType: "boolean",
@@ -70,8 +70,8 @@ TIMESTAMP_UNIT = "avro.timestamp"
 MICROS = "micros"
 
 
-def timestamp_unit(settings: Settings) -> str:
-    """Return the unit in which a table's own schema has timestamps: "micros" or "millis"."""
+def read_timestamp_unit(settings: Settings) -> str:
+    """Return the unit of timestamps in a table's own schema: "micros" or "millis"."""
     return settings.get(TIMESTAMP_UNIT, MICROS).lower()
 
 
@@ -88,18 +88,18 @@ def spark_to_avro(
 
     With `any_keys` maps may have keys that are not strings; their entries are records.
 
-    `name` and `namespace` (stream and scope) may hold any characters: those that Avro does not allow in
+    `name` and `namespace` (stream and scope) may hold any characters: characters that Avro does not allow in
     names become `_`. `timestamps` is their unit, "micros" or "millis". Raises UnsupportedTypeError or
     InvalidNameError naming the column by its path.
     """
-    record_name = _record_name(name)
-    parts = [_record_name(part) for part in namespace.split(".") if part]
+    record_name = _make_record_name(name)
+    parts = [_make_record_name(part) for part in namespace.split(".") if part]
     full_name = ".".join([*parts, record_name])
     visitor = _SparkToAvro(full_name, timestamps)
     visitor.any_keys = any_keys
     record = visitor.visit(schema)
     if comment is not None:
-        record = _with_doc(record, comment)
+        record = _add_doc(record, comment)
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -109,12 +109,12 @@ def spark_field_to_avro(field: StructField, full_name: str, timestamps: str = MI
     return found
 
 
-def _record_name(text: str) -> str:
+def _make_record_name(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if valid_name(name) else "_" + name
+    return name if is_valid_name(name) else "_" + name
 
 
-def _with_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
+def _add_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
     fields = record.pop("fields")
     return record | {"doc": comment, "fields": fields}
 
@@ -133,20 +133,20 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         record: dict[str, Any] = {"type": "record", "name": name}
         if namespace:
             record["namespace"] = namespace
-        return record | {"fields": [_field(field, path, avro_type) for field, avro_type in members]}
+        return record | {"fields": [_make_field(field, path, avro_type) for field, avro_type in members]}
 
     def array(self, array: ArrayType, path: str, element: Any) -> Any:
-        return {"type": "array", "items": _nullable(element, array.containsNull)}
+        return {"type": "array", "items": _make_nullable(element, array.containsNull)}
 
     def map(self, map_type: MapType, path: str, value: Any) -> Any:
-        return {"type": "map", "values": _nullable(value, map_type.valueContainsNull)}
+        return {"type": "map", "values": _make_nullable(value, map_type.valueContainsNull)}
 
     def entries(self, map_type: MapType, path: str, key: Any, value: Any) -> Any:
         # As Confluent's converter writes them.
         namespace, _, name = f"{self._full_name}.{path}.MapEntry".rpartition(".")
         fields = [
             {"name": "key", "type": key},
-            {"name": "value", "type": _nullable(value, map_type.valueContainsNull)},
+            {"name": "value", "type": _make_nullable(value, map_type.valueContainsNull)},
         ]
         entry = {"type": "record", "name": name, "namespace": namespace, "fields": fields}
         return {"type": "array", "items": entry | {"connect.internal.type": "MapEntry"}, SPARK_MAP: True}
@@ -160,30 +160,30 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         if isinstance(data_type, (StringType, CharType, VarcharType)):
             name = data_type.simpleString()
             return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}
-        if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+        if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             return {
                 "type": "bytes",
                 "logicalType": "decimal",
                 "precision": data_type.precision,
                 "scale": data_type.scale,
             }
-        self.unsupported(data_type, path, why_unsupported(data_type))
+        self.refuse(data_type, path, explain_unsupported(data_type))
 
 
-def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
-    if not valid_name(field.name):
+def _make_field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
+    if not is_valid_name(field.name):
         raise InvalidNameError(
-            f"column '{child_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
+            f"column '{join_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
             "letters, digits and _ and do not begin with a digit; use format json, or give the column another "
-            f"name (SELECT `{field.name}` AS {_record_name(field.name)})"
+            f"name (SELECT `{field.name}` AS {_make_record_name(field.name)})"
         )
-    result: dict[str, Any] = {"name": field.name, "type": _nullable(avro_type, field.nullable)}
+    result: dict[str, Any] = {"name": field.name, "type": _make_nullable(avro_type, field.nullable)}
     if field.nullable:
         result["default"] = None
-    default = initial_value(field)
+    default = read_initial_value(field)
     if default is not None:
-        result = with_avro_default(result, _avro_default(default))
-    comment, metadata = split_comment(kept_metadata(field.metadata or {}))
+        result = add_avro_default(result, _encode_default(default))
+    comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
     if comment is not None:
         result["doc"] = comment
     if metadata:
@@ -191,7 +191,7 @@ def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
     return result
 
 
-def with_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
+def add_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
     """Return a field with a default that is not null, as JSON."""
     avro_type = field["type"]
     if isinstance(avro_type, list) and avro_type[0] == "null":
@@ -199,12 +199,12 @@ def with_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
     return field | {"type": avro_type, "default": default}
 
 
-def _avro_default(value: Any) -> Any:
+def _encode_default(value: Any) -> Any:
     if isinstance(value, Decimal):
         unscaled = int(value.scaleb(-int(value.as_tuple().exponent), EXACT))
         value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
     return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
-def _nullable(avro_type: Any, nullable: bool) -> Any:
+def _make_nullable(avro_type: Any, nullable: bool) -> Any:
     return ["null", avro_type] if nullable else avro_type

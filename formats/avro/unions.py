@@ -1,4 +1,8 @@
-"""Unions: which branch of a reader's union takes a value, as Java's Avro chooses, and unions as columns of structs."""
+"""Reads unions: chooses the branch of a reader's union as Java's Avro does, and builds columns from values of unions.
+
+The first part decides as which of the reader's types each branch of a writer's union is read. The columns at the end
+build arrays from the resulting values, (branch, value).
+"""
 
 from __future__ import annotations
 
@@ -16,41 +20,43 @@ from .leaves import PROMOTED
 _Pair = tuple[int, int]
 
 
-def places_of(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.Node]) -> list[int | None]:
-    """Return for each branch of the writer which of the reader's types is meant; None for null, and where none is.
+def choose_places(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.Node]) -> list[int | None]:
+    """Return for each branch of the writer the place of the reader's type that it is read as; None if it has none.
 
-    `wanted` are the reader's types but null.
+    `wanted` are the reader's types except null, which has no place.
     """
     if len(wanted) == 1:
-        return [None if avro.is_null(node) or _taken(node, wanted[0], writer) else 0 for node in writer.branches]
-    if isinstance(reader, avro.Union) and alike(writer, reader):
+        return [None if avro.is_null(node) or _is_taken(node, wanted[0], writer) else 0 for node in writer.branches]
+    if isinstance(reader, avro.Union) and is_alike(writer, reader):
         places = count()
         return [None if avro.is_null(node) else next(places) for node in writer.branches]
-    return [None if avro.is_null(node) else _as_java(node, wanted) for node in writer.branches]
+    return [None if avro.is_null(node) else _choose_as_java(node, wanted) for node in writer.branches]
 
 
-def _taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
-    """Tell whether an enum or fixed has the simple name of the only type while another branch has its full name."""
+def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
+    """Return whether an enum or fixed has only the simple name of the type while another branch has its full name."""
     if not isinstance(node, avro.Enum | avro.Fixed) or _has_name(only, node) or _has_alias(only, node):
         return False
-    return any(isinstance(each, avro.Named) and _has_name(only, each) for each in writer.branches)
+    return any(isinstance(branch, avro.Named) and _has_name(only, branch) for branch in writer.branches)
 
 
-def sources_of(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
-    """Return which fields of the reader are read from which of the writer: of the same name, else by an alias."""
-    names = {each.name for each in writer.fields}
+def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the fields of the reader by the writer's fields that they are read from: by name, else by an alias."""
+    names = {field.name for field in writer.fields}
     sources = {name: name for name in wanted if name in names and reader.field_named(name)}
     for name in wanted:
         target = reader.field_named(name)
         if name not in names and target is not None:
-            alias = next((each for each in target.aliases if each in names and each not in sources), None)
+            alias = next(
+                (other_name for other_name in target.aliases if other_name in names and other_name not in sources), None
+            )
             if alias is not None:
                 sources[alias] = name
     return sources
 
 
-def alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
-    """Tell whether Java takes two types for equal enough to go by the places of their branches."""
+def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
+    """Return whether Java considers two types so similar that it pairs their branches by place."""
     seen = {} if seen is None else seen
     if type(writer) is not type(reader):
         return False
@@ -58,103 +64,107 @@ def alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None =
         case (avro.Primitive(), avro.Primitive()):
             return writer.name == reader.name
         case (avro.Array(), avro.Array()):
-            return alike(writer.items, reader.items, seen)
+            return is_alike(writer.items, reader.items, seen)
         case (avro.Map(), avro.Map()):
-            return alike(writer.values, reader.values, seen)
+            return is_alike(writer.values, reader.values, seen)
         case (avro.Union(), avro.Union()):
-            return _all_alike(writer.branches, reader.branches, seen)
+            return _are_alike(writer.branches, reader.branches, seen)
         case (avro.Fixed(), avro.Fixed()):
-            return _same_simple_name(writer, reader) and writer.size == reader.size
+            return _has_same_simple_name(writer, reader) and writer.size == reader.size
         case (avro.Enum(), avro.Enum()):
-            return _same_simple_name(writer, reader) and writer.symbols == reader.symbols
+            return _has_same_simple_name(writer, reader) and writer.symbols == reader.symbols
         case (avro.Record(), avro.Record()):
-            return _same_simple_name(writer, reader) and _records_alike(writer, reader, seen)
+            return _has_same_simple_name(writer, reader) and _has_alike_fields(writer, reader, seen)
     raise AssertionError(writer)
 
 
-def _all_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen: dict[_Pair, bool]) -> bool:
+def _are_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen: dict[_Pair, bool]) -> bool:
     return len(writers) == len(readers) and all(
-        alike(one, other, seen) for one, other in zip(writers, readers, strict=True)
+        is_alike(one, other, seen) for one, other in zip(writers, readers, strict=True)
     )
 
 
-def _records_alike(writer: avro.Record, reader: avro.Record, seen: dict[_Pair, bool]) -> bool:
+def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair, bool]) -> bool:
     pair = id(writer), id(reader)
     if pair not in seen:
-        seen[pair] = True  # as long as nothing else is found, for records that contain themselves
+        seen[pair] = True  # assumed until the fields are compared, for records that contain themselves
         seen[pair] = all(
             one.name == other.name or one.name in other.aliases
             for one, other in zip(writer.fields, reader.fields, strict=False)
-        ) and _all_alike([each.type for each in writer.fields], [each.type for each in reader.fields], seen)
+        ) and _are_alike([field.type for field in writer.fields], [field.type for field in reader.fields], seen)
     return seen[pair]
 
 
-def _as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
+def _choose_as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
     """Return the branch that Java chooses; None if it refuses the values."""
     if isinstance(writer, avro.Named):
-        # An alias renames the writer's type, so that it comes before a type of the old name.
+        # An alias renames the writer's type, so it takes precedence over a type of the old name.
         for same in (_has_alias, _has_name):
-            for place, each in enumerate(wanted):
-                if type(each) is type(writer) and same(each, writer):
+            for place, candidate in enumerate(wanted):
+                if type(candidate) is type(writer) and same(candidate, writer):
                     return place
-        return _by_structure(writer, wanted) if isinstance(writer, avro.Record) else None
-    for place, each in enumerate(wanted):
-        if type(each) is type(writer) and _primitive(each) == _primitive(writer):
+        return _choose_by_structure(writer, wanted) if isinstance(writer, avro.Record) else None
+    for place, candidate in enumerate(wanted):
+        if type(candidate) is type(writer) and _name_primitive(candidate) == _name_primitive(writer):
             return place
-    for place, each in enumerate(wanted):
-        if _promoted(writer, each):
+    for place, candidate in enumerate(wanted):
+        if _is_promoted(writer, candidate):
             return place
     return None
 
 
-def _by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
+def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
     found = None
-    for place, each in enumerate(wanted):
-        if isinstance(each, avro.Record) and not _misses(writer, each):
-            fields = ((one.type, _source(each, one.name)) for one in writer.fields)
-            if any(other is not None and _refused(one, other.type) for one, other in fields):
+    for place, candidate in enumerate(wanted):
+        if isinstance(candidate, avro.Record) and not _lacks_required_field(writer, candidate):
+            fields = ((one.type, _find_source(candidate, one.name)) for one in writer.fields)
+            if any(other is not None and _is_refused(one, other.type) for one, other in fields):
                 continue
-            if found is None or writer.simple_name == each.simple_name:
+            if found is None or writer.simple_name == candidate.simple_name:
                 found = place
     return found
 
 
-def _refused(writer: avro.Node, reader: avro.Node) -> bool:
-    """Tell whether Java refuses every value of a type without looking into it."""
+def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
+    """Return whether Java refuses every value of a type without reading it."""
     if isinstance(writer, avro.Union):
         return False  # its branches are looked at one by one
     if isinstance(reader, avro.Union):
-        return _as_java(writer, reader.branches) is None
+        return _choose_as_java(writer, reader.branches) is None
     match writer, reader:
         case (avro.Record(), avro.Record()):
-            return _misses(writer, reader)
+            return _lacks_required_field(writer, reader)
         case (avro.Fixed(), avro.Fixed()):
-            return not _same_simple_name(writer, reader) or writer.size != reader.size
+            return not _has_same_simple_name(writer, reader) or writer.size != reader.size
         case (avro.Enum(), avro.Enum()):
-            return not _same_simple_name(writer, reader)
+            return not _has_same_simple_name(writer, reader)
         case (avro.Array(), avro.Array()) | (avro.Map(), avro.Map()):
             return False
-    return _primitive(writer) is None or not (_primitive(writer) == _primitive(reader) or _promoted(writer, reader))
-
-
-def _misses(writer: avro.Record, reader: avro.Record) -> bool:
-    """Tell whether the writer lacks a field of the reader that has no default."""
-    names = {each.name for each in writer.fields}
-    return any(
-        not each.has_default and each.name not in names and names.isdisjoint(each.aliases) for each in reader.fields
+    return _name_primitive(writer) is None or not (
+        _name_primitive(writer) == _name_primitive(reader) or _is_promoted(writer, reader)
     )
 
 
-def _source(reader: avro.Record, name: str) -> avro.Field | None:
-    return reader.field_named(name) or next((each for each in reader.fields if name in each.aliases), None)
+def _lacks_required_field(writer: avro.Record, reader: avro.Record) -> bool:
+    """Return whether the writer lacks a field of the reader that has no default."""
+    names = {field.name for field in writer.fields}
+    return any(
+        not field.has_default and field.name not in names and names.isdisjoint(field.aliases) for field in reader.fields
+    )
 
 
-def _promoted(writer: avro.Node, reader: avro.Node) -> bool:
-    name = _primitive(writer)
-    return name is not None and name != _primitive(reader) and name in PROMOTED.get(_primitive(reader) or "", ())
+def _find_source(reader: avro.Record, name: str) -> avro.Field | None:
+    return reader.field_named(name) or next((field for field in reader.fields if name in field.aliases), None)
 
 
-def _primitive(node: avro.Node) -> str | None:
+def _is_promoted(writer: avro.Node, reader: avro.Node) -> bool:
+    name = _name_primitive(writer)
+    return (
+        name is not None and name != _name_primitive(reader) and name in PROMOTED.get(_name_primitive(reader) or "", ())
+    )
+
+
+def _name_primitive(node: avro.Node) -> str | None:
     return node.name if isinstance(node, avro.Primitive) else None
 
 
@@ -166,7 +176,7 @@ def _has_name(reader: avro.Node, writer: avro.Named) -> bool:
     return isinstance(reader, avro.Named) and reader.name == writer.name
 
 
-def _same_simple_name(writer: avro.Named, reader: avro.Named) -> bool:
+def _has_same_simple_name(writer: avro.Named, reader: avro.Named) -> bool:
     return writer.simple_name == reader.simple_name or writer.name in reader.aliases
 
 
@@ -182,7 +192,7 @@ class Constant(Column):
 
 
 class BranchColumn(Column):
-    """Builds one column from values of several writer's types, as (branch, value)."""
+    """Builds one column from values of several writer's types, given as (branch, value)."""
 
     def __init__(
         self, path: str, arrow_type: pa.DataType, columns: Mapping[int, Column], refused: Mapping[int, str]
@@ -205,12 +215,12 @@ class BranchColumn(Column):
                 done += len(here)
             elif branch in self._refused:
                 for place in here:
-                    self.misfit(rows[place], self._refused[branch], problems)
+                    self.note_misfit(rows[place], self._refused[branch], problems)
         return pa.concat_arrays(parts).take(pa.array(numbers, mask=numbers < 0))
 
 
 class MembersColumn(Column):
-    """Builds a struct with one member set from values of a union of several types, as (branch, value)."""
+    """Builds a struct with one member set, from values of a union of several types, given as (branch, value)."""
 
     def __init__(
         self,
@@ -230,7 +240,7 @@ class MembersColumn(Column):
         for value, row in zip(values, rows, strict=True):
             place = None if value is None else self._known.get(value[0])
             if value is not None and value[0] in self._refused:
-                self.misfit(row, self._refused[value[0]], problems)
+                self.note_misfit(row, self._refused[value[0]], problems)
             numbers.append(place)
         children = []
         for member, column in self._members.items():

@@ -1,7 +1,7 @@
-"""Writes rows as Avro data, by the table's schema text, whether it is our own or not.
+"""Writes rows as Avro data, by the table's schema text, whether this project or another program made it.
 
 A timestamp is cut to the unit of the schema (milliseconds). A union of several types is written from a
-struct of which exactly one member is set.
+struct with exactly one member set.
 """
 
 from __future__ import annotations
@@ -16,24 +16,31 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import strings_for_char_types
-from ..core.spark_visitor import child_path
+from ..core.arrow_types import replace_char_types
+from ..core.spark_visitor import join_path
 from ..core.writing import (
     BINARY,
     BatchEncoder,
     Rows,
-    constant,
-    joined,
-    joined_lists,
-    list_bounds,
+    encode_valid_text,
+    find_list_bounds,
+    join_lists,
+    join_parts,
+    make_constant,
     spread,
-    valid_text,
 )
 from . import schema_model as avro
-from .cells import Parts, ValueCells, binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
-from .leaves import named
+from .cells import (
+    Parts,
+    ValueCells,
+    make_binary_cells,
+    write_decimal_cells,
+    write_fixed_decimal_cells,
+    write_varint_cells,
+)
+from .leaves import describe_type
 from .recursion.writing import JsonText
-from .schema_to_spark import spark_struct, targets
+from .schema_to_spark import list_targets, make_spark_struct
 
 _MICROS_PER_MILLI = 1000
 
@@ -49,22 +56,22 @@ class AvroEncoder(BatchEncoder):
         codec: str = "",
     ) -> None:
         super().__init__(schema, encoding_id, codec)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
-        # Refuses what no column can hold.
-        spark_struct(node)
+        # Refuses parts that no column can hold.
+        make_spark_struct(node)
         self._wrapped = not isinstance(node, avro.Record)
         if isinstance(node, avro.Record):
             self._root: ValueCells = _Record("", node, struct)
         else:
-            self._root = _value(node, struct[0].dataType, struct[0].name)
+            self._root = _make_value_cells(node, struct[0].dataType, struct[0].name)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        struct = self.struct_of(batch)
+        struct = self.to_struct(batch)
         rows = np.arange(len(struct))
         root = struct.field(0) if self._wrapped else struct
-        return self.framed(self._root.all_parts(root, rows), len(struct))
+        return self.frame(self._root.all_parts(root, rows), len(struct))
 
 
 class _Record(ValueCells):
@@ -72,13 +79,16 @@ class _Record(ValueCells):
         super().__init__(path)
         names = {field.name: place for place, field in enumerate(struct.fields)}
         unknown = [name for name in names if record.field_named(name) is None]
-        missing = [each.name for each in record.fields if each.name not in names]
+        missing = [target.name for target in record.fields if target.name not in names]
         for name in unknown + missing:
             lacking = "the schema text" if name in unknown else "the rows to write"
-            raise InvalidSchemaError(f"column '{child_path(path, name)}' is not in {lacking}")
+            raise InvalidSchemaError(f"column '{join_path(path, name)}' is not in {lacking}")
         self._fields = [
-            (names[each.name], _value(each.type, struct[each.name].dataType, child_path(path, each.name)))
-            for each in record.fields
+            (
+                names[target.name],
+                _make_value_cells(target.type, struct[target.name].dataType, join_path(path, target.name)),
+            )
+            for target in record.fields
         ]
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -89,13 +99,13 @@ class _Record(ValueCells):
 
 
 class _Union(ValueCells):
-    """Writes null or a value of one type. `null_branch` is None if there is no null."""
+    """Writes null or a value of one type. `null_branch` is None if the union has no null."""
 
     def __init__(self, path: str, null_branch: int | None, branch: int, value: ValueCells) -> None:
         super().__init__(path)
         self._null_branch = null_branch
-        self._null = None if null_branch is None else _branch_number(null_branch)
-        self._number = _branch_number(branch)
+        self._null = None if null_branch is None else _write_branch_number(null_branch)
+        self._number = _write_branch_number(branch)
         self._value = value
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -107,8 +117,8 @@ class _Union(ValueCells):
         there = array.is_valid()
         present = there.to_numpy(zero_copy_only=False)
         numbers = pc.if_else(there, self._number, self._null)
-        cells = self._value.present(array.drop_null(), rows[present])
-        return [numbers, spread(cells, present).fill_null(constant(b""))]
+        cells = self._value.write_present(array.drop_null(), rows[present])
+        return [numbers, spread(cells, present).fill_null(make_constant(b""))]
 
 
 class _Members(ValueCells):
@@ -116,7 +126,7 @@ class _Members(ValueCells):
 
     def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, ValueCells]]) -> None:
         super().__init__(path)
-        self._null = None if null_branch is None else _branch_number(null_branch)
+        self._null = None if null_branch is None else _write_branch_number(null_branch)
         self._members = members
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -132,10 +142,12 @@ class _Members(ValueCells):
         parts: Parts = []
         for (branch, value), child, there in zip(self._members, children, set_members, strict=True):
             if there.any():
-                cells = joined([_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum())
-                parts.append(spread(cells, there).fill_null(constant(b"")))
+                cells = join_parts(
+                    [_write_branch_number(branch), value.write_present(child.drop_null(), rows[there])], there.sum()
+                )
+                parts.append(spread(cells, there).fill_null(make_constant(b"")))
         if self._null is not None:
-            parts.append(pc.if_else(pa.array(counts == 0), self._null, constant(b"")))
+            parts.append(pc.if_else(pa.array(counts == 0), self._null, make_constant(b"")))
         return parts
 
 
@@ -145,43 +157,43 @@ class _Array(ValueCells):
         self._element = element
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, elements = list_bounds(array)
+        offsets, elements = find_list_bounds(array)
         lengths = np.diff(offsets)
-        cells = joined(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
-        return _block(cells, offsets, lengths)
+        cells = join_parts(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
+        return _write_block(cells, offsets, lengths)
 
 
 class _Map(ValueCells):
     def __init__(self, path: str, value: ValueCells) -> None:
         super().__init__(path)
-        self._key = _String(child_path(path, "key"))
+        self._key = _String(join_path(path, "key"))
         self._value = value
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, entries = list_bounds(array)
+        offsets, entries = find_list_bounds(array)
         lengths = np.diff(offsets)
         owners = np.repeat(rows, lengths)
         keys, values = entries.flatten()
         parts = self._key.parts(keys, owners) + self._value.all_parts(values, owners)
-        return _block(joined(parts, len(entries)), offsets, lengths)
+        return _write_block(join_parts(parts, len(entries)), offsets, lengths)
 
 
-def _block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
+def _write_block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
     """Write one block of items and the empty block that ends it; for no items, only the empty block."""
-    end = pc.if_else(pa.array(lengths == 0), constant(b""), constant(b"\0"))
-    return [varint_cells(lengths), joined_lists(cells, offsets, b""), end]
+    end = pc.if_else(pa.array(lengths == 0), make_constant(b""), make_constant(b"\0"))
+    return [write_varint_cells(lengths), join_lists(cells, offsets, b""), end]
 
 
 class _Boolean(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [pc.if_else(array, constant(b"\1"), constant(b"\0"))]
+        return [pc.if_else(array, make_constant(b"\1"), make_constant(b"\0"))]
 
 
 class _Integer(ValueCells):
     """Writes integers, and dates and timestamps in microseconds: Avro writes what Arrow stores."""
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [varint_cells(self.numbers(array))]
+        return [write_varint_cells(self.numbers(array))]
 
     def numbers(self, array: pa.Array) -> Rows:
         stored = pa.int32() if pa.types.is_date32(array.type) else array.type
@@ -202,19 +214,19 @@ class _Floating(ValueCells):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         data = np.ascontiguousarray(array.to_numpy().astype(self._stored)).view(np.uint8)
-        return [binary_cells(data, self._stored.itemsize, len(array))]
+        return [make_binary_cells(data, self._stored.itemsize, len(array))]
 
 
 class _Bytes(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         lengths = pc.binary_length(array).to_numpy().astype(np.int64)
-        return [varint_cells(lengths), array.cast(BINARY)]
+        return [write_varint_cells(lengths), array.cast(BINARY)]
 
 
 class _String(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells = valid_text(array, self, rows)
-        return [varint_cells(pc.binary_length(cells).to_numpy()), cells]
+        cells = encode_valid_text(array, self, rows)
+        return [write_varint_cells(pc.binary_length(cells).to_numpy()), cells]
 
 
 class _Uuid(_String):
@@ -230,7 +242,7 @@ class _Uuid(_String):
             try:
                 cells.append(uuid.UUID(text).bytes)
             except ValueError:
-                self.refuse(row, f"'{text[:40]}', which is no UUID")
+                self.refuse(row, f"'{text[:40]}', which is not a UUID")
         return [pa.array(cells, BINARY)] if self._as_bytes else super().parts(array, rows)
 
 
@@ -246,9 +258,10 @@ class _Enum(ValueCells):
             place = pc.index(numbers.is_null(), True).as_py()
             symbols = ", ".join(self._enum.symbols[:20])
             self.refuse(
-                rows[place], f"'{array[place].as_py()[:40]}', which is no symbol of {named(self._enum)}: {symbols}"
+                rows[place],
+                f"'{array[place].as_py()[:40]}', which is not a symbol of {describe_type(self._enum)}: {symbols}",
             )
-        return [varint_cells(numbers.to_numpy().astype(np.int64))]
+        return [write_varint_cells(numbers.to_numpy().astype(np.int64))]
 
 
 class _Fixed(ValueCells):
@@ -258,78 +271,78 @@ class _Fixed(ValueCells):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         wrong = pc.binary_length(array).to_numpy() != self._size
-        self.refuse_first(wrong, rows, f"binary of another length than {self._size}, as the schema's fixed wants")
+        self.refuse_first(wrong, rows, f"binary of a length other than the {self._size} bytes of the schema's fixed")
         return [array.cast(BINARY)]
 
 
 class _Decimal(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells, lengths = decimal_cells(array)
-        return [varint_cells(lengths), cells]
+        cells, lengths = write_decimal_cells(array)
+        return [write_varint_cells(lengths), cells]
 
 
 class _FixedDecimal(_Fixed):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells, wrong = fixed_decimal_cells(array, self._size)
+        cells, wrong = write_fixed_decimal_cells(array, self._size)
         self.refuse_first(wrong, rows, f"a number too large for the {self._size} bytes of the schema's fixed")
         return [cells]
 
 
-def _branch_number(branch: int) -> pa.Scalar:
-    return constant(varint_cells(np.array([branch], np.int64))[0].as_py())
+def _write_branch_number(branch: int) -> pa.Scalar:
+    return make_constant(write_varint_cells(np.array([branch], np.int64))[0].as_py())
 
 
-def _value(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
-    """Return what writes a column of `data_type` as `node`. Raises InvalidSchemaError if nothing can."""
+def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
+    """Return a writer of a column of `data_type` as `node`. Raises InvalidSchemaError if that is not possible."""
     if not isinstance(node, avro.Union):
-        return _single(node, data_type, path)
+        return _make_single_cells(node, data_type, path)
     numbers = {id(branch): number for number, branch in enumerate(node.branches)}
     null_branch = next((place for place, branch in enumerate(node.branches) if avro.is_null(branch)), None)
-    wanted = targets(node)
+    wanted = list_targets(node)
     if len(wanted) == 1:
-        # Of [int, long] and [float, double] the wider is written.
-        same = [branch for branch in node.not_null if _kind(branch) == _kind(wanted[0])]
-        return _Union(path, null_branch, numbers[id(same[0])], _single(wanted[0], data_type, path))
+        # For [int, long] and [float, double] the wider type is written.
+        same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(wanted[0])]
+        return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(wanted[0], data_type, path))
     if not isinstance(data_type, StructType) or len(data_type.fields) != len(wanted):
-        raise _mismatch(node, data_type, path)
+        raise _make_mismatch_error(node, data_type, path)
     members = []
     for place, branch in enumerate(node.not_null):
         field = data_type.fields[place]
-        members.append((numbers[id(branch)], _single(branch, field.dataType, child_path(path, field.name))))
+        members.append((numbers[id(branch)], _make_single_cells(branch, field.dataType, join_path(path, field.name))))
     return _Members(path, null_branch, members)
 
 
-def _kind(node: avro.Node) -> str:
+def _name_kind(node: avro.Node) -> str:
     return node.name if isinstance(node, avro.Primitive | avro.Named) else type(node).__name__
 
 
-def _single(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
+def _make_single_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     if isinstance(node, avro.Record) and isinstance(data_type, StructType):
         return _Record(path, node, data_type)
     if isinstance(node, avro.Record) and isinstance(data_type, StringType):
         return JsonText(path, node)
     if isinstance(node, avro.Array) and isinstance(data_type, ArrayType):
-        return _Array(path, _value(node.items, data_type.elementType, child_path(path, "element")))
+        return _Array(path, _make_value_cells(node.items, data_type.elementType, join_path(path, "element")))
     if isinstance(node, avro.Map) and isinstance(data_type, MapType):
-        return _Map(path, _value(node.values, data_type.valueType, child_path(path, "value")))
+        return _Map(path, _make_value_cells(node.values, data_type.valueType, join_path(path, "value")))
     name = data_type.simpleString()
     if isinstance(node, avro.Enum) and name.startswith("string"):
         return _Enum(path, node)
     if isinstance(node, avro.Fixed | avro.Primitive):
-        found = _scalar(node, name, path)
+        found = _make_scalar_cells(node, name, path)
         if found is not None:
             return found
-    raise _mismatch(node, data_type, path)
+    raise _make_mismatch_error(node, data_type, path)
 
 
-def _mismatch(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaError:
+def _make_mismatch_error(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaError:
     return InvalidSchemaError(
-        f"column '{path}' of type {data_type.simpleString()} cannot be written as the schema's {named(node)}"
+        f"column '{path}' of type {data_type.simpleString()} cannot be written as the schema's {describe_type(node)}"
     )
 
 
-def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
-    """Return what writes plain values. `name` is the Spark type's."""
+def _make_scalar_cells(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
+    """Return a writer of plain values, None if the types do not match. `name` is that of the Spark type."""
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":
             return None

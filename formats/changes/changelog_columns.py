@@ -1,7 +1,7 @@
-"""Builds the columns of the changelog from parsed changes, whatever format they were parsed from.
+"""Builds the columns of the changelog from parsed changes of any format.
 
-A parser gives a `Change` for each event; those of the same kind of source are encoded alike, and their columns are
-built together. Names of columns may differ from the table's in case: Oracle writes `ID`, others write `id`.
+A parser returns a `Change` for each event. Changes from the same kind of source are encoded alike, and their columns
+are built together. Names of columns may differ from the table's in case: Oracle writes `ID`, others write `id`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ..core.arrow_types import arrow_schema, strings_for_char_types
+from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer, Positions
-from ..core.scalars import FIRST_MICROS, LAST_MICROS, json_text
-from ..core.spark_visitor import leaf_types
+from ..core.events import EventBuffer, EventPositions
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
+from ..core.spark_visitor import iterate_leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
-from .encodings.values import image_column
-from .feed import MARKS, POSITION_TYPE, utf8
-from .positions import positions_of
+from .encodings.values import make_image_column
+from .feed import MARKS, POSITION_TYPE, encode_utf8
+from .positions import read_positions
 
 _OF_ENVELOPES = frozenset(
     "after before change_lsn commit_lsn commit_scn commit_ts_ms connector data_collection_order db event_serial_no "
@@ -42,11 +42,11 @@ _OF_ENVELOPES = frozenset(
     "snapshot source ssn start_scn start_ts_ms table thread total_order transaction ts_ms ts_ns ts_us txId user_name "
     "version xmin".split()
 )
-"""What Debezium's envelopes have besides the rows: such a name in an event may be no column."""
+"""Names in Debezium's envelopes outside the rows: in an event they need not be columns."""
 
 
 class LetterCase:
-    """The names of a table's columns, and what is wrong with those of a change."""
+    """Compares the names of columns in changes with a table's, and explains names that differ only in case."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -54,24 +54,24 @@ class LetterCase:
         self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
 
     def of_schema(self, names: Iterable[str]) -> str | None:
-        """Return why a row with these columns is bad: one of the table's is there in other letters only."""
+        """Return why a row with these columns is bad: it has a column of the table only in other letters; else None."""
         there = frozenset(names)
         for name in sorted(there - self._names):
             wanted = self._folded.get(name.lower())
             if wanted is not None and wanted not in there:
                 return (
-                    f"it has no column '{wanted}', but '{name}', and names count with their case; name the table's "
+                    f"it has no column '{wanted}', but '{name}', and the case of names matters; name the table's "
                     f"column `{name}`, which SQL finds as {wanted} too"
                 )
         return None
 
-    def may_lack_all(self, payload: bytes) -> bool:
-        """Tell whether the bytes of an event in JSON may be of a row without one of the table's columns."""
+    def can_lack_all(self, payload: bytes) -> bool:
+        """Return whether a JSON event, by its bytes, can be a row without any of the table's columns."""
         return not any(name in payload for name in self._quoted)
 
     def of_row(self, row: Mapping[str, Any] | None) -> str | None:
-        """Return the same of a row without a schema."""
-        # The first column is known almost always.
+        """Return the same for a row without a schema."""
+        # Almost always the row has a known column.
         if not row or not self._names.isdisjoint(row):
             return None
         return self.of_schema(row)
@@ -81,8 +81,8 @@ _IMAGES = ("before", "after")
 
 
 Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
-"""What one event says: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and the
-kind of its source."""
+"""The content of an event: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and
+the kind of its source."""
 
 NO_CHANGE: Change = (None, None, None, None, None, None)
 """An event that changes no row."""
@@ -90,7 +90,7 @@ NO_CHANGE: Change = (None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class SourceEncoding:
-    """How changes from one kind of source are encoded: by the schemas of both images, if known, else by the rules."""
+    """The encoding of changes from one kind of source: by the schemas of both images, if known, else by the rules."""
 
     before: FieldSchema | None
     after: FieldSchema | None
@@ -107,28 +107,28 @@ class ChangeColumns:
         placeholder: str,
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
-        """Take the wanted columns, and all of the table's if known. `encoding_of` tells a source kind's encoding."""
-        struct = strings_for_char_types(wanted)
+        """Take the wanted columns, and the table's if known. `encoding_of` returns the encoding of a source kind."""
+        struct = replace_char_types(wanted)
         assert isinstance(struct, StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
         self._encoding_of = encoding_of
         self._images: dict[tuple[str, Hashable], StructColumn] = {}
-        after = next((each.dataType for each in struct.fields if each.name == "after"), None)
+        after = next((field.dataType for field in struct.fields if field.name == "after"), None)
         assert after is None or isinstance(after, StructType)
         columns = table if table is not None else after
-        self._placeholders = _placeholders(columns, placeholder) if columns is not None else {}
+        self._placeholders = _list_placeholders(columns, placeholder) if columns is not None else {}
         self._read = set(struct.fieldNames())
         self.letter_case = LetterCase(columns.fieldNames() if columns is not None else ())
         self._misnamed: dict[Hashable, str | None] = {}
 
     @property
     def wants_numbers(self) -> bool:
-        """Tell whether exact digits of numbers matter in some column."""
-        return any(_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
+        """Return whether exact digits of numbers matter in some column."""
+        return any(_needs_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
-        """Return one array per wanted column. `suspects`: the events in which some value may be the placeholder."""
+        """Return one array per wanted column. `suspects`: the events that may contain the placeholder."""
         rows = np.arange(len(changes))
         columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
         operations, befores, afters, sources, times, kinds = columns
@@ -147,29 +147,29 @@ class ChangeColumns:
             elif name == "op":
                 arrays.append(pa.array(operations, pa.string()))
             elif name == "ts":
-                arrays.append(_timestamps(times))
+                arrays.append(_make_timestamps(times))
             elif name == "source":
-                arrays.append(_texts(sources, arrow_field.type))
+                arrays.append(_make_texts(sources, arrow_field.type))
             elif name == "unavailable":
-                lists: list[list[str] | None] = [None if each is None else [] for each in operations]
+                lists: list[list[str] | None] = [None if operation is None else [] for operation in operations]
                 for row, names in missing.items():
                     lists[row] = names
                 arrays.append(pa.array(lists, arrow_field.type))
             elif name == MARKS.name:
-                arrays.append(_marks(sources, arrow_field.type))
+                arrays.append(_make_marks(sources, arrow_field.type))
             else:
-                arrays.append(_positions(sources, arrow_field.type))
+                arrays.append(_make_positions(sources, arrow_field.type))
         return arrays
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
-        """Note the changes whose columns are the table's in other letters."""
-        if all(self._has_schema(kind) and self.misnamed(kind) is None for kind in kinds if kind is not None):
+        """Note the changes whose columns have the table's names in other letters."""
+        if all(self._has_schema(kind) and self.explain_misnaming(kind) is None for kind in kinds if kind is not None):
             return
         for row, (_, before, after, _, _, kind) in enumerate(changes):
             if kind is None:
                 continue
             if self._has_schema(kind):
-                reason = self.misnamed(kind)
+                reason = self.explain_misnaming(kind)
             else:
                 reason = self.letter_case.of_row(after if after is not None else before)
             if reason is not None:
@@ -179,8 +179,8 @@ class ChangeColumns:
         encoding = self._encoding_of(kind)
         return encoding.before is not None or encoding.after is not None
 
-    def misnamed(self, kind: Hashable) -> str | None:
-        """Return why changes of a kind of source with a schema are bad: their columns are named in other letters."""
+    def explain_misnaming(self, kind: Hashable) -> str | None:
+        """Return why changes with the schema of a kind are bad: they name columns in other letters; else None."""
         if kind not in self._misnamed:
             encoding = self._encoding_of(kind)
             image = encoding.after if encoding.after is not None else encoding.before
@@ -188,7 +188,7 @@ class ChangeColumns:
         return self._misnamed[kind]
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
-        """Replace placeholders by None; return the columns without a value, by event."""
+        """Replace placeholders with None; return the columns without a value by event."""
         missing: dict[int, list[str]] = {}
         for row in suspects:
             image = images[row]
@@ -216,7 +216,7 @@ class ChangeColumns:
             return self._column(name, struct, kind).build(images, rows, problems)
         parts, positions = [], []
         for kind in [*distinct, None]:
-            here = np.flatnonzero([each == kind for each in kinds])
+            here = np.flatnonzero([other == kind for other in kinds])
             chosen = [images[place] for place in here.tolist()]
             parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
             positions.append(here)
@@ -234,67 +234,67 @@ class ChangeColumns:
         if found is None:
             encoding = self._encoding_of(kind)
             schema = encoding.before if name == "before" else encoding.after
-            found = self._images[(name, kind)] = image_column(struct, name, schema, encoding.rules)
+            found = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return found
 
 
-def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
-    """Return what stands for a value that was not sent, by column, in the form that it has after parsing."""
-    raw = utf8(placeholder)
+def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
+    """Return the parsed forms of the placeholder for a value that was not sent, by column."""
+    raw = encode_utf8(placeholder)
     coded = base64.b64encode(raw).decode("ascii")
     texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
     codes = [ord(character) for character in placeholder]
     found: dict[str, list[Any]] = {}
-    strings = strings_for_char_types(columns)
+    strings = replace_char_types(columns)
     assert isinstance(strings, StructType)
-    for each in strings.fields:
-        if isinstance(each.dataType, ArrayType):
-            found[each.name] = [[placeholder], codes, [coded], [raw], list(raw)]
-        elif isinstance(each.dataType, MapType):
-            found[each.name] = [placeholder, {placeholder: placeholder}]
-        elif isinstance(each.dataType, StringType | BinaryType | DecimalType | StructType):
-            found[each.name] = [*texts, raw]
+    for field in strings.fields:
+        if isinstance(field.dataType, ArrayType):
+            found[field.name] = [[placeholder], codes, [coded], [raw], list(raw)]
+        elif isinstance(field.dataType, MapType):
+            found[field.name] = [placeholder, {placeholder: placeholder}]
+        elif isinstance(field.dataType, StringType | BinaryType | DecimalType | StructType):
+            found[field.name] = [*texts, raw]
     return found
 
 
 class PlaceholderSearch:
-    """Finds the events in which some value may be the placeholder, by their bytes alone."""
+    """Finds the events that may contain the placeholder, by their bytes alone."""
 
     def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
-        raw = utf8(placeholder)
+        raw = encode_utf8(placeholder)
         codes = [ord(character) for character in placeholder]
-        # By the modes of bytes. The first two are mostly the same.
+        # In the modes of bytes. The first two are usually equal.
         coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
         self._texts = [raw, *sorted(coded)]
         self._codes: re.Pattern[bytes] | None = None
         if avro:
-            # The items may be a union with null, the branch before each.
-            self._texts += [branch.join(map(avro_long, codes)) for branch in (b"", b"\0", b"\2")]
-        elif table is None or any(isinstance(each.dataType, ArrayType) for each in table.fields):
+            # The items may be a union with null, with the branch before each item.
+            self._texts += [branch.join(map(write_avro_long, codes)) for branch in (b"", b"\0", b"\2")]
+        elif table is None or any(isinstance(field.dataType, ArrayType) for field in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
-        # JSON may write it with escapes, in one way or another.
+        # JSON may write it with escapes.
         self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
 
     def suspects(self, events: EventBuffer) -> Iterable[int]:
-        """Return the positions of the events; of all, where it cannot be told."""
+        """Return the positions of these events, or of all events where bytes do not decide."""
         if not self._plain:
             return range(len(events))
-        every = _bytes_of(events)
-        found = [events_with(events, re.escape(text)) for text in self._texts if text in every]
+        every = _read_span(events)
+        found = [find_events(events, re.escape(text)) for text in self._texts if text in every]
         if self._codes is not None:
-            found.append(events_with(events, self._codes.pattern))
-        return sorted({place for each in found for place in each.tolist()})
+            found.append(find_events(events, self._codes.pattern))
+        return sorted({place for places in found for place in places.tolist()})
 
 
-def _bytes_of(events: EventBuffer) -> bytes:
-    """Return all that lies between the first and the last byte of some events."""
+def _read_span(events: EventBuffer) -> bytes:
+    """Return all bytes from the first to the last byte of some events."""
     if not len(events):
         return b""
     first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
     return bytes(memoryview(events.data)[first:last])
 
 
-def avro_long(number: int) -> bytes:
+def write_avro_long(number: int) -> bytes:
     """Write a whole number as Avro does."""
     rest = (number << 1) ^ (number >> 63)
     found = bytearray()
@@ -305,7 +305,7 @@ def avro_long(number: int) -> bytes:
     return bytes(found)
 
 
-def events_with(events: EventBuffer, pattern: bytes) -> Positions:
+def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
     """Return the positions of the events in whose bytes a regular expression finds something."""
     if not len(events):
         return np.zeros(0, np.int64)
@@ -318,64 +318,64 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
     return np.unique(order[positions[inside]])
 
 
-def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> Positions:
-    """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
-    return np.union1d(events_with(events, pattern), events_with_rare(events, texts, rare))
+def find_events_of_either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> EventPositions:
+    """Return the positions of the events with a pattern, or with a rare pattern that contains one of some texts."""
+    return np.union1d(find_events(events, pattern), find_rare_events(events, texts, rare))
 
 
-def events_with_rare(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> Positions:
-    """Return the positions of the events with a pattern that needs one of some texts."""
-    every = _bytes_of(events)
-    return events_with(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
+def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> EventPositions:
+    """Return the positions of the events with a pattern that contains one of some texts."""
+    every = _read_span(events)
+    return find_events(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
 
 
-def _exact_numbers(data_type: DataType) -> bool:
-    # Of whole numbers, too: 0.99999999999999999 as a double is 1.
-    return any(isinstance(each, StringType | DecimalType | IntegralType) for each in leaf_types(data_type))
+def _needs_exact_numbers(data_type: DataType) -> bool:
+    # Whole numbers need them, too: 0.99999999999999999 as a double is 1.
+    return any(isinstance(leaf, StringType | DecimalType | IntegralType) for leaf in iterate_leaf_types(data_type))
 
 
-def _timestamps(micros: Sequence[int | None]) -> pa.Array:
-    safe = [each if each is not None and FIRST_MICROS <= each <= LAST_MICROS else None for each in micros]
+def _make_timestamps(micros: Sequence[int | None]) -> pa.Array:
+    safe = [time if time is not None and FIRST_MICROS <= time <= LAST_MICROS else None for time in micros]
     return pa.array(safe, pa.int64()).view(pa.timestamp("us", "UTC"))
 
 
-def _texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType) -> pa.Array:
+def _make_texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType) -> pa.Array:
     items = [
-        None if source is None else [(_clean(key), _shown(value)) for key, value in source.items()]
+        None if source is None else [(_replace_surrogates(key), _write_text(value)) for key, value in source.items()]
         for source in sources
     ]
     return pa.array(items, arrow_type)
 
 
-def _shown(value: Any) -> str | None:
+def _write_text(value: Any) -> str | None:
     if value is None:
         return None
-    return _clean(value if type(value) is str else json_text(value))
+    return _replace_surrogates(value if type(value) is str else write_json(value))
 
 
-def _clean(text: str) -> str:
-    return text if text.isascii() else utf8(text).decode()
+def _replace_surrogates(text: str) -> str:
+    return text if text.isascii() else encode_utf8(text).decode()
 
 
-def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+def _make_marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
     blocks = [{} if source is None else source for source in sources]
     rows = [block.get("row") for block in blocks]
     found = {
-        each.name: pa.array([_shown(block.get(each.name)) for block in blocks], pa.string())
-        for each in wanted
-        if each.name != "row"
+        member.name: pa.array([_write_text(block.get(member.name)) for block in blocks], pa.string())
+        for member in wanted
+        if member.name != "row"
     }
     found["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
     absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
+    return pa.StructArray.from_arrays([found[member.name] for member in wanted], fields=list(wanted), mask=absent)
 
 
-def _positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
-    columns = list(zip(*positions_of(sources), strict=True)) or [()] * len(POSITION_TYPE)
+def _make_positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+    columns = list(zip(*read_positions(sources), strict=True)) or [()] * len(POSITION_TYPE)
     arrays = {
-        each.name: _timestamps(column) if each.name == "time" else pa.array(column, each.type)
-        for each, column in zip(POSITION_TYPE, columns, strict=True)
+        member.name: _make_timestamps(column) if member.name == "time" else pa.array(column, member.type)
+        for member, column in zip(POSITION_TYPE, columns, strict=True)
     }
-    chosen = [arrays[each.name] for each in wanted]
+    chosen = [arrays[member.name] for member in wanted]
     absent = pa.array([source is None for source in sources], pa.bool_())
     return pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=absent)

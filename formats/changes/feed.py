@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
 from ..core.columns import find_column
-from ..core.events import EventBuffer, Positions
+from ..core.events import EventBuffer, EventPositions
 from ..core.format import Format, Settings, find_format
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
@@ -51,10 +51,10 @@ WRITTEN_AT = "written-at"
 """Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
 
 OWN_CONNECTOR = "pyspark-pravega"
-"""The connector that an INSERT names in its events."""
+"""The name of the connector in the events of an INSERT."""
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
-"""Names of the units of time, and how many microseconds one is (0: less than one)."""
+"""Units of time, with the number of microseconds in each (0: less than one)."""
 
 DEFAULT_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 
@@ -67,13 +67,13 @@ POSITION = StructType(
         StructField("time", TimestampType()),
     ]
 )
-"""Where the database made a change. Positions of one `origin` (connector, server) are ordered by `major`, `minor`,
-`row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN, LSN elsewhere. `time` is when
-the database committed the change, or read the row for a snapshot."""
+"""The place of a change in the database's log. Positions of one `origin` (connector, server) are ordered by `major`,
+`minor`, `row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN or LSN elsewhere.
+`time` is when the database committed the change, or read the row for a snapshot."""
 
 MARKS = StructField("marks", StructType([StructField("snapshot", StringType()), StructField("row", LongType())]))
-"""Not a column of changelogs, but what a decoder can be asked for beside them: `snapshot` and `row` of the source
-block, by which rows without a primary key are counted."""
+"""Not a column of changelogs, but a column that decoders can add: `snapshot` and `row` of the source block, by which
+rows without a primary key are counted."""
 
 _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 
@@ -84,13 +84,13 @@ class ChangeFormat(Format, Protocol):
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the rows by the newest schema that comes with some events; None if none has one.
 
-        Each of `tails` has the last events of one segment. What cannot be decoded is passed over: the first events
-        of a tail may be none. Raises UnsupportedTypeError for schemas that contradict each other.
+        Each of `tails` has the last events of one segment. Events that cannot be decoded are skipped, as the first
+        bytes of a tail may not be an event. Raises UnsupportedTypeError for schemas that contradict each other.
         """
         ...
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
-        """Return which events may be truncations, found without decoding them; all others certainly are none."""
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
+        """Return the events that may be truncations, found without decoding them. No other event is one."""
         ...
 
 
@@ -103,12 +103,12 @@ def find_change_format(name: str) -> ChangeFormat:
 
 
 def is_change_format(name: str) -> bool:
-    """Tell whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
-    return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
+    """Return whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
+    return bool(getattr(find_format(name), "changes", False))  # formats of other distributions may lack it
 
 
-def nullable(struct: StructType) -> StructType:
-    """Return the struct with all of its own fields nullable: an image may have only a part of a row."""
+def make_nullable(struct: StructType) -> StructType:
+    """Return the struct with all of its own fields nullable, because an image may have only a part of a row."""
     return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in struct.fields])
 
 
@@ -117,14 +117,14 @@ def changelog_schema(table: StructType) -> StructType:
 
     * `op`: one of OPERATIONS; null for an event that changes no row (tombstone, heartbeat, transaction metadata,
       schema change), so that there is one row for each event.
-    * `before`, `after`: the row, as far as the event tells.
+    * `before`, `after`: the row, as far as the event contains it.
     * `source`: the source block of the event as texts, nested values as JSON.
     * `ts`: when the connector handled the change.
     * `unavailable`: columns whose value in `after` the database did not send because it had not changed; they are
       null there.
-    * `position`: where in the database's log the change is, see POSITION.
+    * `position`: the place of the change in the database's log, see POSITION.
     """
-    image = nullable(table)
+    image = make_nullable(table)
     return StructType(
         [
             StructField("op", StringType()),
@@ -138,23 +138,23 @@ def changelog_schema(table: StructType) -> StructType:
     )
 
 
-def table_schema(columns: StructType, settings: Settings) -> StructType:
-    """Return the columns of a change table as they are read: all nullable but those of the primary key.
+def make_table_schema(columns: StructType, settings: Settings) -> StructType:
+    """Return the columns of a change table as they are read: all nullable except those of the primary key.
 
-    Events of a time before a column was added have no value for it, whatever the database says now.
+    Events from before a column was added have no value for it, even if the database has one now.
     """
-    key = key_columns(settings)
+    key = list_key_columns(settings)
     return StructType(
         [StructField(f.name, f.dataType, f.nullable or f.name not in key, f.metadata) for f in columns.fields]
     )
 
 
-def key_columns(settings: Settings) -> list[str]:
+def list_key_columns(settings: Settings) -> list[str]:
     """Return the columns of the property `primary-key`, in its order; none if it is not set."""
     return [name for part in settings.get(PRIMARY_KEY, "").split(",") if (name := part.strip())]
 
 
-def time_units(settings: Settings) -> dict[str, str]:
+def parse_time_units(settings: Settings) -> dict[str, str]:
     """Return the units of the property `debezium.time-units` by column. Raises InvalidOptionError for a wrong one."""
     text = settings.get(TIME_UNITS, "")
     pairs: dict[str, str] = {}
@@ -162,7 +162,7 @@ def time_units(settings: Settings) -> dict[str, str]:
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise InvalidOptionError(f"'{TIME_UNITS}' is no JSON object: {error}") from None
+            raise InvalidOptionError(f"'{TIME_UNITS}' is not a JSON object: {error}") from None
         pairs = {str(column): str(unit) for column, unit in found.items()}
     else:
         for part in filter(None, map(str.strip, text.split(","))):
@@ -177,15 +177,15 @@ def time_units(settings: Settings) -> dict[str, str]:
     return pairs
 
 
-def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
+def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
     """Return the settings, with column names spelled as in the table.
 
-    Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of
-    values that cannot be told apart.
+    Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of a
+    type whose values cannot identify rows.
     """
     checked = dict(settings)
     if PRIMARY_KEY in checked:
-        key = [find_column(PRIMARY_KEY, name, columns).name for name in key_columns(settings)]
+        key = [find_column(PRIMARY_KEY, name, columns).name for name in list_key_columns(settings)]
         if not key or len(set(key)) != len(key):
             raise InvalidOptionError(
                 f"'{PRIMARY_KEY}'='{checked[PRIMARY_KEY]}' should name one or more different columns, such as 'id' or "
@@ -196,10 +196,10 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
         checked[PRIMARY_KEY] = ",".join(key)
     elif settings.get(SNAPSHOTS, "").lower() == "partial":
         raise InvalidOptionError(
-            f"'{SNAPSHOTS}'='partial' is not possible without a primary key: which rows a snapshot reads again "
-            f"cannot be told. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
+            f"'{SNAPSHOTS}'='partial' is not possible without a primary key, which identifies the rows that a "
+            f"snapshot reads again. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
         )
-    for column in time_units(settings):
+    for column in parse_time_units(settings):
         find_column(TIME_UNITS, column, columns)
     return checked
 
@@ -207,14 +207,14 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
 def _check_key_type(name: str, data_type: DataType) -> None:
     if isinstance(data_type, _ATOMIC_BUT_NO_KEY):
         raise UnsupportedTypeError(
-            f"'{PRIMARY_KEY}' names the column {name} of type {data_type.simpleString()}, by whose values rows cannot "
-            "be told apart. A primary key is made of strings, whole numbers, decimals, booleans, dates, timestamps or "
-            "bytes."
+            f"'{PRIMARY_KEY}' names the column {name} of type {data_type.simpleString()}, whose values cannot "
+            "identify rows. A primary key consists of strings, whole numbers, decimals, booleans, dates, timestamps "
+            "or bytes."
         )
 
 
-def utf8(text: object) -> bytes:
-    """Return the bytes of a text that came from JSON, where halves of surrogate pairs may stand alone."""
+def encode_utf8(text: object) -> bytes:
+    """Return the bytes of a text from JSON, with a replacement for halves of surrogate pairs."""
     return str(text).encode("utf-8", "replace")
 
 
@@ -237,10 +237,10 @@ _CANAL = ("isDdl", "mysqlType", "pkNames")
 _MAXWELL = {"database", "table", "type", "data"}
 
 
-def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
-    """Return what an event is and what can be done with it; None if it is of no program that is known here.
+def find_advice(event: Mapping[str, Any], wanted: str) -> str | None:
+    """Return what an event is and how to read it; None if its program is unknown.
 
-    `wanted`: the format as which it was read.
+    `wanted`: the format that tried to read it.
     """
     data, metadata = event.get("data"), event.get("metadata")
     if event.keys() >= _CLOUD_EVENT:
@@ -251,7 +251,7 @@ def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
         )
     if any(name in event for name in _CANAL):
         return (
-            "it is an event of Canal's, which holds several rows; Canal is not supported: capture the changes with "
+            "it is an event of Canal, which holds several rows; Canal is not supported: capture the changes with "
             "Debezium or Maxwell, or read its events as they are with 'format'='json'"
         )
     if type(metadata) is dict and "record-type" in metadata:
@@ -265,7 +265,7 @@ def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
             "'format'='json'"
         )
     if wanted != DEBEZIUM_JSON and type(event.get("op")) is str and type(event.get("source")) is dict:
-        return "it is a change event of Debezium's; set 'format'='debezium-json'"
+        return "it is a change event of Debezium; set 'format'='debezium-json'"
     if wanted != MAXWELL_JSON and event.keys() >= _MAXWELL and type(data) is dict:
-        return "it is an event of Maxwell's; set 'format'='maxwell-json'"
+        return "it is an event of Maxwell; set 'format'='maxwell-json'"
     return None

@@ -6,9 +6,9 @@
 | bootstrap-insert | r |
 | bootstrap-start, bootstrap-complete, table-..., database-... | none |
 
-`old` has the former values of the changed columns only, so `before` of an update is `data` with them. Times are texts
-without zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. What columns take is said in
-`encodings.values`.
+`old` has only the former values of changed columns, so `before` of an update is `data` with them. Times are texts
+without a zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. `encodings.values` defines what columns
+accept.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, kind_of
-from ..core.events import EventBuffer, Positions
+from ..core.columns import Problems, describe_kind
+from ..core.events import EventBuffer, EventPositions
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
 from .changelog_columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
 from .encodings.settings import Rules
-from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, advice_about
-from .newest_schema import sampled_columns
+from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, find_advice
+from .newest_schema import sample_columns
 
 _OPERATIONS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
 _NO_CHANGE = re.compile(r"bootstrap-(start|complete)|(table|database)-.*")
@@ -67,7 +67,7 @@ class MaxwellJsonFormat(JsonFormat):
         )
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
-        """With `infer-columns`=`sample` return those of all values; None if no event has any."""
+        """Return the columns of all values with `infer-columns`=`sample`; None otherwise, or if there are no values."""
         if settings.get(INFER_COLUMNS) != "sample":
             return None
         reader, rows = _MaxwellReader(StructType([])), []
@@ -77,9 +77,9 @@ class MaxwellJsonFormat(JsonFormat):
                     rows += [image for image in reader.change(payload)[1:3] if image]
                 except Undecodable:
                     continue  # reading it will say why
-        return sampled_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
+        return sample_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         """Return no event: Maxwell reports truncations only as statements."""
         return EventBuffer.of([]).starts
 
@@ -105,7 +105,7 @@ class _MaxwellReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
@@ -116,35 +116,35 @@ class _MaxwellReader(PayloadReader):
         return self._columns.arrays(changes, problems, ())
 
     def change(self, payload: bytes) -> Change:
-        """Return what an event says. Raises Undecodable for what is no event of Maxwell's."""
+        """Parse an event. Raises Undecodable for a payload that is not an event of Maxwell."""
         if not payload:
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
-            raise Undecodable(f"it should be an event of Maxwell's but is {kind_of(event)}")
+            raise Undecodable(f"it should be an event of Maxwell but is {describe_kind(event)}")
         kind = event.get("type")
         operation = _OPERATIONS.get(kind) if type(kind) is str else None
         if operation is None:
             if type(kind) is str and _NO_CHANGE.fullmatch(kind):
                 return NO_CHANGE
-            known = advice_about(event, MAXWELL_JSON)
+            known = find_advice(event, MAXWELL_JSON)
             if known is not None:
-                raise Undecodable(f"it is no event of Maxwell's: {known}")
+                raise Undecodable(f"it is not an event of Maxwell: {known}")
             raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
         data, old = event.get("data"), event.get("old") or {}
         if type(data) is not dict or type(old) is not dict:
             raise Undecodable("its 'data' and 'old' should be objects")
         seconds = event.get("ts")
         time = seconds * 1_000_000 if type(seconds) is int else None
-        source = _source(event)
+        source = _make_source(event)
         if operation == DELETE:
             return operation, data, None, source, time, "maxwell"
         before = {**data, **old} if operation == UPDATE else None
         return operation, before, data, source, time, "maxwell"
 
 
-def _source(event: dict[str, Any]) -> dict[str, Any]:
-    """Return all but the row, with the position as Debezium's MySQL connector writes it."""
+def _make_source(event: dict[str, Any]) -> dict[str, Any]:
+    """Return everything except the row, with the position as Debezium's MySQL connector writes it."""
     source: dict[str, Any] = {key: value for key, value in event.items() if key not in ("data", "old", "type")}
     source["connector"] = "maxwell"
     seconds = event.get("ts")

@@ -1,9 +1,9 @@
-"""Reads Debezium's envelopes by the native decoder of JSON, with the reference behind it.
+"""Reads Debezium's envelopes with the native decoder of JSON, and with the reference where that cannot.
 
-The native decoder reads an envelope as an object with `op`, both images and the block `source`, the images as the
-reference's own columns say. What the envelope means beyond that is found out in columns. An event goes to the reference
-if it is no plain change, has another schema or comes from another connector than the others (whose encoding may
-differ), may hold the placeholder for unavailable values, or is anything that the native decoder does not accept.
+The native decoder reads an envelope as an object with `op`, both images and the block `source`; the reference's own
+columns define the images. The rest of the meaning is computed column by column. An event goes to the reference if it is
+not a plain change, has another schema or connector than the others (whose encoding may differ), may contain the
+placeholder for unavailable values, or is not accepted by the native decoder.
 """
 
 from __future__ import annotations
@@ -22,78 +22,78 @@ from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampT
 
 from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
-from ..core.events import EventBuffer, Positions
-from ..core.spark_visitor import leaf_types
-from ..json.values import json_column
-from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, with_reference
-from .changelog_columns import events_with, events_with_rare
+from ..core.events import EventBuffer, EventPositions
+from ..core.spark_visitor import iterate_leaf_types
+from ..json.values import plan_column
+from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
+from .changelog_columns import find_events, find_rare_events
 from .feed import MARKS, OPERATIONS, UPSERTS
-from .positions import SOURCE_TYPE, positions, timestamps
+from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
 
 _log = logging.getLogger(__name__)
 
 _OF_MARKS = ("snapshot", "schema", "table")
-"""What marks need of a source block beside SOURCE_TYPE."""
+"""Members of a source block that marks need besides SOURCE_TYPE."""
 
 _OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
 
 _FAR_HOURS = [f"{sign}{hours}:".encode() for sign in "+-" for hours in range(18, 24)]
 _FAR_OFFSET = rb'[+-](?:18:(?:0[1-9]|[1-5]\d)|19:\d\d|2[0-3]:\d\d)"'
-"""The end of a text of a timestamp with an offset beyond 18 hours."""
+"""The end of a timestamp text with an offset beyond 18 hours."""
 
 SCHEMA_FIRST = '{"schema":'
-"""What an envelope with a schema begins with."""
+"""The beginning of an envelope with a schema."""
 
 
 class EnvelopeReader(PayloadReader):
-    """The reference, as the native reader must know it."""
+    """The reference, with the methods that the native reader needs."""
 
     @abstractmethod
     def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        """Return the events in which some value may be the placeholder for unavailable ones, by their bytes alone."""
+        """Return the events that may contain the placeholder for unavailable values, by their bytes alone."""
 
     @abstractmethod
     def image(self, name: str, kind: Hashable) -> StructColumn:
-        """Return the column of `before` or `after` for the name of a connector, or the number of a schema."""
+        """Return the column of `before` or `after` for a kind of source: a connector's name or a schema's number."""
 
     @abstractmethod
-    def misnamed(self, kind: Hashable) -> bool:
-        """Tell whether changes with the schema of this number name the table's columns in other letters."""
+    def is_misnamed(self, kind: Hashable) -> bool:
+        """Return whether changes with the schema of this number name the table's columns in other letters."""
 
     @abstractmethod
-    def may_be_misnamed(self, payload: bytes) -> bool:
-        """Tell by its bytes whether a change without a schema may do so, without one of the table's own names."""
+    def can_be_misnamed(self, payload: bytes) -> bool:
+        """Return whether a change without a schema may do so, because its bytes have none of the table's names."""
 
     @abstractmethod
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
-        """Return what an event with a schema begins with, up to its payload, and the number of that schema."""
+        """Return the beginning of an event with a schema, up to its payload, and the number of that schema."""
 
 
 class NativeEnvelopeReader(PayloadReader):
-    """Reads envelopes natively, with or without schema, where all of the wanted columns allow it."""
+    """Reads envelopes natively, with or without a schema, if all wanted columns allow it."""
 
     piece_events = NATIVE_PIECE_EVENTS
 
     def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
-        """Take the wanted columns. Raises Unplanned for columns that only the reference makes."""
+        """Take the wanted columns. Raises Unplanned for columns that only the reference can make."""
         if "source" in wanted.names:
-            raise Unplanned("the column 'source' has all of a source block")
+            raise Unplanned("the column 'source' holds a whole source block")
         self._module = module
         self._reference = reference
         self._names = wanted.names
         marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
         self._source = pa.struct([*SOURCE_TYPE, *marked])
         self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
-        self._timed = any(_has_timestamps(each.dataType) for each in wanted if each.name in ("before", "after"))
+        self._timed = any(_has_timestamps(field.dataType) for field in wanted if field.name in ("before", "after"))
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         decoder, connector = None, None
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         if len(payloads):
-            decoder, connector = self._decoder_for(payloads)
+            decoder, connector = self._find_decoder(payloads)
         if decoder is None:
             return self._reference.arrays(payloads, padded, problems)
         batch, unread = decoder.decode(*payloads.octets(), False)
@@ -102,24 +102,24 @@ class NativeEnvelopeReader(PayloadReader):
         if unread is not None:
             there[np.frombuffer(unread, np.int64)] = False
         read = np.flatnonzero(there)
-        there[read[~self._plain(found, connector)]] = False
+        there[read[~self._find_plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
         if self._timed:
-            there[events_with_rare(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # which the native decoder takes
+            there[find_rare_events(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # the native decoder accepts these
         if connector is not None:
-            there[events_with(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
-            there[read[self._misnamed(found, read, payloads)]] = False
+            there[find_events(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without a schema
+            there[read[self._find_misnamed(found, read, payloads)]] = False
         chosen = there[read]
         if not chosen.all():
             found = found.filter(pa.array(chosen))
-        arrays = self._columns(found)
-        unread_rows: Positions = np.flatnonzero(~there)
+        arrays = self._make_columns(found)
+        unread_rows: EventPositions = np.flatnonzero(~there)
         if not len(unread_rows):
             return arrays
-        return with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
+        return merge_with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
-    def _plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
-        """Tell which envelopes are changes, and come from the connector that they were read for, if that matters."""
+    def _find_plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
+        """Return which envelopes are changes, and from the connector that they were read for, if that matters."""
         operation, after = found.column("op"), found.column("after")
         known = pc.is_in(operation, _OPERATIONS)
         plain = pc.and_(known, pc.or_(pc.invert(pc.is_in(operation, _UPSERTS)), after.is_valid()))
@@ -128,50 +128,50 @@ class NativeEnvelopeReader(PayloadReader):
             same = pc.equal(names, connector)
             others = pc.filter(names, pc.invert(same))
             if len(others) * 2 > len(names):
-                self._connector = others[-1].as_py()  # the next piece will be of this one
+                self._connector = others[-1].as_py()  # the next piece is probably from this one
             plain = pc.and_(plain, same)
         return plain.to_numpy(zero_copy_only=False)
 
-    def _misnamed(self, found: pa.RecordBatch, read: Positions, payloads: EventBuffer) -> Positions:
-        """Return the places of rows of nothing but nulls whose columns may be the table's in other letters."""
+    def _find_misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
+        """Return the places of rows of nulls whose columns may have the table's names in other letters."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
             if name in self._names:
-                empty |= _rows_of_nulls(found.column(name))
+                empty |= _find_rows_of_nulls(found.column(name))
         places = [
             place
             for place in np.flatnonzero(empty).tolist()
-            if self._reference.may_be_misnamed(bytes(payloads.payload(int(read[place]))))
+            if self._reference.can_be_misnamed(bytes(payloads.payload(int(read[place]))))
         ]
         return np.array(places, np.int64)
 
-    def _columns(self, found: pa.RecordBatch) -> list[pa.Array]:
+    def _make_columns(self, found: pa.RecordBatch) -> list[pa.Array]:
         arrays = []
         for name, wanted in zip(self._names, self._types, strict=True):
             if name == "ts":
-                array = timestamps(found.column("ts_us"), found.column("ts_ms"))
+                array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
             elif name == "unavailable":
-                # Events with such columns were among the suspects, which the reference reads.
+                # The reference reads events with such columns, which are among the suspects.
                 offsets = pa.array(np.zeros(len(found) + 1, np.int32))
                 array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
             elif name == "position":
                 source = found.column("source")
-                members = positions(source)
-                chosen = [members[each.name] for each in wanted]
+                members = make_position_arrays(source)
+                chosen = [members[member.name] for member in wanted]
                 array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
             elif name == MARKS.name:
                 source = found.column("source")
                 block = dict(zip(source.type.names, source.flatten(), strict=True))
                 array = pa.StructArray.from_arrays(
-                    [block[each.name] for each in wanted], fields=list(wanted), mask=source.is_null()
+                    [block[member.name] for member in wanted], fields=list(wanted), mask=source.is_null()
                 )
             else:
                 array = found.column(name)
             arrays.append(array)
         return arrays
 
-    def _decoder_for(self, payloads: EventBuffer) -> tuple[Any, str | None]:
-        """Return the decoder for events like the first of these, if any, and their connector if that matters."""
+    def _find_decoder(self, payloads: EventBuffer) -> tuple[Any, str | None]:
+        """Return the decoder for events like the first one, if there is one, and their connector if that matters."""
         kind: Hashable
         first = bytes(payloads.payload(0))
         prefix, connector = None, None
@@ -181,17 +181,17 @@ class NativeEnvelopeReader(PayloadReader):
                 return None, None
             prefix, kind = envelope
         else:
-            self._connector = self._connector or _connector_of(payloads)
+            self._connector = self._connector or _guess_connector(payloads)
             kind = connector = self._connector
         if (prefix, kind) not in self._decoders:
-            self._decoders[(prefix, kind)] = self._decoder(kind, prefix)
+            self._decoders[(prefix, kind)] = self._make_decoder(kind, prefix)
         return self._decoders[(prefix, kind)], connector
 
-    def _decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
-        if prefix is not None and self._reference.misnamed(kind):
-            return None  # the reference says so
+    def _make_decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
+        if prefix is not None and self._reference.is_misnamed(kind):
+            return None  # the reference reports it
         try:
-            spec, make = self._spec(kind), self._module.Decoder
+            spec, make = self._make_spec(kind), self._module.Decoder
             decoder = make.json(spec, False) if prefix is None else make.json_member(spec, prefix)
             self._check(decoder)
         except (Unplanned, ValueError) as reason:
@@ -201,35 +201,35 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _check(self, decoder: Any) -> None:
         batch, _ = decoder.decode(*EventBuffer.of([]).octets(), False)
-        if [array.type for array in self._columns(pa.record_batch(batch))] != self._types:
-            raise Unplanned("a column has a type that the native decoder does not give exactly")
+        if [array.type for array in self._make_columns(pa.record_batch(batch))] != self._types:
+            raise Unplanned("a column has a type that the native decoder cannot give exactly")
 
-    def _spec(self, kind: Hashable) -> Spec:
+    def _make_spec(self, kind: Hashable) -> Spec:
         images = {
-            name: json_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
+            name: plan_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
             for name in ("before", "after")
         }
         members = {
             "op": ("leaf", pa.string(), True),
             **images,
-            "source": _struct(self._source, [("leaf", each.type, True) for each in self._source], True),
+            "source": _make_struct(self._source, [("leaf", member.type, True) for member in self._source], True),
             "ts_ms": ("leaf", pa.int64(), True),
             "ts_us": ("leaf", pa.int64(), True),
         }
         fields = pa.struct([pa.field(name, spec[1], True) for name, spec in members.items()])
-        return _struct(fields, list(members.values()), False)
+        return _make_struct(fields, list(members.values()), False)
 
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
-"""An image of which no column is wanted, but which must be an object or null."""
+"""An image without wanted columns, which still must be an object or null."""
 
 
 def _has_timestamps(data_type: DataType) -> bool:
-    return any(isinstance(each, TimestampType | TimestampNTZType) for each in leaf_types(data_type))
+    return any(isinstance(leaf, TimestampType | TimestampNTZType) for leaf in iterate_leaf_types(data_type))
 
 
-def _rows_of_nulls(image: pa.StructArray) -> Any:
-    """Tell which rows are there, but have nothing but nulls."""
+def _find_rows_of_nulls(image: pa.StructArray) -> Any:
+    """Return which rows exist but have only nulls."""
     empty = image.is_valid().to_numpy(zero_copy_only=False)
     for place in range(image.type.num_fields):
         if not empty.any():
@@ -238,17 +238,17 @@ def _rows_of_nulls(image: pa.StructArray) -> Any:
     return empty if image.type.num_fields else np.zeros(len(image), np.bool_)
 
 
-def _struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
-    return ("struct", fields, nullable, [each.name for each in fields], specs)
+def _make_struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
+    return ("struct", fields, nullable, [field.name for field in fields], specs)
 
 
-def _connector_of(payloads: EventBuffer) -> str:
-    """Guess the connector from the first envelope that says it plainly. It is checked for every event."""
+def _guess_connector(payloads: EventBuffer) -> str:
+    """Guess the connector from the first envelope that names it. It is checked for every event."""
     for payload in payloads.part(0, min(len(payloads), 16)).payloads():
         try:
             connector = json.loads(payload)["source"]["connector"]
         except (ValueError, LookupError, TypeError, RecursionError):
-            continue  # the reference will say what is wrong
+            continue  # the reference reports what is wrong
         if type(connector) is str and connector:
             return connector
     return ""

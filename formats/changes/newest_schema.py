@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
-from ..core.spark_types import valid_decimal, wider_number
-from ..core.spark_visitor import child_path
+from ..core.spark_types import find_wider_number, is_valid_decimal
+from ..core.spark_visitor import join_path
 from .positions import Position
 
 _LogPosition = tuple[int, int, int]
@@ -30,7 +30,7 @@ _LogPosition = tuple[int, int, int]
 
 @dataclass
 class _Schema:
-    """The columns of a schema and the newest changes that came with it."""
+    """The columns of a schema, with the newest changes that had it."""
 
     columns: StructType
     logs: dict[str, _LogPosition] = field(default_factory=dict)
@@ -39,28 +39,28 @@ class _Schema:
     last_events: dict[int, int] = field(default_factory=dict)
     """The last event by segment."""
 
-    def older(self, other: _Schema) -> bool:
-        """Tell whether all that gives an order puts this schema before the other."""
+    def is_older_than(self, other: _Schema) -> bool:
+        """Return whether this schema is before the other by everything that gives an order."""
         orders = [
-            _order(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
+            _compare(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
         ]
         if self.time is not None and other.time is not None:
-            orders.append(_order(self.time, other.time))
+            orders.append(_compare(self.time, other.time))
         if not any(orders):
             orders = [
-                _order(last, other.last_events[tail])
+                _compare(last, other.last_events[tail])
                 for tail, last in self.last_events.items()
                 if tail in other.last_events
             ]
         return any(order < 0 for order in orders) and not any(order > 0 for order in orders)
 
 
-def _order(one: _LogPosition | int, other: _LogPosition | int) -> int:
+def _compare(one: _LogPosition | int, other: _LogPosition | int) -> int:
     return (one > other) - (one < other)  # type: ignore[operator]
 
 
 class SchemasSeen:
-    """Collects the schemas of events, with the changes that they came with."""
+    """Collects the schemas of events, with the changes that had them."""
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, _Schema] = {}
@@ -74,10 +74,10 @@ class SchemasSeen:
         time: int | None,
         place: tuple[int, int],
     ) -> None:
-        """Note the schema of an event: one that is known by `key`, or the columns that `columns` gives.
+        """Note the schema of an event: the one known by `key`, or else the result of `columns`.
 
-        `time`: of the connector, in microseconds since 1970, where the position tells none. `place`: the number of the
-        segment, and that of the event in it.
+        `time`: the connector's time in microseconds since 1970, used if the position has none. `place`: the number of
+        the segment, and of the event in it.
         """
         schema = self._by_key.get(key)
         if schema is None:
@@ -92,7 +92,7 @@ class SchemasSeen:
         schema.last_events[segment] = max(schema.last_events.get(segment, 0), event)
 
     def _of(self, columns: StructType) -> _Schema:
-        found = next((each for each in self._schemas if each.columns == columns), None)
+        found = next((schema for schema in self._schemas if schema.columns == columns), None)
         if found is None:
             found = _Schema(columns)
             self._schemas.append(found)
@@ -101,47 +101,47 @@ class SchemasSeen:
     def newest(self) -> StructType | None:
         """Return the columns of the newest schema, None if none was seen.
 
-        Raises UnsupportedTypeError for a column of different types if nothing tells which of them is newer.
+        Raises UnsupportedTypeError for a column of different types if nothing shows which one is newer.
         """
-        found = [each for each in self._schemas if not any(each.older(other) for other in self._schemas)]
+        found = [schema for schema in self._schemas if not any(schema.is_older_than(other) for other in self._schemas)]
         found = found or self._schemas
-        found.sort(key=lambda each: each.time or 0, reverse=True)
-        return merged_columns([each.columns for each in found]) if found else None
+        found.sort(key=lambda schema: schema.time or 0, reverse=True)
+        return merge_columns([schema.columns for schema in found]) if found else None
 
 
-def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
+def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
     """Return the columns of several structs, in the order in which they first occur, each with the widest of its types.
 
-    Raises UnsupportedTypeError for a column of types of which none holds the values of the other.
+    Raises UnsupportedTypeError for a column of two types neither of which holds the values of the other.
     """
     types: dict[str, DataType] = {}
     for struct in structs:
-        for each in struct.fields:
-            known = types.get(each.name)
-            here = child_path(path, each.name)
-            types[each.name] = each.dataType if known is None else _wider(known, each.dataType, here)
+        for column in struct.fields:
+            known = types.get(column.name)
+            here = join_path(path, column.name)
+            types[column.name] = column.dataType if known is None else _find_wider(known, column.dataType, here)
     return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
 
-def _wider(one: DataType, other: DataType, path: str) -> DataType:
+def _find_wider(one: DataType, other: DataType, path: str) -> DataType:
     if one == other:
         return one
-    if (wider := wider_number(one, other)) is not None:
+    if (wider := find_wider_number(one, other)) is not None:
         return wider
     if isinstance(one, DecimalType) and isinstance(other, DecimalType):
         scale = max(one.scale, other.scale)
         precision = max(one.precision - one.scale, other.precision - other.scale) + scale
-        if valid_decimal(precision, scale):
+        if is_valid_decimal(precision, scale):
             return DecimalType(precision, scale)
     if isinstance(one, StructType) and isinstance(other, StructType):
-        return merged_columns([one, other], path)
+        return merge_columns([one, other], path)
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return ArrayType(_wider(one.elementType, other.elementType, child_path(path, "element")))
+        return ArrayType(_find_wider(one.elementType, other.elementType, join_path(path, "element")))
     if isinstance(one, MapType) and isinstance(other, MapType) and one.keyType == other.keyType:
-        return MapType(one.keyType, _wider(one.valueType, other.valueType, child_path(path, "value")))
+        return MapType(one.keyType, _find_wider(one.valueType, other.valueType, join_path(path, "value")))
     raise UnsupportedTypeError(
-        f"The column {path} is {one.simpleString()} by one schema of the stream's events and {other.simpleString()} by "
-        "another, and neither positions nor times tell which of them is newer. Declare the table's columns."
+        f"The column {path} is {one.simpleString()} in one schema of the stream's events and {other.simpleString()} in "
+        "another, and neither positions nor times show which of them is newer. Declare the table's columns."
     )
 
 
@@ -149,10 +149,10 @@ _LARGEST = 2**63 - 1
 _DECIMAL = {"scale", "value"}
 
 
-def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
+def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
     """Return the columns of rows, in the order in which they first occur. The text `ignored` stands for no value.
 
-    Of names that differ in case only, which SQL takes for one, the first counts; an empty name is none.
+    Names that differ only in case are one name to SQL, so the first counts. Empty names are ignored.
     """
     values: dict[str, list[Any]] = {}
     for row in rows:
@@ -161,10 +161,10 @@ def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructTy
     names: dict[str, str] = {}
     for name in filter(None, values):
         names.setdefault(name.lower(), name)
-    return StructType([StructField(name, _type(values[name], ignored)) for name in names.values()])
+    return StructType([StructField(name, _infer_type(values[name], ignored)) for name in names.values()])
 
 
-def _type(values: Sequence[Any], ignored: str) -> DataType:
+def _infer_type(values: Sequence[Any], ignored: str) -> DataType:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return BooleanType()
@@ -174,9 +174,9 @@ def _type(values: Sequence[Any], ignored: str) -> DataType:
     if kinds in ({float}, {int, float}):
         return DoubleType()
     if kinds == {list}:
-        return ArrayType(_type([each for value in values if value is not None for each in value], ignored))
+        return ArrayType(_infer_type([item for value in values if value is not None for item in value], ignored))
     if kinds == {dict}:
         objects = [value for value in values if value is not None]
-        if any(objects) and not all(each.keys() == _DECIMAL for each in objects):
-            return sampled_columns(objects, ignored)
+        if any(objects) and not all(decimal.keys() == _DECIMAL for decimal in objects):
+            return sample_columns(objects, ignored)
     return StringType()

@@ -1,4 +1,4 @@
-"""Reads where in a database's log changes are, from the source blocks of their events, singly or in columns."""
+"""Reads the positions of changes in a database's log from the source blocks of events, singly or in columns."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark_pravega.errors import MalformedEventError
 
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
-from .encodings.times import within
-from .feed import POSITION_TYPE, utf8
+from .encodings.times import limit_to_range
+from .feed import POSITION_TYPE, encode_utf8
 
 Position = tuple[str | None, int | None, int | None, int | None, int | None]
 """Origin, major, minor, row and the time in microseconds since 1970; all None where nothing is known."""
@@ -29,8 +29,8 @@ _HEX = re.compile(r"([0-9a-fA-F]{8}):([0-9a-fA-F]{8}):([0-9a-fA-F]{4})")
 _LIMIT = 1 << 63
 
 
-def micros_of_block(block: Mapping[str, Any]) -> int | None:
-    """Return the time of a source block or an envelope. Newer versions give it in finer units, too."""
+def read_micros(block: Mapping[str, Any]) -> int | None:
+    """Return the time of a source block or an envelope. Newer versions also have it in finer units."""
     for key, scale in (("ts_us", 1), ("ts_ms", 1_000)):
         value = block.get(key)
         if type(value) is int:
@@ -38,7 +38,7 @@ def micros_of_block(block: Mapping[str, Any]) -> int | None:
     return None
 
 
-def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
+def read_positions(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
     """Return the position of each source block, NO_POSITION where there is none."""
     origins: dict[tuple[Any, Any, Any], str] = {}
     found: list[Position] = []
@@ -48,22 +48,22 @@ def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
             continue
         lsn = source.get("lsn")
         if type(lsn) is not int or not 0 <= lsn < _LIMIT:
-            found.append(position_of(source))
+            found.append(read_position(source))
             continue
         names = str(source.get("connector")), str(source.get("name")), str(source.get("db"))
         origin = origins.get(names)
         if origin is None:
-            origin = origins[names] = _origin(source)
+            origin = origins[names] = _make_origin(source)
         micros = source.get("ts_us")
-        found.append((origin, lsn, 0, 0, micros if type(micros) is int else micros_of_block(source)))
+        found.append((origin, lsn, 0, 0, micros if type(micros) is int else read_micros(source)))
     return found
 
 
-def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
+def compute_commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
     """Return one number for each position of an origin, in the same order.
 
-    The two numbers of a position are put together where both count: 40 bits for the place in a binlog file; of SQL
-    Server's LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in that. Raises
+    Where both numbers of a position count, they are combined: 40 bits for the place in a binlog file; for SQL Server's
+    LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in the block. Raises
     MalformedEventError for a position with larger numbers.
     """
     connector = origin.partition("/")[0]
@@ -78,61 +78,61 @@ def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
     for numbers, width in parts:
         for number in numbers[numbers >> width != 0][:1].tolist():
             raise MalformedEventError(
-                f"The number {number} in a position of {origin} has more than {width} bits, so that positions have no "
-                "order as versions. Read the table, or its changelog."
+                f"The number {number} in a position of {origin} has more than {width} bits, so positions cannot be "
+                "ordered as versions. Read the table, or its changelog."
             )
         versions = (versions << width) + numbers
     return versions
 
 
-def _origin(source: Mapping[str, Any]) -> str:
-    return _clean(f"{source.get('connector')}/{source.get('name')}/{source.get('db')}")
+def _make_origin(source: Mapping[str, Any]) -> str:
+    return _replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('db')}")
 
 
-def _clean(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which are no characters to Arrow."""
-    return text if text.isascii() else utf8(text).decode()
+def _replace_surrogates(text: str) -> str:
+    """Replace halves of surrogate pairs, which are not characters to Arrow."""
+    return text if text.isascii() else encode_utf8(text).decode()
 
 
-def position_of(source: Mapping[str, Any]) -> Position:
-    """Return the position that a source block tells; without an origin where it tells none."""
-    time = micros_of_block(source)
+def read_position(source: Mapping[str, Any]) -> Position:
+    """Return the position in a source block; it has no origin if the block has no position."""
+    time = read_micros(source)
     lsn = source.get("lsn")
     if type(lsn) is int and 0 <= lsn < _LIMIT:
-        return _origin(source), lsn, 0, 0, time
+        return _make_origin(source), lsn, 0, 0, time
     if source.get("file") is not None:
-        return _binlog(source, time)
+        return _read_binlog_position(source, time)
     if (change := source.get("change_lsn")) is not None:
         match = _HEX.fullmatch(str(change))
         if match is not None:
             serial = source.get("event_serial_no")
             major = int(match[1] + match[2], 16)
             if major < _LIMIT:
-                row = _small(serial)
-                return _origin(source), major, int(match[3], 16), row, time
+                row = _read_small_number(serial)
+                return _make_origin(source), major, int(match[3], 16), row, time
     scn = source.get("scn")
     if scn is not None and re.fullmatch(r"\d{1,18}", str(scn)):
-        return _origin(source), int(str(scn)), 0, 0, time
+        return _make_origin(source), int(str(scn)), 0, 0, time
     return None, None, None, None, time
 
 
-def _small(number: Any) -> int:
+def _read_small_number(number: Any) -> int:
     return number if type(number) is int and 0 <= number < _LIMIT else 0
 
 
-def file_of_binlog(name: str) -> tuple[str, int] | None:
-    """Return what stands before the number of a binlog file, and the number; None where there is none."""
+def split_binlog_name(name: str) -> tuple[str, int] | None:
+    """Split the name of a binlog file into a prefix and its number; return None if it has no number."""
     match = _FILE.fullmatch(name)
     return None if match is None else (match[1], int(match[2]))
 
 
-def _binlog(source: Mapping[str, Any], time: int | None) -> Position:
-    file = file_of_binlog(str(source["file"]))
+def _read_binlog_position(source: Mapping[str, Any], time: int | None) -> Position:
+    file = split_binlog_name(str(source["file"]))
     place, row = source.get("pos"), source.get("row")
     if file is None or type(place) is not int or not 0 <= place < _LIMIT:
         return None, None, None, None, time
-    origin = _clean(f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{file[0]}")
-    return origin, file[1], place, _small(row), time
+    origin = _replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{file[0]}")
+    return origin, file[1], place, _read_small_number(row), time
 
 
 SOURCE_TYPE = pa.struct(
@@ -152,7 +152,7 @@ SOURCE_TYPE = pa.struct(
         ("scn", pa.string()),
     ]
 )
-"""The members of a source block that tell the position. Blocks with other types there are read one by one."""
+"""The members of a source block that define the position. Blocks with other types there are read one by one."""
 
 _MILLI = pa.scalar(1000, pa.int64())
 
@@ -160,21 +160,21 @@ _Numbers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 
-def timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
-    """Return times from numbers of microseconds, or of milliseconds where there are none; null beyond the year 9999."""
-    chosen = within(micros, FIRST_MICROS, LAST_MICROS)
+def make_timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
+    """Make timestamps from microseconds, or from milliseconds where there are none; null beyond the year 9999."""
+    chosen = limit_to_range(micros, FIRST_MICROS, LAST_MICROS)
     if micros.null_count:
-        scaled = pc.multiply(within(millis, FIRST_MICROS // 1000, LAST_MICROS // 1000), _MILLI)
-        # A number of microseconds that is out of range counts, and has no time.
+        scaled = pc.multiply(limit_to_range(millis, FIRST_MICROS // 1000, LAST_MICROS // 1000), _MILLI)
+        # A number of microseconds that is out of range still takes precedence, and gives null.
         chosen = pc.if_else(micros.is_valid(), chosen, scaled)
     return chosen.view(pa.timestamp("us", "UTC"))
 
 
-def positions(source: pa.StructArray) -> dict[str, pa.Array]:
-    """Return the members of POSITION for source blocks of SOURCE_TYPE or more; all null where there is no block."""
+def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the members of POSITION for source blocks with at least SOURCE_TYPE; null where there is no block."""
     block = dict(zip(source.type.names, source.flatten(), strict=True))
     count = len(source)
-    lsn, place = _filled(block["lsn"], -1), _filled(block["pos"], -1)
+    lsn, place = _fill(block["lsn"], -1), _fill(block["pos"], -1)
     by_lsn = lsn >= 0
     by_binlog = ~by_lsn & block["lsn"].is_null().to_numpy(False) & block["file"].is_valid().to_numpy(False)
     origin = pa.nulls(count, pa.string())
@@ -182,33 +182,33 @@ def positions(source: pa.StructArray) -> dict[str, pa.Array]:
         name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ("major", "minor", "row")
     }
     if by_lsn.any():
-        texts = pc.binary_join_element_wise(*(_text(block[name]) for name in ("connector", "name", "db")), "/")
+        texts = pc.binary_join_element_wise(*(_write_text(block[name]) for name in ("connector", "name", "db")), "/")
         origin = pc.if_else(pa.array(by_lsn), texts, origin)
         for name, values in (("major", lsn), ("minor", 0), ("row", 0)):
             _put(numbers[name], by_lsn, np.broadcast_to(values, count))
     if by_binlog.any():
-        prefixes, files = _files(block["file"])
+        prefixes, files = _split_binlog_names(block["file"])
         known = by_binlog & (place >= 0) & (files >= 0)
         texts = pc.binary_join_element_wise(
-            *(_text(block[name]) for name in ("connector", "name", "server_id")), prefixes, "/"
+            *(_write_text(block[name]) for name in ("connector", "name", "server_id")), prefixes, "/"
         )
         origin = pc.if_else(pa.array(known), texts, origin)
-        for name, values in (("major", files), ("minor", place), ("row", np.maximum(_filled(block["row"], 0), 0))):
+        for name, values in (("major", files), ("minor", place), ("row", np.maximum(_fill(block["row"], 0), 0))):
             _put(numbers[name], known, values)
     arrays = {"origin": origin} | {name: pa.array(values, mask=~there) for name, (values, there) in numbers.items()}
-    arrays["time"] = timestamps(block["ts_us"], block["ts_ms"])
+    arrays["time"] = make_timestamps(block["ts_us"], block["ts_ms"])
     tells = np.zeros(count, np.bool_)
     for name in ("file", "change_lsn", "scn"):
         tells |= block[name].is_valid().to_numpy(False)
     others = np.flatnonzero(~by_lsn & ~by_binlog & tells)
     if len(others):
-        _one_by_one(source, others, arrays)
+        _replace_one_by_one(source, others, arrays)
     return arrays
 
 
-def _one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:
-    """Replace the members at these rows by what `positions_of` finds."""
-    found = positions_of(source.take(pa.array(rows)).to_pylist())
+def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:
+    """Replace the members at these rows by what `read_positions` finds."""
+    found = read_positions(source.take(pa.array(rows)).to_pylist())
     order = np.arange(len(source))
     order[rows] = len(source) + np.arange(len(rows))
     for name, values in zip(("origin", "major", "minor", "row"), zip(*found, strict=True), strict=False):
@@ -216,13 +216,13 @@ def _one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Arr
         arrays[name] = both.take(pa.array(order))
 
 
-def _files(files: pa.Array) -> tuple[pa.Array, _Numbers]:
-    """Split the names of binlog files into what stands before their number, and the number; -1 where there is none."""
+def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
+    """Split the names of binlog files into prefixes and numbers, -1 where there is no number."""
     coded = files.dictionary_encode()
-    found = [file_of_binlog(name) or (None, -1) for name in coded.dictionary.to_pylist()]
+    found = [split_binlog_name(name) or (None, -1) for name in coded.dictionary.to_pylist()]
     prefixes = pa.array([prefix for prefix, _ in found], pa.string()).take(coded.indices)
     numbers = np.array([*(number for _, number in found), -1], np.int64)
-    return prefixes, numbers[_filled(coded.indices, len(found))]
+    return prefixes, numbers[_fill(coded.indices, len(found))]
 
 
 def _put(column: tuple[_Numbers, _Mask], where: _Mask, values: _Numbers) -> None:
@@ -230,12 +230,12 @@ def _put(column: tuple[_Numbers, _Mask], where: _Mask, values: _Numbers) -> None
     column[1][where] = True
 
 
-def _text(values: pa.Array) -> pa.Array:
+def _write_text(values: pa.Array) -> pa.Array:
     texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
     return pc.fill_null(texts, "None") if texts.null_count else texts
 
 
-def _filled(values: pa.Array, value: int) -> _Numbers:
+def _fill(values: pa.Array, value: int) -> _Numbers:
     whole = pc.fill_null(values, value) if values.null_count else values
     numbers: _Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers

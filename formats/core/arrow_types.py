@@ -18,44 +18,44 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-# Before Spark 4.2 the times of Arrow's columns are those of UTC, and nothing else can be asked for.
+# Before Spark 4.2 the times in Arrow columns are always in UTC, and the function takes no time zone.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return Spark's Arrow schema in UTC, with char(n) and varchar(n) as the strings that Spark reads."""
-    replaced = strings_for_char_types(schema)
+    replaced = replace_char_types(schema)
     assert isinstance(replaced, StructType)
     return to_arrow_schema(replaced, **_IN_UTC)
 
 
-def arrow_type_of(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type of a column of this type, as in `arrow_schema`."""
-    return to_arrow_type(strings_for_char_types(data_type), **_IN_UTC)
+def find_arrow_type(data_type: DataType) -> pa.DataType:
+    """Return the Arrow type of a column of this Spark type, as in `arrow_schema`."""
+    return to_arrow_type(replace_char_types(data_type), **_IN_UTC)
 
 
-def record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """Return a batch of columns; one without columns has its number of rows all the same."""
+def make_record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """Return a batch of columns. A batch without columns keeps its number of rows."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     nothing = pa.array([{}] * rows, pa.struct([]))
     return pa.RecordBatch.from_struct_array(nothing).replace_schema_metadata(schema.metadata)
 
 
-def strings_for_char_types(data_type: DataType) -> DataType:
-    """Replace char(n) and varchar(n) by string anywhere in a type, as Spark does before it reads or writes."""
+def replace_char_types(data_type: DataType) -> DataType:
+    """Replace char(n) and varchar(n) with string anywhere in a type, as Spark does before it reads or writes."""
     if isinstance(data_type, (CharType, VarcharType)):
         return StringType()
     if isinstance(data_type, ArrayType):
-        return ArrayType(strings_for_char_types(data_type.elementType), data_type.containsNull)
+        return ArrayType(replace_char_types(data_type.elementType), data_type.containsNull)
     if isinstance(data_type, MapType):
         return MapType(
-            strings_for_char_types(data_type.keyType),
-            strings_for_char_types(data_type.valueType),
+            replace_char_types(data_type.keyType),
+            replace_char_types(data_type.valueType),
             data_type.valueContainsNull,
         )
     if isinstance(data_type, StructType):
         return StructType(
-            [StructField(f.name, strings_for_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
+            [StructField(f.name, replace_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
         )
     return data_type

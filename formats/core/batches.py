@@ -2,7 +2,7 @@
 
 One decoder reads events of any number of writer schemas. Events of one encoding id are read together, in
 pieces small enough that the Python objects of a piece fit in the processor's caches. A bad event, an
-unknown encoding id or a writer's schema that does not fit makes the events concerned bad and no others.
+unknown encoding id or a writer's schema that does not fit makes only the events concerned bad.
 """
 
 from __future__ import annotations
@@ -18,49 +18,57 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFoundError, UnsupportedOperationError
 
-from .arrow_types import arrow_schema, record_batch
+from .arrow_types import arrow_schema, make_record_batch
 from .columns import Problems
-from .events import EventBuffer, Positions, every
+from .events import EventBuffer, EventPositions, list_positions
 from .format import BadEvent, Resolve, WriterSchema
-from .framing import HEADER_LENGTH, LARGEST_PAYLOAD, Codec, Undecodable, common_encoding_id, encoding_ids, find_codec
+from .framing import (
+    HEADER_LENGTH,
+    LARGEST_PAYLOAD,
+    Codec,
+    Undecodable,
+    find_codec,
+    find_common_encoding_id,
+    read_encoding_ids,
+)
 
 _log = logging.getLogger(__name__)
 
 PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
-"""Limits of a piece; an event larger than that is a piece of its own."""
+"""Limits of a piece; a larger event is a piece of its own."""
 
 LARGEST_BATCH = 2 * LARGEST_PAYLOAD
-"""Bytes that the events of a batch may have together after decompression."""
+"""Most bytes that the events of a batch may have together after decompression."""
 
 
 class Overfull(Exception):
-    """Events that would need too much memory together. Fewer of them may not."""
+    """Raised for events that would need too much memory together. Fewer of them may fit."""
 
 
 class PayloadReader(ABC):
     """Reads payloads that were written with one schema."""
 
     piece_events: int = PIECE_EVENTS
-    """Number of payloads that it takes at once."""
+    """Number of payloads that it reads at once."""
 
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        """Return one array per wanted column, each as long as there are payloads.
+        """Return one array per wanted column, each with one value per payload.
 
-        `padded`: the payloads came behind a registry header, and NULs may follow what their writer meant. Bad
-        payloads are noted in `problems` by their position and have any value.
+        `padded`: the payloads came behind a registry header, so NULs may follow what their writer meant. Bad
+        payloads are noted in `problems` by their position; their values do not matter.
         """
 
 
 class _Room:
-    """Counts what is left of LARGEST_BATCH."""
+    """Counts how many bytes of LARGEST_BATCH are left."""
 
     def __init__(self) -> None:
         self._left = LARGEST_BATCH
 
     def take(self, size: int) -> None:
-        """Take some bytes of what is left. Raises Overfull if there are fewer."""
+        """Take some of the bytes that are left. Raises Overfull if there are fewer."""
         self._left -= size
         if self._left < 0:
             raise Overfull
@@ -74,7 +82,7 @@ class _Source:
 
 
 class BatchDecoder(ABC):
-    """The common part of the decoders. A sub-class says how it reads a writer's schema."""
+    """The common part of the decoders. A subclass says how it reads payloads of a writer's schema."""
 
     format_name: str
     """The registry's name of the format that can be read."""
@@ -87,7 +95,7 @@ class BatchDecoder(ABC):
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        """Return what reads payloads of this writer's schema; None stands for the table's schema.
+        """Return a reader of payloads with this writer's schema; None stands for the table's schema.
 
         Raises InvalidSchemaError if that is not possible.
         """
@@ -101,35 +109,35 @@ class BatchDecoder(ABC):
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
         """Decode all good events. Raises Overfull for several events that are too large together."""
         pieces: list[list[pa.Array]] = []
-        order: list[Positions] = []
+        order: list[EventPositions] = []
         reasons: dict[int, str] = {}
         room = _Room()
         sources = 0
-        for positions, source in self._sorted_by_source(events, reasons):
+        for positions, source in self._group_by_source(events, reasons):
             sources += 1
             group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
-                group = group.without_first(HEADER_LENGTH)
-            for begin, payloads in _pieces(group, source, positions, reasons, room):
+                group = group.skip_first(HEADER_LENGTH)
+            for begin, payloads in _split_into_pieces(group, source, positions, reasons, room):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
                 here = positions[begin : begin + len(payloads)]
                 order.append(here)
                 for position, reason in problems.reasons.items():
                     reasons.setdefault(int(here[position]), reason)
-        batch = self._batch(pieces, order, len(events), reasons, in_order=sources < 2)
+        batch = self._assemble(pieces, order, len(events), reasons, in_order=sources < 2)
         return batch, [BadEvent(index, reasons[index]) for index in sorted(reasons)]
 
-    def _batch(
+    def _assemble(
         self,
         pieces: list[list[pa.Array]],
-        order: list[Positions],
+        order: list[EventPositions],
         count: int,
         reasons: dict[int, str],
         *,
         in_order: bool,
     ) -> pa.RecordBatch:
-        wanted: Positions | None = None
+        wanted: EventPositions | None = None
         if reasons or not in_order:
             done = np.concatenate(order) if order else np.zeros(0, np.int64)
             good = np.ones(count, np.bool_)
@@ -141,25 +149,27 @@ class BatchDecoder(ABC):
             parts = [piece[place] for piece in pieces]
             array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
             columns.append(array if wanted is None else array.take(pa.array(wanted)))
-        return record_batch(columns, self.schema, count - len(reasons))
+        return make_record_batch(columns, self.schema, count - len(reasons))
 
-    def _sorted_by_source(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[Positions, _Source]]:
+    def _group_by_source(
+        self, events: EventBuffer, reasons: dict[int, str]
+    ) -> Iterator[tuple[EventPositions, _Source]]:
         if self._resolve is None:
             if self._unframed is None:
                 self._unframed = _Source(self.reader_of(None), find_codec(""), padded=False)
             if len(events):
-                yield every(len(events)), self._unframed
+                yield list_positions(len(events)), self._unframed
             return
-        for encoding_id, positions in _by_encoding_id(events, reasons):
+        for encoding_id, positions in _group_by_encoding_id(events, reasons):
             try:
-                source = self._source(encoding_id, self._resolve)
+                source = self._find_source(encoding_id, self._resolve)
             except Undecodable as error:
                 reasons.update(dict.fromkeys(positions.tolist(), str(error)))
             else:
                 yield positions, source
 
-    def _source(self, encoding_id: int, resolve: Resolve) -> _Source:
-        """Look an encoding id up; readable ones are remembered. Raises Undecodable if nothing readable is there."""
+    def _find_source(self, encoding_id: int, resolve: Resolve) -> _Source:
+        """Look an encoding id up, and remember readable ones. Raises Undecodable if nothing can read its events."""
         found = self._sources.get(encoding_id)
         if found is None:
             try:
@@ -174,15 +184,13 @@ class BatchDecoder(ABC):
             try:
                 found = _Source(self.reader_of(writer), find_codec(writer.codec), padded=True)
             except (InvalidSchemaError, UnsupportedOperationError) as error:
-                raise Undecodable(
-                    f"what was written with encoding id {encoding_id} cannot be read: {error.message}"
-                ) from None
+                raise Undecodable(f"events with encoding id {encoding_id} cannot be read: {error.message}") from None
             self._sources[encoding_id] = found
         return found
 
 
 def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
-    """Read a piece into arrays. If the reader itself fails at an event, that event is bad, and no other."""
+    """Read a piece into arrays. If the reader itself fails at an event, only that event is bad."""
     try:
         return source.reader.arrays(payloads, source.padded, problems)
     except PravegaError:
@@ -202,23 +210,23 @@ def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa
     return [pa.concat_arrays(pair) for pair in zip(*parts, strict=True)]
 
 
-def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:
-    common = common_encoding_id(events)
+def _group_by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, EventPositions]]:
+    common = find_common_encoding_id(events)
     if common is not None:
-        yield common, every(len(events))
+        yield common, list_positions(len(events))
         return
-    ids, unframed = encoding_ids(events)
+    ids, unframed = read_encoding_ids(events)
     reasons.update(unframed)
     for encoding_id in np.unique(ids[ids >= 0]).tolist():
         yield encoding_id, np.flatnonzero(ids == encoding_id)
 
 
-def _pieces(
-    group: EventBuffer, source: _Source, positions: Positions, reasons: dict[int, str], room: _Room
+def _split_into_pieces(
+    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
-    """Split the events into pieces, decompressed. Yields the position of the first event of each piece in the group."""
+    """Split the events into decompressed pieces. Yields the position of each piece's first event in the group."""
     if source.codec.compressed:
-        yield from _decompressed(group, source, positions, reasons, room)
+        yield from _decompress_pieces(group, source, positions, reasons, room)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
@@ -230,8 +238,8 @@ def _pieces(
         begin = end
 
 
-def _decompressed(
-    group: EventBuffer, source: _Source, positions: Positions, reasons: dict[int, str], room: _Room
+def _decompress_pieces(
+    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
     begin = size = 0

@@ -24,10 +24,10 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.errors import InvalidOptionError
 
 Rows = npt.NDArray[np.int64]
-"""For each value the event it belongs to; several values of a list belong to the same."""
+"""For each value the number of its event; all values of a list belong to the same event."""
 
 _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
-"""What Arrow raises for a value that does not fit."""
+"""Errors that Arrow raises for a value that does not fit."""
 
 
 class Misfit(ValueError):
@@ -56,7 +56,7 @@ class Column(ABC):
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         """Return one cell per value, of type `self.type`; None stays null. Never raises for a value."""
 
-    def misfit(self, row: int, reason: object, problems: Problems) -> None:
+    def note_misfit(self, row: int, reason: object, problems: Problems) -> None:
         """Note that the value of a row does not fit this column."""
         problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
 
@@ -64,10 +64,10 @@ class Column(ABC):
 class Leaf(Column):
     """Builds a column of plain values.
 
-    `kinds`: the Python types that `fast` is right for, None if the parser yields no others. `fast` converts
-    all values and raises if one does not fit. `exact` turns one value into what `store` (by default
-    `pa.array`) takes, or raises Misfit; it must agree with `fast` wherever both succeed. `native` is what
-    the native plans must know to have the same done by the native decoder; None: it cannot.
+    `kinds`: the Python types that `fast` handles, None if the parser yields no others. `fast` converts all values
+    and raises if one does not fit. `exact` turns one value into one that `store` (by default `pa.array`) takes, or
+    raises Misfit; it must agree with `fast` wherever both succeed. `native` tells the native plans how the native
+    decoder builds the same column; None if it cannot.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Leaf(Column):
     ) -> None:
         super().__init__(path, arrow_type)
         self.about = ""
-        """What is said behind the reason why a value does not fit, such as the types concerned."""
+        """What messages add to the reason why a value does not fit, such as the types concerned."""
         self.native = native
         self._store = store or (lambda values: pa.array(values, arrow_type))
         self._fast = fast or self._store
@@ -104,15 +104,16 @@ class Leaf(Column):
         try:
             return self._exact(value)
         except Misfit as error:
-            self.misfit(row, f"{error}{self.about}", problems)
+            self.note_misfit(row, f"{error}{self.about}", problems)
             return None
 
 
 @dataclass(frozen=True)
-class Member:
-    """One field of a struct. `key` finds its value in the parsed struct; None if the struct does not have it.
+class StructMember:
+    """One field of a struct.
 
-    `missing` is the value where a dict has no such key.
+    `key` finds its value in the parsed struct; None if the struct does not have it. `missing` is the value where a
+    dict lacks the key.
     """
 
     key: Any
@@ -124,14 +125,14 @@ class Member:
 class StructColumn(Column):
     """Builds a struct, parsed as a dict (a missing key is null, or the member's default) or as a list of values.
 
-    `taken` says of each field of a writer's record whether its value is in such a list.
+    `taken` says for each field of a writer's record whether such a list has its value.
     """
 
     def __init__(
         self,
         path: str,
         arrow_type: pa.StructType,
-        members: Sequence[Member],
+        members: Sequence[StructMember],
         kind: type,
         taken: Sequence[bool] = (),
     ) -> None:
@@ -139,22 +140,22 @@ class StructColumn(Column):
         self.members = members
         self.taken = taken
         self._kind = kind
-        # All members of a struct in one call; of one key alone it would give no tuple.
+        # Gets all members of a struct in one call; for a single key it would not return a tuple.
         self._getter = itemgetter(*(member.key for member in members)) if len(members) > 1 else None
 
     @property
     def width(self) -> int:
-        """Return how many values there are in a struct that was parsed as a list."""
+        """Return the number of values in a struct that was parsed as a list."""
         return sum(member.key is not None for member in self.members)
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
-        """Return the arrays of the members, for structs of which none is null."""
+        """Return the arrays of the members of structs, none of which is null."""
         columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
         arrays = []
         for member, column in zip(self.members, columns, strict=True):
             array = member.column.build(column, rows, problems)
             if not member.nullable:
-                require(array, member.column, rows, problems)
+                require_values(array, member.column, rows, problems)
             arrays.append(array)
         return arrays
 
@@ -163,7 +164,7 @@ class StructColumn(Column):
             try:
                 return list(zip(*map(self._getter, values), strict=True))
             except KeyError:
-                pass  # Some member is missing somewhere, so each is asked for.
+                pass  # Some struct lacks a member, so each member is looked up by itself.
         return [[value.get(member.key, member.missing) for value in values] for member in self.members]
 
     def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
@@ -177,7 +178,7 @@ class StructColumn(Column):
             return self._assemble(self.children(values, rows, problems), len(values))
         for index, value in enumerate(values):
             if value is not None and type(value) is not self._kind:
-                self.misfit(rows[index], f"expected an object, found {kind_of(value)}", problems)
+                self.note_misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
         there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
         present = [value for value in values if type(value) is self._kind]
         positions = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
@@ -204,20 +205,20 @@ class ListColumn(Column):
         owners = np.repeat(rows, lengths)
         elements = self.element.build(list(chain.from_iterable(lists)), owners, problems)
         if not self.element_nullable:
-            require(elements, self.element, owners, problems)
+            require_values(elements, self.element, owners, problems)
         return pa.ListArray.from_arrays(offsets, elements, type=self.type)
 
     def as_list(self, value: Any) -> list[Any]:
-        """Return the list that a parsed value stands for. Raises Misfit if there is none."""
+        """Return the list that a parsed value stands for. Raises Misfit if it is not a list."""
         if type(value) is list:
             return value
-        raise Misfit(f"expected an array, found {kind_of(value)}")
+        raise Misfit(f"expected an array, found {describe_kind(value)}")
 
     def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
         if set(map(type, values)) != {list}:
             values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
         lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
-        return [value for value in values if value is not None], lengths, list_offsets(values, lengths)
+        return [value for value in values if value is not None], lengths, make_list_offsets(values, lengths)
 
     def _one(self, value: Any, row: int, problems: Problems) -> list[Any] | None:
         if value is None:
@@ -225,7 +226,7 @@ class ListColumn(Column):
         try:
             return self.as_list(value)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.note_misfit(row, error, problems)
             return None
 
 
@@ -242,7 +243,7 @@ class MapColumn(Column):
         maps = []
         for value, row in zip(values, rows, strict=True):
             if value is not None and type(value) is not dict:
-                self.misfit(row, f"expected an object, found {kind_of(value)}", problems)
+                self.note_misfit(row, f"expected an object, found {describe_kind(value)}", problems)
                 value = None
             maps.append(value)
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
@@ -250,16 +251,16 @@ class MapColumn(Column):
         present = [value for value in maps if value]
         keys = self.key.build(list(chain.from_iterable(present)), owners, problems)
         if keys.null_count:
-            # A key that does not fit: its row is bad, but Arrow wants a key all the same.
+            # A key that does not fit makes its row bad, but Arrow still needs a key.
             keys = keys.fill_null("")
         items = [item for value in present for item in value.values()]
         array = self.value.build(items, owners, problems)
         if not self.value_nullable:
-            require(array, self.value, owners, problems)
-        return pa.MapArray.from_arrays(list_offsets(maps, lengths), keys, array, type=self.type)
+            require_values(array, self.value, owners, problems)
+        return pa.MapArray.from_arrays(make_list_offsets(maps, lengths), keys, array, type=self.type)
 
 
-def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
+def make_list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
     """Return where the elements of each list begin; null for a list that is None."""
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -269,15 +270,15 @@ def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
     return pa.array(offsets, mask=np.append(missing, False))
 
 
-def require(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
+def require_values(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
     """Make the row of every null in a NOT NULL column bad."""
     if array.null_count:
         for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
-            column.misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
+            column.note_misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
 
 
-def kind_of(value: object) -> str:
-    """Name the kind of a parsed value in the words of JSON."""
+def describe_kind(value: object) -> str:
+    """Return the kind of a parsed value in the words of JSON, for messages."""
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, int):
@@ -294,19 +295,19 @@ def kind_of(value: object) -> str:
 
 
 NumberText = bytes
-"""The text of a JSON number with a fraction or exponent, kept where its exact digits matter. As bytes, which no JSON
-value is otherwise: nothing is cheaper to make of a text and to tell from a string, and `float` takes it as it is."""
+"""The text of a JSON number with a fraction or exponent, kept where its exact digits matter. It is bytes, as no other
+JSON value is: they are cheap to make from a text, easy to distinguish from a string, and `float` accepts them."""
 
 
 def find_column(option: str, name: str, columns: StructType) -> StructField:
-    """Return the column of a table that an option names in any case.
+    """Return the column of a table that an option names, in any case.
 
-    Raises InvalidOptionError when there is none, or more than one and none is spelled so.
+    Raises InvalidOptionError unless exactly one column matches; a column spelled exactly so comes first.
     """
     names = columns.fieldNames()
-    found = [name] if name in names else [each for each in names if each.lower() == name.lower()]
+    found = [name] if name in names else [column for column in names if column.lower() == name.lower()]
     if len(found) != 1:
         near = difflib.get_close_matches(name, names, 1, 0.6)
         hint = f"Did you mean '{near[0]}'?" if near else f"Its columns are {', '.join(names)}."
-        raise InvalidOptionError(f"'{option}' names '{name}', which is no column of the table. {hint}")
+        raise InvalidOptionError(f"'{option}' names '{name}', which is not a column of the table. {hint}")
     return columns[found[0]]

@@ -1,4 +1,4 @@
-"""Defaults of columns: what an INSERT writes where it names no value, and what events without the column read as."""
+"""Handles defaults of columns: what an INSERT writes if it names no value, and what events without the column hold."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import UnsupportedTypeError, shorten
 
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
-"""Spark's key in a column's metadata: the SQL of what an INSERT writes."""
+"""Spark's key in a column's metadata: the SQL expression that an INSERT writes."""
 
 EXISTING_DEFAULT = "EXISTS_DEFAULT"
-"""Spark's key in a column's metadata: the SQL of what rows without the column have. It wants both or none."""
+"""Spark's key in a column's metadata: the SQL expression of rows without the column. Spark wants both keys or none."""
 
 INITIAL_VALUE = "spark.initial"
 """Our key in the metadata of a column that is about to be written into a schema: its default, evaluated, as text."""
 
 NO_VALUE = "NULL"
 EXACT = Context(prec=76)
-"""Enough digits for every decimal of Spark: those of decimal's own default are fewer, and others are rounded away."""
+"""Enough digits for every decimal of Spark. The default context has fewer, and would round."""
 
 _WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType)
 
 
-def with_default(field: StructField, sql: str, initial: str | None) -> StructField:
-    """Return a column with this default. `initial`: what it is now, as text; None if it is NULL or no constant."""
+def add_default(field: StructField, sql: str, initial: str | None) -> StructField:
+    """Return a column with this default. `initial`: its present value as text; None if it is NULL or not a constant."""
     metadata = dict(field.metadata or {})
     metadata[CURRENT_DEFAULT] = sql
     metadata.setdefault(EXISTING_DEFAULT, NO_VALUE if initial is None else sql)
@@ -53,34 +53,34 @@ def with_default(field: StructField, sql: str, initial: str | None) -> StructFie
 
 
 def is_read_as_default(field: StructField) -> bool:
-    """Tell whether events without the column have a value in it all the same."""
+    """Return whether events without the column have a value other than NULL in it."""
     return bool((field.metadata or {}).get(EXISTING_DEFAULT, NO_VALUE) != NO_VALUE)
 
 
-def kept_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a column without what only says how its schema is to be written."""
+def drop_initial_value(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a column without INITIAL_VALUE, which only serves to write its schema."""
     return {key: value for key, value in metadata.items() if key != INITIAL_VALUE}
 
 
-def initial_value(field: StructField) -> Any:
-    """Return the default of a new column: days and microseconds of dates and timestamps; None if there is none.
+def read_initial_value(field: StructField) -> Any:
+    """Return the default of a new column, None if it has none; dates are days, timestamps microseconds since 1970.
 
-    Raises UnsupportedTypeError for values that no schema can say.
+    Raises UnsupportedTypeError for values that no schema can hold.
     """
     text = (field.metadata or {}).get(INITIAL_VALUE)
     if text is None:
         return None
-    value = _value(field.dataType, text)
+    value = _parse_value(field.dataType, text)
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         raise UnsupportedTypeError(
-            f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can say "
-            "defaults of numbers, strings, booleans, dates, timestamps and bytes, and not this "
-            f"{field.dataType.simpleString()}. Leave DEFAULT out, and write COALESCE where the column is read"
+            f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can hold "
+            "defaults that are numbers, strings, booleans, dates, timestamps or bytes, but not this "
+            f"{field.dataType.simpleString()}. Leave DEFAULT out, and use COALESCE where the column is read"
         )
     return value
 
 
-def _value(data_type: DataType, text: str) -> Any:
+def _parse_value(data_type: DataType, text: str) -> Any:
     match data_type:
         case BooleanType():
             return text == "true"

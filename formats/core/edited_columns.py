@@ -11,19 +11,20 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from .format import NO_SETTINGS, Format, Settings
 
 REVISION = "spark.revision"
-"""Tells a schema text from an earlier one of the same columns, which the registry would take for the newest no more."""
+"""The key whose number distinguishes a schema text from earlier ones with the same columns, which the registry would
+otherwise take for the same version."""
 
 ELEMENT, KEY, VALUE = "element", "key", "value"
-"""How the parts of arrays and maps are called in the names of fields within them, as Spark does it."""
+"""Names of the parts of arrays and maps in paths of fields, as in Spark."""
 
 
 @dataclass(frozen=True)
 class EditedColumn:
-    """A column as it is to be.
+    """A column as it will be.
 
-    `source` is the column's name until now, None for a new one. `retyped`: it is of another type, that of a single
-    value. `relaxed`: it may be null now, and might not until now. `parts`: the fields of its struct, ELEMENT of its
-    array or KEY and VALUE of its map, if something in it changes.
+    `source` is the column's name so far, None for a new one. `retyped`: it gets another type, of a single value.
+    `relaxed`: it becomes nullable. `parts`: the fields of its struct, ELEMENT of its array or KEY and VALUE of its map,
+    if one of them changes.
     """
 
     field: StructField
@@ -34,12 +35,12 @@ class EditedColumn:
 
     @property
     def changed(self) -> bool:
-        """Tell whether it is a new column, or something about it changes but what is in it, its comment and place."""
+        """Return whether the column is new, renamed, retyped or relaxed. Its parts, comment and place do not matter."""
         return self.source != self.field.name or self.retyped or self.relaxed
 
 
-def parts_of(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
-    """Return what a column consists of, as its `parts`; None for one of single values."""
+def list_parts(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
+    """Return the parts that a column consists of; None for a column of single values."""
     if column.parts is not None:
         return column.parts
     match column.field.dataType:
@@ -55,9 +56,9 @@ def parts_of(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
     return tuple(EditedColumn(field, field.name) for field in fields)
 
 
-def with_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:
+def replace_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:
     """Return a column that consists of these parts."""
-    fields, old = [each.field for each in parts], column.field
+    fields, old = [part.field for part in parts], column.field
     new: DataType
     match old.dataType:
         case StructType():
@@ -76,13 +77,13 @@ class EditableFormat(Format, Protocol):
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        """Return a schema text with these columns, which keeps whatever else the old one says.
+        """Return a schema text with these columns that keeps everything else in the old text.
 
-        `revision` makes it differ from all earlier ones. Raises UnsupportedOperationError for what the format cannot
-        do, UnsupportedTypeError and InvalidNameError naming the column that it cannot hold.
+        `revision` makes it differ from all earlier ones. Raises UnsupportedOperationError for a change that the format
+        cannot make, UnsupportedTypeError and InvalidNameError naming the column that it cannot hold.
         """
         ...
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-        """Return the names by which columns are found in old events beside their own, by the parts of their names."""
+        """Return the former names by which columns are found in old events, keyed by the parts of the present names."""
         ...

@@ -1,4 +1,4 @@
-"""Events in a buffer: one block of bytes, where each payload begins in it, and how long it is."""
+"""Holds events in a buffer: one block of bytes, with the start and the length of each payload."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Positions = npt.NDArray[np.int64]
+EventPositions = npt.NDArray[np.int64]
 
 _INLINE = 12
 """Arrow keeps values up to this length inside the 16 bytes of a view."""
 _LARGEST_BUFFER = 2**31 - 1
 """Offsets of Arrow views, and of binary arrays, are int32."""
-_NUMBERS: Positions = np.arange(1 << 16)
+_NUMBERS: EventPositions = np.arange(1 << 16)
 _NUMBERS.flags.writeable = False
 
 
-def every(count: int) -> Positions:
-    """Return the positions of so many events, in order; they cannot be written to."""
+def list_positions(count: int) -> EventPositions:
+    """Return the positions of this number of events, in order, as a read-only array."""
     return _NUMBERS[:count] if count <= len(_NUMBERS) else np.arange(count)
 
 
 @dataclass(frozen=True)
 class EventBuffer:
-    """Some events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
+    """A sequence of events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
 
     `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer) below 2 GiB.
     The bytes between payloads are never read. Nothing is copied before it is needed.
     """
 
     data: Any
-    starts: Positions
-    lengths: Positions
+    starts: EventPositions
+    lengths: EventPositions
 
     @classmethod
     def of(cls, payloads: list[bytes]) -> EventBuffer:
@@ -52,7 +52,7 @@ class EventBuffer:
         if count == 0:
             return cls.of([])
         every_bound = np.frombuffer(offsets, np.int64 if wide else np.int32)
-        bounds: Positions = every_bound[payloads.offset : payloads.offset + count + 1].astype(np.int64)
+        bounds: EventPositions = every_bound[payloads.offset : payloads.offset + count + 1].astype(np.int64)
         return cls(b"" if data is None else data, bounds[:-1], np.diff(bounds))
 
     def __len__(self) -> int:
@@ -78,15 +78,15 @@ class EventBuffer:
         """Return the events from `begin` up to but not including `end`, over the same bytes."""
         return EventBuffer(self.data, self.starts[begin:end], self.lengths[begin:end])
 
-    def take(self, indices: Positions) -> EventBuffer:
+    def take(self, indices: EventPositions) -> EventBuffer:
         """Return the events at these positions, over the same bytes."""
         return EventBuffer(self.data, self.starts[indices], self.lengths[indices])
 
-    def without_first(self, count: int) -> EventBuffer:
-        """Return every event without its first `count` bytes, over the same bytes. All must have that many."""
+    def skip_first(self, count: int) -> EventBuffer:
+        """Return every event without its first `count` bytes, over the same bytes. All must have at least as many."""
         return EventBuffer(self.data, self.starts + count, self.lengths - count)
 
-    def without_last_nuls(self) -> EventBuffer:
+    def strip_nuls(self) -> EventBuffer:
         """Return every event without the NULs at its end, over the same bytes."""
         there = np.flatnonzero(self.lengths)
         if not len(there):
@@ -99,10 +99,10 @@ class EventBuffer:
         lengths[padded] = [len(payload.rstrip(b"\0")) for payload in self.take(padded).payloads()]
         return EventBuffer(self.data, self.starts, lengths)
 
-    def octets(self) -> tuple[Any, Positions, Positions]:
+    def octets(self) -> tuple[Any, EventPositions, EventPositions]:
         """Return bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
         data = memoryview(self.data)
-        # A view of nothing cannot be cast.
+        # An empty view cannot be cast.
         octets = data.cast("B") if data.nbytes else b""
         return octets, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.lengths)
 

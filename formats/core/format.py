@@ -38,20 +38,19 @@ class WriterSchema:
 
 Resolve = Callable[[int], WriterSchema]
 """Looks an encoding id up. Raises SchemaNotFoundError for an id that the registry does not have; that
-makes the events with this id bad, while any other error (server away, no right) ends the decoding."""
+makes the events with this id bad, while any other error (server unreachable, access denied) ends the decoding."""
 
 
 Settings = Mapping[str, str]
-"""Table properties that belong to the format, by key, as text that has been checked."""
+"""Table properties that belong to the format, by key, as checked text."""
 
 NO_SETTINGS: Settings = MappingProxyType({})
 
 
 class BadEvent(Exception):
-    """An event that cannot be read. Internal to formats and their callers, who know segment and offset.
+    """Raised or recorded for an event that cannot be read. Internal to formats and their callers, who know its offset.
 
-    `index` is the position in the decoded EventBuffer, `reason` one phrase, with the column path in it
-    where there is one.
+    `index` is the position in the decoded EventBuffer, `reason` a phrase, with the column path if there is one.
     """
 
     def __init__(self, index: int, reason: str) -> None:
@@ -110,7 +109,7 @@ class Encoder(Protocol):
 class Format(Protocol):
     """A kind of payload: reads and writes it, and maps its schema texts to Spark types.
 
-    Formats are found by their names; docs/formats/own.md tells how to bring another one.
+    Formats are found by their names; docs/formats/own.md describes how to bring another one.
 
         format = find_format("avro")
         text = format.schema_text(StructType([StructField("id", IntegerType())]), "temperatures", "plant")
@@ -129,7 +128,7 @@ class Format(Protocol):
 
     @property
     def changes(self) -> bool:
-        """Tell whether events are changes of rows, as those of a `ChangeFormat` are. Without it they are not."""
+        """Return whether events are changes of rows, as in a `ChangeFormat`; if it is missing, they are not."""
         ...
 
     def schema_text(
@@ -175,7 +174,7 @@ class Format(Protocol):
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        """Make an encoder of rows of `schema` by a text (None: the one that the method `schema_text` would make).
+        """Make an encoder of rows of `schema` by a text (None: the one that `schema_text` would make).
 
         `encoding_id=None` means no registry header. `codec` is "", "gzip" or "snappy", or the registry's
         name of one of these.
@@ -191,13 +190,13 @@ FORMATS: dict[str, str] = {
     "json": "pyspark_pravega.formats.json.format:JsonFormat",
     "maxwell-json": "pyspark_pravega.formats.changes.maxwell_json:MaxwellJsonFormat",
     "protobuf": "pyspark_pravega.formats.protobuf.format:ProtobufFormat",
-    "raw": "pyspark_pravega.formats.plain.whole_event:raw_format",
-    "text": "pyspark_pravega.formats.plain.whole_event:text_format",
+    "raw": "pyspark_pravega.formats.plain.whole_event:make_raw_format",
+    "text": "pyspark_pravega.formats.plain.whole_event:make_text_format",
 }
-"""What makes each format; imported on first use, so that a format costs nothing until it is used."""
+"""The class or function that makes each format, imported on first use."""
 
 REGISTRY_FORMATS = {"Avro": "avro", "Json": "json", "Protobuf": "protobuf"}
-"""The formats that read what the schema registry calls so, unless a table says otherwise."""
+"""The formats that read what the schema registry calls by these names, unless a table says otherwise."""
 
 ENTRY_POINTS = "pyspark_pravega.formats"
 """The group of entry points by which other distributions bring formats: name -> class of a `Format`."""
@@ -206,7 +205,7 @@ ENTRY_POINTS = "pyspark_pravega.formats"
 def find_format(name: str) -> Format:
     """Return the format of this name, in any case: one of this package, or another distribution's by its entry point.
 
-    Raises InvalidOptionError listing the names there are, or saying why one that is installed cannot be used.
+    Raises InvalidOptionError with all known names, or with the reason why an installed format cannot be used.
     """
     name = name.lower()
     place = FORMATS.get(name)
@@ -217,7 +216,7 @@ def find_format(name: str) -> Format:
     return found
 
 
-def format_names() -> list[str]:
+def list_format_names() -> list[str]:
     """Return the names of all formats, including those of other distributions."""
     return sorted(FORMATS.keys() | {point.name.lower() for point in entry_points(group=ENTRY_POINTS)})
 
@@ -228,7 +227,7 @@ def _installed_format(name: str) -> Format:
         if point.name.lower() == name:
             break
     else:
-        raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(format_names())}")
+        raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(list_format_names())}")
     try:
         found = point.load()()
     except Exception as error:
@@ -249,10 +248,10 @@ _MEMBERS = ("name", "registry_format", "schema_text", "spark_schema", "type_name
 _CHANGE_MEMBERS = ("infer_columns", "truncate_candidates")
 
 
-def format_of_registry(registry_format: str) -> Format:
+def find_registry_format(registry_format: str) -> Format:
     """Return the format that reads what the registry calls `registry_format` ("Avro", "Json", "Protobuf").
 
-    Raises InvalidOptionError for one that cannot be read (Custom).
+    Raises InvalidOptionError for a format that cannot be read (Custom).
     """
     name = REGISTRY_FORMATS.get(registry_format)
     if name is None:

@@ -1,10 +1,10 @@
 """Frames payloads: the header that the registry's serializers put before them, and codecs.
 
 Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding id names a schema version
-and a codec. The codec `application/x-snappy-framed` is in truth a raw snappy block, as the official
+and a codec. Despite its name, the codec `application/x-snappy-framed` is a raw snappy block, as the official
 serializer writes it.
 
-NUL bytes may follow a payload behind a header, and each format says how it deals with these: the official serializer
+NUL bytes may follow a payload behind a header, and each format says how it treats them: the official serializer
 compresses its whole backing buffer (`CodecFactory` of the schema registry 0.6.0), and Flink's format `pravega-registry`
 sends its whole buffer (`ByteBuffer.array()` in `PravegaRegistryRowDataSerializationSchema`).
 """
@@ -22,35 +22,35 @@ import numpy as np
 from pyspark_pravega import native
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from .events import EventBuffer, Positions
+from .events import EventBuffer, EventPositions
 
 PROTOCOL_BYTE = 1
 HEADER_LENGTH = 5
 
 LARGEST_PAYLOAD = 64 * 1024 * 1024
-"""Bytes one event may have after decompression. Events are at most 8 MiB as stored, so that anything
-beyond this is a compression bomb or broken."""
+"""Most bytes that one event may have after decompression. Stored events have at most 8 MiB, so a larger one is broken
+or a compression bomb."""
 _GZIP_MEMBERS = 64
 _SNAPPY_RATIO = 64
-"""More than a snappy block can grow: 3 bytes make at most 64."""
+"""More than the largest growth of a snappy block, where 3 bytes become at most 64."""
 
 
-def header(encoding_id: int) -> bytes:
-    """Return what stands before each payload that is written with this encoding id."""
+def make_header(encoding_id: int) -> bytes:
+    """Return the header of payloads that are written with this encoding id."""
     return bytes([PROTOCOL_BYTE]) + encoding_id.to_bytes(4, "big", signed=True)
 
 
-def common_encoding_id(events: EventBuffer) -> int | None:
-    """Return the encoding id of all events; None if they have several, one has none, or finding out takes long."""
-    module = native.module()
+def find_common_encoding_id(events: EventBuffer) -> int | None:
+    """Return the encoding id that all events share; None if they differ, one has none, or without native code."""
+    module = native.get_module()
     if module is None:
         return None
     found: int | None = module.common_encoding_id(*events.octets())
     return found
 
 
-def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:
-    """Return the encoding id of each event, -1 if it has none, and the reasons for those."""
+def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, str]]:
+    """Return the encoding id of each event, -1 if it has none, and why events have none."""
     ids = np.full(len(events), -1, np.int64)
     reasons: dict[int, str] = {}
     long_enough = np.flatnonzero(events.lengths >= HEADER_LENGTH)
@@ -79,12 +79,12 @@ def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:
 
 
 class Undecodable(ValueError):
-    """A payload that cannot be decompressed or read. The text is the reason."""
+    """Raised for a payload that cannot be decompressed or read. The text is the reason."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """A way to compress payloads. `name` is ours, `registry_name` what the schema registry calls it."""
+    """A way to compress payloads. `name` is our name, `registry_name` the schema registry's."""
 
     name: str
     registry_name: str
@@ -94,7 +94,7 @@ class Codec:
 
     @property
     def compressed(self) -> bool:
-        """Tell whether payloads are changed at all."""
+        """Return whether it changes payloads at all."""
         return bool(self.registry_name)
 
 
@@ -103,7 +103,7 @@ def _keep(payload: bytes) -> bytes:
 
 
 def _gzip(payload: bytes) -> bytes:
-    # No time in the header: the same row gives the same bytes, which resuming a write relies on.
+    # Without a time in the header the same row gives the same bytes, which resuming a write relies on.
     return gzip.compress(payload, mtime=0)
 
 
@@ -119,7 +119,7 @@ def _gunzip(payload: bytes) -> bytes:
             raise Undecodable(f"its gzip data is broken ({error})") from None
         size += len(part)
         if size > LARGEST_PAYLOAD:
-            raise Undecodable(_too_large(f"more than {LARGEST_PAYLOAD}"))
+            raise Undecodable(_describe_excess(f"more than {LARGEST_PAYLOAD}"))
         if not member.eof:
             raise Undecodable("its gzip data is cut off")
         parts.append(part)
@@ -139,16 +139,16 @@ def _unsnappy(payload: bytes) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(payload)
         if size > LARGEST_PAYLOAD:
-            raise Undecodable(_too_large(str(size)))
+            raise Undecodable(_describe_excess(str(size)))
         if size > _SNAPPY_RATIO * len(payload):
-            # So as not to make room for what cannot come.
+            # Checked first, so that no memory is reserved for bytes that cannot come.
             raise Undecodable(f"its snappy data is broken ({len(payload)} bytes cannot become {size})")
         return bytes(cramjam.snappy.decompress_raw(payload))
     except cramjam.DecompressionError as error:
         raise Undecodable(f"its snappy data is broken ({error})") from None
 
 
-def _too_large(size: str) -> str:
+def _describe_excess(size: str) -> str:
     return f"it would have {size} bytes after decompression; at most {LARGEST_PAYLOAD} are allowed"
 
 
@@ -160,7 +160,7 @@ CODECS = (
 
 
 def find_codec(name: str) -> Codec:
-    """Return the codec of this name, ours or the registry's; "" is none.
+    """Return the codec of this name, ours or the registry's; "" is the codec "none".
 
     Raises UnsupportedOperationError for a custom codec.
     """
@@ -168,5 +168,5 @@ def find_codec(name: str) -> Codec:
         if name in (codec.name, codec.registry_name):
             return codec
     raise UnsupportedOperationError(
-        f"the codec '{name}' is not supported; use {', '.join(codec.name for codec in CODECS)}"
+        f"the codec '{name}' is not supported; use one of {', '.join(codec.name for codec in CODECS)}"
     )

@@ -1,4 +1,4 @@
-"""Spark types in schema texts: their names, their JSON, how deep they nest, and which numbers hold others."""
+"""Describes Spark types in schema texts: their names, their JSON, their depth, and which numbers hold others."""
 
 from __future__ import annotations
 
@@ -28,16 +28,37 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
+SPARK_TYPE = "spark.type"
+"""The key for the exact Spark type of a column whose type in the text is coarser."""
+
+SPARK_MAP = "spark.map"
+"""The key for the Spark type of a map whose keys are not strings, a list of entries. Only tables of changes have it."""
+
+SPARK_METADATA = "spark.metadata"
+"""The key for the metadata of a column, without its comment."""
+
+ROOT_COLUMN = "value"
+"""The name of the only column of a schema whose root is not a record."""
+
+LARGEST_SCHEMA = 10_000
+"""Most types of a schema once every name is replaced by its definition. A few lines of text can stand for billions."""
+
+DEEPEST = 60
+"""Most levels of nested structs, arrays and maps; a map counts as two, because it is a list of structs to Arrow.
+
+Arrow's IPC, by which Spark and its Python workers exchange rows, allows 64. A changelog nests the columns one deeper.
+"""
+
 WHOLE_NUMBERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 FLOATING_POINT: tuple[type[DataType], ...] = (FloatType, DoubleType)
-"""Each type holds the values of those before it."""
+"""Each type holds all values of the types before it."""
 
 
-def wider_number(one: DataType, other: DataType) -> DataType | None:
-    """Return that of two types of numbers which holds the values of both; None if neither does."""
+def find_wider_number(one: DataType, other: DataType) -> DataType | None:
+    """Return which of two types of numbers holds the values of both; None if neither does."""
     for family in (WHOLE_NUMBERS, FLOATING_POINT):
         if type(one) in family and type(other) in family:
-            return max(one, other, key=lambda each: family.index(type(each)))
+            return max(one, other, key=lambda candidate: family.index(type(candidate)))
     return None
 
 
@@ -46,17 +67,17 @@ _EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
     ShortType: (FloatType, DoubleType),
     IntegerType: (DoubleType,),
 }
-"""Floating-point types that hold all values of a type of whole numbers."""
+"""The floating-point types that hold all values of a type of whole numbers."""
 
 
-def holds_number(wide: DataType, narrow: DataType) -> bool:
-    """Tell whether a type of numbers holds every value of another exactly; False for types of anything else."""
-    return wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
+def can_hold_number(wide: DataType, narrow: DataType) -> bool:
+    """Return whether a type of numbers holds every value of another exactly; False for other types."""
+    return find_wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
 
 
 _PLAIN: dict[str, DataType] = {
-    each.simpleString(): each
-    for each in (
+    plain.simpleString(): plain
+    for plain in (
         BooleanType(),
         ByteType(),
         ShortType(),
@@ -76,8 +97,8 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 _COLLATED = re.compile(r"string collate (\w+)")
 
 
-def spark_type_named(name: object) -> DataType | None:
-    """Return the primitive type with this `simpleString()`; None for anything else."""
+def parse_spark_type(name: object) -> DataType | None:
+    """Return the primitive type with this `simpleString()`; None if there is no such type."""
     if not isinstance(name, str):
         return None
     found = _PLAIN.get(name)
@@ -88,73 +109,15 @@ def spark_type_named(name: object) -> DataType | None:
         return CharType(length) if match[1] == "char" else VarcharType(length)
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2])
-        return DecimalType(precision, scale) if valid_decimal(precision, scale) else None
+        return DecimalType(precision, scale) if is_valid_decimal(precision, scale) else None
     if match := _COLLATED.fullmatch(name):
         return StringType(match[1])
     return None
 
 
-def valid_decimal(precision: object, scale: object) -> bool:
-    """Tell whether Spark has decimal(precision, scale)."""
+def is_valid_decimal(precision: object, scale: object) -> bool:
+    """Return whether Spark has decimal(precision, scale)."""
     return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision
-
-
-DEEPEST = 60
-"""Levels of structs, arrays and maps inside one another; a map counts as two, because it is a list of structs to Arrow.
-
-Arrow's IPC, by which Spark and its Python workers exchange rows, takes 64; a changelog has the columns one level down.
-"""
-
-
-def spark_schema_of(text: str) -> StructType:
-    """Return the schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested more than DEEPEST."""
-    try:
-        schema = json.loads(text)
-    except RecursionError:
-        raise _too_deep("a column") from None
-    for column in schema["fields"]:
-        _check_depth(f"column '{column['name']}'", column["type"])
-    return StructType.fromJson(schema)
-
-
-def _check_depth(column: str, data_type: Any) -> None:
-    level = [data_type]
-    for _ in range(DEEPEST + 1):
-        level = [inner for each in level if isinstance(each, dict) for inner in _inner(each)]
-        if not level:
-            return
-    raise _too_deep(column)
-
-
-def _inner(data_type: dict[str, Any]) -> list[Any]:
-    fields = [field["type"] for field in data_type.get("fields", ())]
-    if "valueType" in data_type:
-        return [{"fields": [{"type": data_type["keyType"]}, {"type": data_type["valueType"]}]}]
-    return fields + ([data_type["elementType"]] if "elementType" in data_type else [])
-
-
-def _too_deep(column: str) -> UnsupportedTypeError:
-    return UnsupportedTypeError(
-        f"{column} has a type nested more than {DEEPEST} levels deep (a map counts as two). Flatten it, or store it as "
-        "a STRING of JSON (to_json)."
-    )
-
-
-SPARK_TYPE = "spark.type"
-"""The exact Spark type of a column whose type in the text is coarser."""
-
-SPARK_MAP = "spark.map"
-"""The Spark type of a map whose keys are not strings: entries in a list. Only tables of changes have such columns."""
-
-SPARK_METADATA = "spark.metadata"
-"""The metadata of a column, without its comment."""
-
-ROOT_COLUMN = "value"
-"""The column of a schema whose root is no record."""
-
-LARGEST_SCHEMA = 10_000
-"""Types that a schema may have when all names are replaced by what they stand for; a few lines of text can stand for
-billions."""
 
 
 def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
@@ -165,3 +128,37 @@ def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str
         return None, rest
     del rest["comment"]
     return comment, rest
+
+
+def parse_spark_schema(text: str) -> StructType:
+    """Parse a schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested deeper than DEEPEST."""
+    try:
+        schema = json.loads(text)
+    except RecursionError:
+        raise _make_depth_error("a column") from None
+    for column in schema["fields"]:
+        _check_depth(f"column '{column['name']}'", column["type"])
+    return StructType.fromJson(schema)
+
+
+def _check_depth(column: str, data_type: Any) -> None:
+    level = [data_type]
+    for _ in range(DEEPEST + 1):
+        level = [inner for nested in level if isinstance(nested, dict) for inner in _list_inner_types(nested)]
+        if not level:
+            return
+    raise _make_depth_error(column)
+
+
+def _list_inner_types(data_type: dict[str, Any]) -> list[Any]:
+    fields = [field["type"] for field in data_type.get("fields", ())]
+    if "valueType" in data_type:
+        return [{"fields": [{"type": data_type["keyType"]}, {"type": data_type["valueType"]}]}]
+    return fields + ([data_type["elementType"]] if "elementType" in data_type else [])
+
+
+def _make_depth_error(column: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
+        f"{column} has a type nested more than {DEEPEST} levels deep (a map counts as two). Flatten it, or store it as "
+        "a STRING of JSON (to_json)."
+    )

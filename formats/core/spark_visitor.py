@@ -1,4 +1,4 @@
-"""Walks a Spark type from the leaves up and tells the column path of every part."""
+"""Walks a Spark type from the leaves up, with the column path of every part."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _SHOWN = 200
 """Characters of a type in a message."""
 
 
-def child_path(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
     """Return the path of a part, as Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
     return f"{path}.{name}" if path else name
 
 
-def leaf_types(data_type: DataType) -> Iterator[DataType]:
-    """Iterate over the types of plain values that a type is made of; keys of maps, which are strings, are left out."""
+def iterate_leaf_types(data_type: DataType) -> Iterator[DataType]:
+    """Iterate over the types of the plain values in a type. Keys of maps, which are strings, are left out."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            yield from leaf_types(field.dataType)
+            yield from iterate_leaf_types(field.dataType)
     elif isinstance(data_type, ArrayType):
-        yield from leaf_types(data_type.elementType)
+        yield from iterate_leaf_types(data_type.elementType)
     elif isinstance(data_type, MapType):
-        yield from leaf_types(data_type.valueType)
+        yield from iterate_leaf_types(data_type.valueType)
     else:
         yield data_type
 
 
-def map_with_other_keys(data_type: DataType, path: str = "") -> str | None:
-    """Return the path of a map whose keys are not strings; None if there is none in a type."""
+def find_map_without_string_keys(data_type: DataType, path: str = "") -> str | None:
+    """Return the path of a map whose keys are not strings; None if the type has no such map."""
     if isinstance(data_type, StructType):
         parts = [(field.name, field.dataType) for field in data_type.fields]
     elif isinstance(data_type, ArrayType):
@@ -55,7 +55,7 @@ def map_with_other_keys(data_type: DataType, path: str = "") -> str | None:
         parts = [("value", data_type.valueType)]
     else:
         return None
-    return next(filter(None, (map_with_other_keys(part, child_path(path, name)) for name, part in parts)), None)
+    return next(filter(None, (find_map_without_string_keys(part, join_path(path, name)) for name, part in parts)), None)
 
 
 class SparkTypeVisitor(ABC, Generic[Result]):
@@ -64,7 +64,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
     format_name: str
     """For messages: the format that the types are mapped to."""
     any_keys = False
-    """Whether maps may have keys that are not strings: `entries` then is about these."""
+    """Whether maps may have keys that are not strings, which `entries` then maps."""
 
     @abstractmethod
     def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Result]]) -> Result: ...
@@ -83,49 +83,49 @@ class SparkTypeVisitor(ABC, Generic[Result]):
     def primitive(self, data_type: DataType, path: str) -> Result: ...
 
     def visit(self, data_type: DataType, path: str = "") -> Result:
-        """Visit a type and its parts. Raises UnsupportedTypeError naming the path of what no schema text can hold."""
+        """Visit a type and its parts. Raises UnsupportedTypeError naming the path of a part that no text can hold."""
         if isinstance(data_type, StructType):
             if not data_type.fields:
-                self.unsupported(data_type, path, "a struct needs at least one field")
+                self.refuse(data_type, path, "a struct needs at least one field")
             names = set()
             members = []
             for field in data_type.fields:
-                here = child_path(path, field.name)
+                here = join_path(path, field.name)
                 if field.name in names:
                     raise InvalidNameError(f"column '{here}' occurs twice; give one of them another name")
                 names.add(field.name)
                 members.append((field, self.visit(field.dataType, here)))
             return self.struct(data_type, path, members)
         if isinstance(data_type, ArrayType):
-            return self.array(data_type, path, self.visit(data_type.elementType, child_path(path, "element")))
+            return self.array(data_type, path, self.visit(data_type.elementType, join_path(path, "element")))
         if isinstance(data_type, MapType):
             key = data_type.keyType
             if not isinstance(key, StringType) and self.any_keys:
                 members_of_entry = [
-                    self.visit(part, child_path(path, name))
+                    self.visit(part, join_path(path, name))
                     for name, part in (("key", key), ("value", data_type.valueType))
                 ]
                 return self.entries(data_type, path, *members_of_entry)
             if not isinstance(key, StringType) or not key.isUTF8BinaryCollation():
-                self.unsupported(
+                self.refuse(
                     data_type,
                     path,
                     f"keys of type {key.simpleString()} cannot be written, only those of type string; "
                     "use an array of structs (map_entries), or cast the keys",
                 )
-            return self.map(data_type, path, self.visit(data_type.valueType, child_path(path, "value")))
+            return self.map(data_type, path, self.visit(data_type.valueType, join_path(path, "value")))
         return self.primitive(data_type, path)
 
-    def unsupported(self, data_type: DataType, path: str, reason: str) -> NoReturn:
-        """Refuse a type: raise UnsupportedTypeError."""
+    def refuse(self, data_type: DataType, path: str, reason: str) -> NoReturn:
+        """Raise UnsupportedTypeError for a type, with the reason."""
         column = f"column '{path}'" if path else "the table"
         raise UnsupportedTypeError(
-            f"{column} has type {_type_text(data_type)}, which format {self.format_name} cannot hold: {reason}"
+            f"{column} has type {_describe_type(data_type)}, which format {self.format_name} cannot hold: {reason}"
         )
 
 
-def _type_text(data_type: DataType) -> str:
-    # Interval types without fields and user types have no usable simple string.
+def _describe_type(data_type: DataType) -> str:
+    # Interval types without fields and user-defined types have no usable simple string.
     try:
         text = data_type.simpleString()
     except Exception:
@@ -134,22 +134,22 @@ def _type_text(data_type: DataType) -> str:
 
 
 WHY_UNSUPPORTED: dict[str, str] = {
-    "CalendarIntervalType": "intervals have no place in it; cast to string, or store a number",
-    "DayTimeIntervalType": "intervals have no place in it; cast to string, or store a number",
-    "YearMonthIntervalType": "intervals have no place in it; cast to string, or store a number",
-    "NullType": "a column of nothing but null has no type to write; cast it to one",
+    "CalendarIntervalType": "it has no type for intervals; cast to string, or store a number",
+    "DayTimeIntervalType": "it has no type for intervals; cast to string, or store a number",
+    "YearMonthIntervalType": "it has no type for intervals; cast to string, or store a number",
+    "NullType": "a column that is always null has no type to write; cast it to one",
     "VariantType": "cast it to string with to_json, or to the type it holds",
-    "UserDefinedType": "user-defined types exist in the session only; store the SQL type under it",
+    "UserDefinedType": "user-defined types exist only in the session; store the underlying SQL type",
     "TimeType": "Spark does not let Python data sources read TIME by default; cast to string, or store a number",
     "GeometryType": "store st_asbinary(column) as binary",
     "GeographyType": "store st_asbinary(column) as binary",
 }
 
 
-def why_unsupported(data_type: DataType) -> str:
-    """Say what to do about a type that neither Avro nor JSON can hold."""
+def explain_unsupported(data_type: DataType) -> str:
+    """Return what to do about a type that neither Avro nor JSON can hold."""
     for kind in type(data_type).__mro__:
         reason = WHY_UNSUPPORTED.get(kind.__name__)
         if reason is not None:
             return reason
-    return "there is no way to write it; cast it to another type"
+    return "it cannot be written; cast it to another type"

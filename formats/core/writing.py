@@ -1,4 +1,4 @@
-"""What encoders share: rows become bytes column by column, by Arrow's kernels instead of row by row.
+"""Shared by the encoders: turns rows into bytes column by column, by Arrow's kernels instead of row by row.
 
 Each column becomes one or more binary arrays with a cell per row, and joining the cells of a row gives its
 payload. Lists are encoded by their flattened elements, which are then joined per list.
@@ -17,36 +17,36 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidRowError
 
-from .framing import Codec, find_codec, header
+from .framing import Codec, find_codec, make_header
 
 Rows = npt.NDArray[np.int64]
 
 BINARY = pa.large_binary()
-"""64-bit offsets: a batch of large rows may be beyond 2 GiB when encoded."""
+"""With 64-bit offsets, because an encoded batch of large rows may exceed 2 GiB."""
 
 
-def constant(value: bytes) -> pa.Scalar:
-    """Return the same bytes for every row, as one part of a join."""
+def make_constant(value: bytes) -> pa.Scalar:
+    """Return bytes that are the same for every row, as one part of a join."""
     return pa.scalar(value, BINARY)
 
 
-_NOTHING = constant(b"")
+_NOTHING = make_constant(b"")
 
 
-def joined(parts: list[Any], count: int) -> pa.LargeBinaryArray:
+def join_parts(parts: list[Any], count: int) -> pa.LargeBinaryArray:
     """Join the parts of each row; null where any part is null."""
     if not any(isinstance(part, pa.Array) for part in parts):
         return pa.array([b"".join(part.as_py() for part in parts)] * count, BINARY)
     return pc.binary_join_element_wise(*parts, _NOTHING)
 
 
-def joined_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:
+def join_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:
     """Join the cells of each list."""
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), cells)
-    return pc.binary_join(lists, constant(separator))
+    return pc.binary_join(lists, make_constant(separator))
 
 
-def list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
+def find_list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
     """Return offsets from 0, and flattened elements (for maps: entries as a struct), of a list array without nulls."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -70,23 +70,23 @@ class Cells(ABC):
     """Turns one column into binary cells."""
 
     no_null = "null, but the column is NOT NULL"
-    """What is said of a null where none may be."""
+    """What messages say of a null that is not allowed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @abstractmethod
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         """Return the cells of an array without nulls."""
 
     def cells(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
-        """Return the cells of any array, null where it is null. Raises InvalidRowError for nulls not allowed."""
+        """Return the cells of any array, null where it is null. Raises InvalidRowError for a forbidden null."""
         if array.null_count == 0:
-            return self.present(array, rows)
+            return self.write_present(array, rows)
         there = array.is_valid().to_numpy(zero_copy_only=False)
         if not nullable:
             self.refuse(rows[np.flatnonzero(~there)[0]], self.no_null)
-        return spread(self.present(array.drop_null(), rows[there]), there)
+        return spread(self.write_present(array.drop_null(), rows[there]), there)
 
     def refuse(self, row: int, value: str) -> None:
         """Raise InvalidRowError: the value at this row of the batch cannot be written."""
@@ -94,13 +94,13 @@ class Cells(ABC):
         raise InvalidRowError(f"row {int(row)} of the batch cannot be written: {column} is {value}")
 
     def refuse_first(self, wrong: npt.NDArray[np.bool_], rows: Rows, value: str) -> None:
-        """Refuse the first of the values marked, if any."""
+        """Refuse the first of the marked values, if there is one."""
         if wrong.any():
             self.refuse(rows[np.flatnonzero(wrong)[0]], value)
 
 
-def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
-    """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, which Spark allows."""
+def encode_valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
+    """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, as Spark allows."""
     index = find_invalid_text(array)
     if index is not None:
         cells.refuse(rows[index], NOT_UTF8)
@@ -108,7 +108,7 @@ def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray
 
 
 def find_invalid_text(array: pa.Array) -> int | None:
-    """Return the index of the first string that is not UTF-8, which Spark allows; None if all are. Takes no nulls."""
+    """Return the index of the first string that is not UTF-8, as Spark allows; None if all are. Takes no nulls."""
     wide = array.cast(pa.large_string())
     try:
         wide.validate(full=True)
@@ -123,33 +123,33 @@ def find_invalid_text(array: pa.Array) -> int | None:
 
 
 class BatchEncoder:
-    """The common part of the encoders: checks the batch, then frames and compresses payloads."""
+    """The common part of the encoders: checks batches, then frames and compresses payloads."""
 
     def __init__(self, schema: StructType, encoding_id: int | None, codec: str) -> None:
         self._names = schema.names
-        self._header = b"" if encoding_id is None else header(encoding_id)
+        self._header = b"" if encoding_id is None else make_header(encoding_id)
         self._codec: Codec = find_codec(codec)
 
-    def struct_of(self, batch: pa.RecordBatch) -> pa.StructArray:
+    def to_struct(self, batch: pa.RecordBatch) -> pa.StructArray:
         """Return the batch as one struct column. Raises InvalidRowError if its columns are not the table's."""
         if batch.schema.names != self._names:
             raise InvalidRowError(
-                f"the rows have the columns {', '.join(batch.schema.names)}, but {', '.join(self._names)} are to "
-                "be written"
+                f"the rows have the columns {', '.join(batch.schema.names)}, but the columns to write are "
+                f"{', '.join(self._names)}"
             )
         return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
 
     @property
     def header(self) -> bytes:
-        """Return what stands before each payload as it is joined: before compression there is nothing."""
+        """Return the bytes to join before each payload; none if the payload is compressed afterwards."""
         return b"" if self._codec.compressed else self._header
 
-    def framed(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
-        """Join the parts of payloads, compress them if need be, and put the header before them."""
-        return self.compressed(joined([constant(self.header), *parts], count))
+    def frame(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
+        """Join the parts of payloads, compress them if necessary, and put the header before them."""
+        return self.compress(join_parts([make_constant(self.header), *parts], count))
 
-    def compressed(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        """Compress payloads that begin with `header`, and put the registry's before them, if need be."""
+    def compress(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        """Compress payloads that begin with `header`, and put the registry's header before them, if necessary."""
         if not self._codec.compressed:
             return payloads
         compress, begin = self._codec.compress, self._header

@@ -1,4 +1,4 @@
-"""Checks documents before they are written, by all that a JSON Schema says and column types cannot promise."""
+"""Checks documents before they are written, against the rules of a JSON Schema that column types cannot guarantee."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 
 from . import schema_model as model
-from .documents import DEEPEST, depth_over_limit
+from .documents import DEEPEST, is_too_deep
 from .plain_cells import CONTAINERS
-from .schema_parser import schema_in
-from .schema_references import BY_NAME, DATA, inside
+from .schema_parser import read_schema
+from .schema_references import BY_NAME, DATA, iterate_inside
 from .timestamps import ISO
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def is_draft3(root: Any) -> bool:
-    """Tell whether a schema text uses what only draft 3 has, and nothing that only later drafts have."""
-    return any(map(_is_older, _schemas(root))) and not any(map(_is_later, _schemas(root)))
+    """Return whether a schema text uses features that only draft 3 has, and none that only later drafts have."""
+    return any(map(_is_older, _iterate_schemas(root))) and not any(map(_is_later, _iterate_schemas(root)))
 
 
 def _is_older(value: dict[str, Any]) -> bool:
@@ -33,7 +33,7 @@ def _is_older(value: dict[str, Any]) -> bool:
         isinstance(value.get("required"), bool)
         or any(key in value for key in ("extends", "disallow", "divisibleBy"))
         or kind == "any"
-        or (isinstance(kind, list) and any(isinstance(each, dict) or each == "any" for each in kind))
+        or (isinstance(kind, list) and any(isinstance(choice, dict) or choice == "any" for choice in kind))
     )
 
 
@@ -43,67 +43,71 @@ def _is_later(value: dict[str, Any]) -> bool:
     return named or "$defs" in value or "dependentSchemas" in value
 
 
-def _schemas(root: Any) -> Iterator[dict[str, Any]]:
+def _iterate_schemas(root: Any) -> Iterator[dict[str, Any]]:
     left = [root]
     while left:
         value = left.pop()
         if isinstance(value, dict):
             yield value
-            left += inside(value, DATA)
+            left += iterate_inside(value, DATA)
         elif isinstance(value, list):
             left += value
 
 
-def as_draft4(value: Any) -> Any:
-    """Return a schema of draft 3 as one of draft 4."""
+def convert_to_draft4(value: Any) -> Any:
+    """Convert a schema of draft 3 to draft 4."""
     if not isinstance(value, dict):
-        return [as_draft4(each) for each in value] if isinstance(value, list) else value
-    found = value | _mapped(as_draft4, _inner(value))
+        return [convert_to_draft4(item) for item in value] if isinstance(value, list) else value
+    found = value | _map_values(convert_to_draft4, _select_inner(value))
     for key in BY_NAME:
-        if inner := _by_name(value, key):
-            found[key] = _mapped(as_draft4, inner)
+        if inner := _read_by_name(value, key):
+            found[key] = _map_values(convert_to_draft4, inner)
     if isinstance(found.get("required"), bool):
-        del found["required"]  # which its object says instead
-    properties = _by_name(value, "properties")
-    demanded = [name for name, each in properties.items() if isinstance(each, dict) and each.get("required") is True]
+        del found["required"]  # its object says so instead
+    properties = _read_by_name(value, "properties")
+    demanded = [
+        name for name, schema in properties.items() if isinstance(schema, dict) and schema.get("required") is True
+    ]
     if demanded:
         found["required"] = demanded
     if "dependencies" in found:
-        found["dependencies"] = _mapped(lambda each: [each] if isinstance(each, str) else each, found["dependencies"])
+        found["dependencies"] = _map_values(
+            lambda names: [names] if isinstance(names, str) else names, found["dependencies"]
+        )
     if "divisibleBy" in found:
         found["multipleOf"] = found.pop("divisibleBy")
     extended = found.pop("extends", [])
     if extended:
         found["allOf"] = [*found.get("allOf", []), *(extended if isinstance(extended, list) else [extended])]
     if "disallow" in found:
-        found["not"] = {"anyOf": _choices(found.pop("disallow"))}
+        found["not"] = {"anyOf": _list_choices(found.pop("disallow"))}
     if "type" in found and not _is_plain(found["type"]):
-        choices = _choices(found.pop("type"))
+        choices = _list_choices(found.pop("type"))
         if {} not in choices:
             found["anyOf"] = choices
     return found
 
 
-def _inner(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in value.items() if key not in DATA | BY_NAME}
+def _select_inner(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: inner for key, inner in value.items() if key not in DATA | BY_NAME}
 
 
-def _by_name(value: dict[str, Any], key: str) -> dict[str, Any]:
+def _read_by_name(value: dict[str, Any], key: str) -> dict[str, Any]:
     inner = value.get(key)
     return inner if isinstance(inner, dict) else {}
 
 
-def _mapped(change: Callable[[Any], Any], values: dict[str, Any]) -> dict[str, Any]:
-    return {key: change(each) for key, each in values.items()}
+def _map_values(change: Callable[[Any], Any], values: dict[str, Any]) -> dict[str, Any]:
+    return {key: change(value) for key, value in values.items()}
 
 
 def _is_plain(kind: Any) -> bool:
-    return all(isinstance(each, str) and each != "any" for each in (kind if isinstance(kind, list) else [kind]))
+    return all(isinstance(name, str) and name != "any" for name in (kind if isinstance(kind, list) else [kind]))
 
 
-def _choices(kind: Any) -> list[Any]:
+def _list_choices(kind: Any) -> list[Any]:
     kinds = kind if isinstance(kind, list) else [kind]
-    return [{} if each == "any" else {"type": each} if isinstance(each, str) else each for each in kinds]
+    return [{} if choice == "any" else {"type": choice} if isinstance(choice, str) else choice for choice in kinds]
 
 
 _DRAFTS = (
@@ -115,98 +119,98 @@ _DRAFTS = (
     ("2019-09", ("Draft201909Validator",)),
     ("2020-12", ("Draft202012Validator",)),
 )
-"""Which validators a `$schema` asks for."""
+"""The validators for each `$schema`."""
 
 _OLD = ("Draft7Validator", "Draft4Validator")
 _NEW = "Draft202012Validator"
 _WITH_FORMATS = {"Draft4Validator", "Draft6Validator", "Draft7Validator"}
 
 
-def document_rules(schema: model.Schema, text: str, timestamps: str) -> DocumentRules | None:
-    """Return what checks the documents of a table, None if nothing is to be checked.
+def make_document_rules(schema: model.Schema, text: str, timestamps: str) -> DocumentRules | None:
+    """Return the rules that check the documents of a table, None if there is nothing to check.
 
-    Raises InvalidSchemaError if a document has to be checked and the schema is not a valid one.
+    Raises InvalidSchemaError if documents must be checked and the schema is not valid.
     """
-    nodes = list(_nodes(schema.root))
+    nodes = list(_iterate_nodes(schema.root))
     rule = schema.rules
-    if timestamps != ISO and any(_is_foreign_timestamp(each) for each in nodes):
+    if timestamps != ISO and any(_is_foreign_timestamp(node) for node in nodes):
         rule = rule or "'format'"
-    deep = any(isinstance(each, model.Anything) and each.types & CONTAINERS for each in nodes)
+    deep = any(isinstance(node, model.Anything) and node.types & CONTAINERS for node in nodes)
     if rule is None and not deep:
         return None
-    return DocumentRules([] if rule is None else _validators(schema_in(text), rule), deep)
+    return DocumentRules([] if rule is None else _make_validators(read_schema(text), rule), deep)
 
 
 class DocumentRules:
-    """Refuses documents that a validator refuses, and those nested too deeply (`deep`: some may be)."""
+    """Refuses documents that a validator refuses, and documents nested too deeply (`deep`: such may occur)."""
 
     def __init__(self, validators: Sequence[jsonschema_rs.Validator], deep: bool) -> None:
         self._validators = validators
         self._deep = deep
 
     def check(self, payloads: pa.LargeBinaryArray, begin: int) -> None:
-        """Raise InvalidRowError for the first document that is refused; it stands behind `begin` bytes."""
+        """Raise InvalidRowError for the first refused document. Each document begins after `begin` bytes."""
         for row, payload in enumerate(payloads.to_pylist()):
             document = payload[begin:]
-            if self._deep and len(document) > DEEPEST and depth_over_limit(document.decode()):
-                _refuse(row, f"its arrays and objects are nested more than {DEEPEST} deep")
+            if self._deep and len(document) > DEEPEST and is_too_deep(document.decode()):
+                _refuse(row, f"its arrays and objects are nested more than {DEEPEST} levels deep")
             if not self._validators:
                 continue
             value = json.loads(document)
-            for each in self._validators:
-                error = next(each.iter_errors(value), None)
+            for validator in self._validators:
+                error = next(validator.iter_errors(value), None)
                 if error is not None:
-                    _refuse(row, _reason(error))
+                    _refuse(row, _describe_error(error))
 
 
 def _refuse(row: int, reason: str) -> NoReturn:
     raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}")
 
 
-def _reason(error: jsonschema_rs.ValidationError) -> str:
+def _describe_error(error: jsonschema_rs.ValidationError) -> str:
     path = ""
-    for each in error.instance_path:
-        path += f"[{each}]" if isinstance(each, int) else f".{each}" if path else each
+    for step in error.instance_path:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     value = shorten(json.dumps(error.instance, ensure_ascii=False, default=str))
     where = f"column '{path}' is {value}" if path else "the row"
     rule = "/".join(map(str, error.schema_path))
     return f"{where}, which the JSON schema refuses at '{rule}': {shorten(error.message)}"
 
 
-def _validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
+def _make_validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
     try:
         import jsonschema_rs
     except ImportError:
         raise InvalidSchemaError(
-            f"the JSON schema says {rule}, so that each row is checked before it is written, and Python has no package "
-            "jsonschema-rs to do it; install it on all machines"
+            f"the JSON schema says {rule}, so each row is checked before it is written, but the Python package "
+            "jsonschema-rs, which checks it, is missing; install it on all machines"
         ) from None
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
     named = next((names for sign, names in _DRAFTS if sign in draft), None)
     old = "draft-03" in draft or (named is None and is_draft3(root))
     if isinstance(root, dict):
-        root = {key: each for key, each in root.items() if key != "$schema"}
+        root = {key: inner for key, inner in root.items() if key != "$schema"}
     if old:
-        root, named = as_draft4(root), ("Draft4Validator",)
+        root, named = convert_to_draft4(root), ("Draft4Validator",)
     found: list[jsonschema_rs.Validator] = []
     reasons: list[str] = []
     for name in named or (*_OLD, _NEW):
         if name in _OLD and found:
-            continue  # draft 4 is what older drafts than 7 have, where it is no draft 7
+            continue  # draft 4 stands for drafts before 7, and is tried only where draft 7 does not accept the schema
         try:
             make: Callable[..., jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
-            found.append(make(root, validate_formats=name in _WITH_FORMATS, retriever=_nothing_else))
+            found.append(make(root, validate_formats=name in _WITH_FORMATS, retriever=_refuse_retrieval))
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reasons.append(str(error).split("\n", 1)[0])
     if not found:
         raise InvalidSchemaError(
-            f"the JSON schema says {rule}, so that each row is checked before it is written, but nothing can "
-            f"be checked by it: {shorten(reasons[0])}"
+            f"the JSON schema says {rule}, so each row is checked before it is written, but the schema cannot be used "
+            f"for that: {shorten(reasons[0])}"
         )
     return found
 
 
-def _nothing_else(address: str) -> NoReturn:
+def _refuse_retrieval(address: str) -> NoReturn:
     raise ValueError(f"'{address}' is not in its text")
 
 
@@ -214,7 +218,7 @@ def _is_foreign_timestamp(node: model.Node) -> bool:
     return isinstance(node, model.Scalar) and node.foreign and isinstance(node.type, (TimestampType, TimestampNTZType))
 
 
-def _nodes(root: model.Node) -> Iterator[model.Node]:
+def _iterate_nodes(root: model.Node) -> Iterator[model.Node]:
     left = [root]
     while left:
         node = left.pop()

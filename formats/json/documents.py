@@ -1,4 +1,4 @@
-"""Parses texts as JSON, by the rules that `format` lists."""
+"""Parses texts as JSON by the rules that `format` lists."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any
 from ..core.framing import Undecodable
 
 DEEPEST = 512
-"""Arrays and objects inside one another."""
+"""Most levels of nested arrays and objects."""
 
 _WHITE_SPACE = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
 _BLANKS = re.compile(r"[ \t\r\n]*")
-# A string without end is gone through once, too.
+# A string without an end is scanned only once, too.
 _BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
 
 
 class DocumentParser:
     """Parses documents, and values inside a document.
 
-    `exact_numbers`: as NumberText where not whole. `nothing`: what is said of a payload of white space alone.
+    `exact_numbers`: numbers that are not whole become NumberText. `nothing`: the message about a payload of only white
+    space.
     """
 
-    def __init__(self, exact_numbers: bool, nothing: str = "it is nothing but white space") -> None:
+    def __init__(self, exact_numbers: bool, nothing: str = "it consists of white space only") -> None:
         decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
-        # What `raw_decode` calls, without its cost per call; not in the published types.
+        # The function that `raw_decode` calls, without its cost per call. It is not in the published types.
         self.scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
         self._nothing = nothing
 
@@ -41,12 +42,12 @@ class DocumentParser:
             text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
             if not text:
                 raise Undecodable(self._nothing)
-        if len(text) > DEEPEST and depth_over_limit(text):
-            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep")
+        if len(text) > DEEPEST and is_too_deep(text):
+            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep")
         return text
 
     def value(self, text: str, begin: int) -> tuple[Any, int]:
-        """Return the value that begins at a place or behind white space there, and its end. Raises Undecodable."""
+        """Return the value that begins at a place, after any white space, and its end. Raises Undecodable."""
         if text[begin : begin + 1] in _WHITE_SPACE:
             found = _BLANKS.match(text, begin)
             assert found is not None
@@ -54,16 +55,16 @@ class DocumentParser:
         try:
             return self.scan(text, begin)
         except StopIteration as error:
-            raise Undecodable(f"it is no JSON document (character {error.value})") from None
+            raise Undecodable(f"it is not a JSON document (character {error.value})") from None
         except json.JSONDecodeError as error:
-            raise Undecodable(f"it is no JSON document ({error.msg} at character {error.pos})") from None
+            raise Undecodable(f"it is not a JSON document ({error.msg} at character {error.pos})") from None
         except ValueError as error:
-            raise Undecodable(f"it is no JSON document ({error})") from None
+            raise Undecodable(f"it is not a JSON document ({error})") from None
         except RecursionError:
-            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep") from None
+            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep") from None
 
     def document(self, text: str) -> Any:
-        """Return the value that a whole text is. Raises Undecodable."""
+        """Parse a whole text as one value. Raises Undecodable."""
         found, end = self.value(text, 0)
         if end != len(text):
             raise Undecodable(f"something follows the JSON document at character {end}")
@@ -71,10 +72,10 @@ class DocumentParser:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f'{name} is no JSON; write "{name}"')
+    raise ValueError(f'{name} is not JSON; write "{name}"')
 
 
-def depth_over_limit(text: str) -> bool:
+def is_too_deep(text: str) -> bool:
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     depth = 0

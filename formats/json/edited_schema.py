@@ -12,33 +12,33 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError, UnsupportedTypeError
 
-from ..core.arrow_types import arrow_type_of
-from ..core.defaults import initial_value
+from ..core.arrow_types import find_arrow_type
+from ..core.defaults import read_initial_value
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
-from ..core.spark_visitor import child_path
-from .schema_references import full_schema, portable, portable_foreign
+from ..core.spark_visitor import join_path
+from .schema_references import make_foreign_portable, make_portable, read_full_schema
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
 from .timestamps import ISO
 from .writing import JsonEncoder
 
 
-def json_defaults(columns: Iterable[StructField], timestamps: str) -> dict[str, Any]:
-    """Return the defaults of the columns that have one which is not null, by name.
+def write_json_defaults(columns: Iterable[StructField], timestamps: str) -> dict[str, Any]:
+    """Return the defaults of columns by name, without null ones.
 
-    Raises UnsupportedTypeError for values that a JSON schema cannot say.
+    Raises UnsupportedTypeError for values that a JSON schema cannot hold.
     """
     return {
-        field.name: _as_written(field, value, timestamps)
+        field.name: _write_default(field, value, timestamps)
         for field in columns
-        if (value := initial_value(field)) is not None
+        if (value := read_initial_value(field)) is not None
     }
 
 
-def _as_written(field: StructField, value: Any, timestamps: str) -> Any:
+def _write_default(field: StructField, value: Any, timestamps: str) -> Any:
     column = StructType([StructField(field.name, field.dataType, field.nullable)])
-    batch = pa.RecordBatch.from_arrays([pa.array([value], arrow_type_of(field.dataType))], [field.name])
+    batch = pa.RecordBatch.from_arrays([pa.array([value], find_arrow_type(field.dataType))], [field.name])
     [document] = JsonEncoder(column, timestamps=timestamps).encode(batch).to_pylist()
     written = json.loads(document)[field.name]
     if isinstance(value, Decimal) and Decimal(repr(written)) != value:
@@ -50,66 +50,68 @@ def _as_written(field: StructField, value: Any, timestamps: str) -> Any:
 
 
 _PARTS = ("$ref", "allOf", "extends", "anyOf", "oneOf")
-"""What brings other parts into an object."""
+"""Keywords that add other parts to an object."""
 
 _TYPES = frozenset({"type", "format", "contentEncoding", SPARK_TYPE})
 
 
-def edited_json(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str) -> str:
-    """Return the schema with these columns as its properties; one that stays keeps all that is said of it."""
+def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str) -> str:
+    """Return the schema with these columns as its properties. A property that stays keeps all its keywords."""
     old = json.loads(text)
-    root = full_schema(old)
+    root = read_full_schema(old)
     if not isinstance(root, dict) or not isinstance(root.get("properties"), dict):
         raise UnsupportedOperationError("Its JSON schema has no properties that could be changed.")
-    ours = json.loads(portable(json.dumps(root))) == old
+    ours = json.loads(make_portable(json.dumps(root))) == old
     if any(key in root for key in _PARTS):
         _check_other_parts(root["properties"], json_schema_to_spark(text), columns)
-    root = _object(root, columns, timestamps, "")
+    root = _edit_object(root, columns, timestamps, "")
     if revision is not None:
         root[REVISION] = revision
     edited = json.dumps(root, ensure_ascii=False)
-    return portable(edited) if ours else portable_foreign(edited)
+    return make_portable(edited) if ours else make_foreign_portable(edited)
 
 
 def _check_other_parts(own: dict[str, Any], before: StructType, columns: Sequence[EditedColumn]) -> None:
-    """Refuse to change or drop a column that is no property of the root itself."""
+    """Refuse to change or drop a column that is not a property of the root itself."""
     kept = {column.source: column for column in columns}
     for field in before:
         if field.name in own:
             continue
         column = kept.get(field.name)
         if column is None or column.changed or column.field != field:
-            raise UnsupportedOperationError(_elsewhere(field.name))
+            raise UnsupportedOperationError(_explain_elsewhere(field.name))
 
 
-def _object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, path: str) -> dict[str, Any]:
+def _edit_object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, path: str) -> dict[str, Any]:
     old, new = node["properties"], {}
     has_parts = any(key in node for key in _PARTS)
     for column in columns:
-        here = child_path(path, column.source or column.field.name)
+        here = join_path(path, column.source or column.field.name)
         if column.source not in (None, column.field.name):
             raise UnsupportedOperationError(
-                f"Column {here} cannot be renamed: a column of JSON events is the property of its name, and "
-                "events that were written before would have none of the new name. Select it under another name."
+                f"Column {here} cannot be renamed: a column of JSON events is the property of its name, and events "
+                "that were written before have no property of the new name. Select it under another name."
             )
         if column.source is not None and column.source not in old:
             continue  # it stays where it is
-        new[column.field.name] = _property(column, old.get(column.source), timestamps, here)
+        new[column.field.name] = _edit_property(column, old.get(column.source), timestamps, here)
     edited = {key: value for key, value in node.items() if key != "required"} | {"properties": new}
-    demanded = {each.field.name for each in columns if not each.field.nullable}
-    required = [each.field.name for each in columns if each.field.name in demanded & new.keys()]
+    demanded = {edited_column.field.name for edited_column in columns if not edited_column.field.nullable}
+    required = [
+        edited_column.field.name for edited_column in columns if edited_column.field.name in demanded & new.keys()
+    ]
     if has_parts:
         others = node.get("required")
-        required += [each for each in others if each not in old] if isinstance(others, list) else []
-        edited[SPARK_COLUMNS] = [each.field.name for each in columns]
+        required += [name for name in others if name not in old] if isinstance(others, list) else []
+        edited[SPARK_COLUMNS] = [edited_column.field.name for edited_column in columns]
     return edited | {"required": required} if required else edited  # draft 4 does not allow an empty list
 
 
-def _property(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
-    """Return the property of a column; `node` is what it was until now."""
+def _edit_property(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
+    """Return the property of a column; `node` is its property so far."""
     if column.source is None:
-        return _fresh(column, timestamps)
-    node = _value(column, node, timestamps, path)
+        return _make_property(column, timestamps)
+    node = _edit_value(column, node, timestamps, path)
     if not isinstance(node, dict):
         return node
     comment, metadata = split_comment(column.field.metadata)
@@ -117,46 +119,46 @@ def _property(column: EditedColumn, node: Any, timestamps: str, path: str) -> An
     return {key: value for key, value in node.items() if key not in ("description", SPARK_METADATA)} | said
 
 
-def _value(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
-    """Return what a schema says of the values of a column, or of the elements or values of one."""
+def _edit_value(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
+    """Return the schema of the values of a column, or of its elements or values."""
     if column.retyped:
         if isinstance(node, dict) and any(key in node for key in (*_PARTS, "anyOf", "oneOf")):
-            raise UnsupportedOperationError(_elsewhere(path))
-        kept = {key: each for key, each in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
-        return kept | _fresh(column, timestamps) | {key: kept[key] for key in ("default",) if key in kept}
+            raise UnsupportedOperationError(_explain_elsewhere(path))
+        kept = {key: said for key, said in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
+        return kept | _make_property(column, timestamps) | {key: kept[key] for key in ("default",) if key in kept}
     if column.parts is not None:
-        node = _container(column, column.parts, node, timestamps, path)
+        node = _edit_container(column, column.parts, node, timestamps, path)
     if column.relaxed and isinstance(node, dict) and "type" in node:
         kinds = node["type"] if isinstance(node["type"], list) else [node["type"]]
         return node | {"type": kinds if "null" in kinds else [*kinds, "null"]}
     return node
 
 
-def _container(
+def _edit_container(
     column: EditedColumn, parts: Sequence[EditedColumn], node: Any, timestamps: str, path: str
 ) -> dict[str, Any]:
     if isinstance(node, dict) and isinstance(column.field.dataType, StructType):
         if isinstance(node.get("properties"), dict) and not any(key in node for key in _PARTS):
-            return _object(node, parts, timestamps, path)
+            return _edit_object(node, parts, timestamps, path)
     elif isinstance(node, dict):
         inner, name = ("items", ELEMENT) if "items" in node else ("additionalProperties", VALUE)
         if isinstance(node.get(inner), dict):
-            edited = node | {inner: _value(parts[-1], node[inner], timestamps, child_path(path, name))}
+            edited = node | {inner: _edit_value(parts[-1], node[inner], timestamps, join_path(path, name))}
             if parts[-1].relaxed:
                 edited.pop(SPARK_CONTAINS_NULL, None)
             return edited
-    raise UnsupportedOperationError(_elsewhere(path))
+    raise UnsupportedOperationError(_explain_elsewhere(path))
 
 
-def _elsewhere(path: str) -> str:
+def _explain_elsewhere(path: str) -> str:
     return (
-        f"Column {path} is one of several types, or of one that the schema describes elsewhere (allOf, $ref), in a "
-        "schema made by another program, and so nothing in it can be changed here."
+        f"Column {path} has several types, or a type that the schema describes elsewhere (allOf, $ref), in a schema "
+        "made by another program, so nothing in it can be changed here."
     )
 
 
-def _fresh(column: EditedColumn, timestamps: str) -> dict[str, Any]:
-    defaults = json_defaults([column.field], timestamps)
+def _make_property(column: EditedColumn, timestamps: str) -> dict[str, Any]:
+    defaults = write_json_defaults([column.field], timestamps)
     text = spark_to_json_schema(StructType([column.field]), epoch_timestamps=timestamps != ISO, defaults=defaults)
     found: dict[str, Any] = json.loads(text)["properties"][column.field.name]
     return found

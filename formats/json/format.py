@@ -1,13 +1,13 @@
 """The JSON format: one UTF-8 document per event, an object whose properties are the columns.
 
-What is accepted, so that every reader of this project agrees:
+What it accepts, in every reader of this project:
 
 * exactly one document, with JSON white space around it; a byte order mark before it is skipped;
 * RFC 8259 to the letter: no NaN, no comments, no control characters in strings, no trailing comma;
-* a property that occurs twice counts as its last value; properties without column are ignored;
-* null and a missing property are null, but a missing one is the default of its column, if that has one;
+* a property that occurs twice has its last value; properties without a column are ignored;
+* null is null, and so is a missing property, unless its column has a default;
 * nesting up to 512 levels, whether or not the nested part is read;
-* trailing NULs behind a registry header, which serializers leave there.
+* trailing NULs after a registry header, which serializers leave there.
 
 `values` says what each column accepts.
 """
@@ -25,23 +25,23 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, kind_of, require
+from ..core.columns import Problems, describe_kind, require_values
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, json_plan, native_reader, one_column
+from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
 from . import schema_model as model
 from .documents import DEEPEST, DocumentParser
-from .edited_schema import edited_json, json_defaults
+from .edited_schema import edit_json, write_json_defaults
 from .schema_parser import parse_json_schema
-from .schema_references import portable
+from .schema_references import make_portable
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import spark_to_json_schema
-from .timestamps import ISO, timestamp_format
-from .values import column_of, json_column, json_struct, needs_number_text, struct_column
+from .timestamps import ISO, read_timestamp_format
+from .values import make_column, make_struct_column, needs_number_text, plan_column, plan_struct
 from .writing import JsonEncoder
 
 
@@ -62,9 +62,9 @@ class JsonFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        timestamps = timestamp_format(settings)
-        defaults = json_defaults(schema, timestamps)
-        return portable(
+        timestamps = read_timestamp_format(settings)
+        defaults = write_json_defaults(schema, timestamps)
+        return make_portable(
             spark_to_json_schema(
                 schema,
                 comment,
@@ -84,10 +84,10 @@ class JsonFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edited_json(schema_text, columns, revision, timestamp_format(settings))
+        return edit_json(schema_text, columns, revision, read_timestamp_format(settings))
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-        """Return none: a property has one name."""
+        """Return no names: a property has only one name."""
         return {}
 
     def type_name(self, schema_text: str) -> str:
@@ -123,7 +123,7 @@ class JsonFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return JsonEncoder(schema, schema_text, encoding_id, codec, timestamp_format(settings))
+        return JsonEncoder(schema, schema_text, encoding_id, codec, read_timestamp_format(settings))
 
 
 class JsonDecoder(BatchDecoder):
@@ -140,8 +140,8 @@ class JsonDecoder(BatchDecoder):
     ) -> None:
         super().__init__(reader_schema, resolve)
         root = parse_json_schema(table_schema_text).root if table_schema_text else None
-        reference = _JsonReader(reader_schema, root, timestamp_format(settings))
-        self._reader = native_reader(reference, reference.plan, "JSON")
+        reference = _JsonReader(reader_schema, root, read_timestamp_format(settings))
+        self._reader = choose_reader(reference, reference.plan, "JSON")
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         return self._reader
@@ -149,43 +149,43 @@ class JsonDecoder(BatchDecoder):
 
 class _JsonReader(PayloadReader):
     def __init__(self, reader_schema: StructType, root: model.Node | None, timestamps: str = ISO) -> None:
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._wrapped = root is not None and not isinstance(root, model.Object)
-        # A root that is no object is the only column.
+        # A root that is not an object is the only column.
         self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
         if self._value_field is not None:
-            self._value = column_of(self._value_field.dataType, self._value_field.name, root, timestamps)
+            self._value = make_column(self._value_field.dataType, self._value_field.name, root, timestamps)
             exact_numbers = needs_number_text(self._value_field.dataType, root, timestamps)
         else:
-            self._object = struct_column(struct, "", root, timestamps)
+            self._object = make_struct_column(struct, "", root, timestamps)
             exact_numbers = needs_number_text(struct, root, timestamps)
         self._parser = DocumentParser(exact_numbers, "it is empty")
 
     def plan(self) -> Callable[[Any], Any]:
-        """Plan the same for the native decoder. Raises Unplanned if it cannot do it."""
+        """Plan the same reader for the native decoder. Raises Unplanned if it cannot do it."""
         if not self._wrapped:
-            return json_plan(json_struct(self._object), False)
+            return plan_json(plan_struct(self._object), False)
         field = self._value_field
-        columns = NO_COLUMNS if field is None else one_column(field.name, json_column(self._value, field.nullable))
-        return json_plan(columns, True)
+        columns = NO_COLUMNS if field is None else wrap_column(field.name, plan_column(self._value, field.nullable))
+        return plan_json(columns, True)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         documents = self._documents(payloads, problems)
         rows = np.arange(len(documents))
         if self._value_field is not None:
             array = self._value.build(documents, rows, problems)
             if not self._value_field.nullable:
-                require(array, self._value, rows, problems)
+                require_values(array, self._value, rows, problems)
             return [array]
         if self._wrapped:
             return []
         if set(map(type, documents)) != {dict}:
             for row, document in enumerate(documents):
                 if type(document) is not dict:
-                    problems.add(row, f"it should be a JSON object but is {kind_of(document)}")
+                    problems.add(row, f"it should be a JSON object but is {describe_kind(document)}")
                     documents[row] = {}
         return self._object.children(documents, rows, problems)
 
@@ -193,9 +193,9 @@ class _JsonReader(PayloadReader):
         """Return the parsed payloads, None for a bad one."""
         compact = EventBuffer.of_arrow(payloads.to_arrow())
         if int(compact.lengths.max(initial=0)) <= DEEPEST:
-            # Too short to be too deep. If all is ASCII, bytes and characters have the same places, and the
-            # parser can run over the whole text: a document is only right if it ends where its event ends,
-            # and then it has not seen more than its event.
+            # Too short to be nested too deeply. If everything is ASCII, bytes and characters have the same places, and
+            # the parser can run over the whole text: a document is valid only if it ends where its event ends, and
+            # then the parser has not read beyond the event.
             found = self._scan_all(compact)
             if found is not None:
                 return found
@@ -209,7 +209,7 @@ class _JsonReader(PayloadReader):
         return documents
 
     def _scan_all(self, payloads: EventBuffer) -> list[Any] | None:
-        """Return the parsed payloads, or None if any of them is not plain, whether bad or only unusual."""
+        """Return the parsed payloads, or None if any of them is bad or unusual."""
         if not len(payloads):
             return []
         begin, end = int(payloads.starts[0]), int(payloads.starts[-1] + payloads.lengths[-1])

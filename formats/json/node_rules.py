@@ -1,7 +1,7 @@
-"""Notes what a JSON Schema says beyond the types of its columns: values in no column, rules that types do not keep.
+"""Notes what a JSON Schema says beyond the types of its columns: values without a column, rules beyond types.
 
-`unread` is for whoever reads: events may have values there that no column shows. `first` is for whoever writes: a row
-of the right types may still be one that the schema refuses, and each document has to be checked.
+`unread` is for readers: events may have values that no column shows. `first` is for writers: the schema may refuse a
+row of the right types, so each document has to be checked.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from pyspark.sql.types import DataType, DateType, TimestampType
 
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import join_path
 from . import schema_model as model
-from .schema_parts import Part, Parts, Splitter, besides_null, choices_of, joined_schemas
+from .schema_parts import Part, Parts, Splitter, drop_null, list_choices, list_joined_schemas
 
 _RESTRICTING = frozenset({
     "enum", "const", "not", "if", "disallow",
@@ -25,7 +25,7 @@ _RESTRICTING = frozenset({
     "dependentSchemas", "unevaluatedProperties",
     "$dynamicRef", "$recursiveRef",
 })  # fmt: skip
-"""Keywords of any draft that refuse values whose types are right."""
+"""Keywords of any draft that may refuse values of the right type."""
 
 _CHECKED_FORMATS = frozenset(
     {"date", "date-time", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
@@ -33,141 +33,146 @@ _CHECKED_FORMATS = frozenset(
 )  # fmt: skip
 
 _NESTED = ("then", "else", "dependentSchemas", "dependencies")
-"""Keywords whose schemas count for some values only."""
+"""Keywords whose schemas apply only to some values."""
 
 
 class NodeRules:
-    """Takes notes while a schema is parsed. `path` is that of the value, as columns have it."""
+    """Takes notes while a schema is parsed. `path` is the path of the value as a column."""
 
     def __init__(self, splitter: Splitter) -> None:
         self.unread: list[str] = []
         self.first: str | None = None
         self._splitter = splitter
 
-    def whole(self, parts: Parts, path: str) -> None:
-        """Note a value of which no part is looked into: `false`, or one that leads to a schema around it."""
-        self._rule("false" if parts.never else "$ref", path)
+    def note_whole(self, parts: Parts, path: str) -> None:
+        """Note a value whose parts are not parsed: `false`, or a reference to a schema around it."""
+        self._note_rule("false" if parts.never else "$ref", path)
 
-    def scalar(self, parts: Parts, path: str, data_type: DataType) -> None:
-        """Note what is said of a plain value."""
+    def note_scalar(self, parts: Parts, path: str, data_type: DataType) -> None:
+        """Note the rules of a plain value."""
         if not isinstance(data_type, (DateType, TimestampType)):
-            self._formats(parts, path)
-        self._values(parts, path)
+            self._note_formats(parts, path)
+        self._note_values(parts, path)
 
-    def anything(self, parts: Parts, path: str) -> None:
-        """Note what is said of a value that is kept as text."""
-        self._formats(parts, path)
-        self._values(parts, path)
+    def note_anything(self, parts: Parts, path: str) -> None:
+        """Note the rules of a value that is kept as text."""
+        self._note_formats(parts, path)
+        self._note_values(parts, path)
         for keyword in ("properties", "required", "additionalProperties", "items"):
-            if parts.having(keyword):
-                self._rule(keyword, path)
+            if parts.select(keyword):
+                self._note_rule(keyword, path)
 
-    def array(self, parts: Parts, path: str) -> None:
-        """Note what is said of a list."""
-        self._values(parts, path)
-        if any(not isinstance(part.value["items"], dict | bool) for part in parts.having("items")):
-            self._rule("items", path)
+    def note_array(self, parts: Parts, path: str) -> None:
+        """Note the rules of a list."""
+        self._note_values(parts, path)
+        if any(not isinstance(part.value["items"], dict | bool) for part in parts.select("items")):
+            self._note_rule("items", path)
 
-    def map(self, parts: Parts, path: str) -> None:
-        """Note what is said of an object with any keys."""
-        self._values(parts, path)
-        if any(isinstance(part.value["required"], list) for part in parts.having("required")):
-            self._rule("required", path)
-        if any(part.value["additionalProperties"] is False for part in parts.having("additionalProperties")):
-            self._rule("additionalProperties", path)
+    def note_map(self, parts: Parts, path: str) -> None:
+        """Note the rules of an object with any keys."""
+        self._note_values(parts, path)
+        if any(isinstance(part.value["required"], list) for part in parts.select("required")):
+            self._note_rule("required", path)
+        if any(part.value["additionalProperties"] is False for part in parts.select("additionalProperties")):
+            self._note_rule("additionalProperties", path)
 
-    def object(self, parts: Parts, path: str, found: model.Object) -> None:
-        """Note what is said of an object whose properties are columns."""
-        self._values(parts, path)
-        saying = parts.having("properties", "additionalProperties")
+    def note_object(self, parts: Parts, path: str, found: model.Object) -> None:
+        """Note the rules of an object whose properties are columns."""
+        self._note_values(parts, path)
+        saying = parts.select("properties", "additionalProperties")
         if len(saying) > 1 and any("additionalProperties" in part.value for part in saying):
-            self._rule("additionalProperties", path)
+            self._note_rule("additionalProperties", path)
         for part in parts.found:
             required = part.value.get("required")
             if isinstance(required, list) and not found.properties.keys() >= {*map(str, required)}:
-                self._rule("required", path)
-            self._note_object(part, path, found)
+                self._note_rule("required", path)
+            self._note_part_of_object(part, path, found)
         for value in parts.ignored:
-            names = _listed(self._missing(value, found, "", set(), below=False))
+            names = _list_names(self._iterate_missing(value, found, "", set(), below=False))
             if names:
-                self._note("properties", path, f"those beside $ref do not count before draft 2019-09: {names}")
+                self._note_unread("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
 
-    def _note_object(self, part: Part, path: str, found: model.Object) -> None:
+    def _note_part_of_object(self, part: Part, path: str, found: model.Object) -> None:
         value = part.value
-        for keyword, schemas in _alternatives(value):
-            if names := _listed(name for each in schemas for name in self._missing(each, found, "", set())):
-                self._note(keyword, path, f"no columns are made of {names}")
+        for keyword, schemas in _iterate_alternatives(value):
+            if names := _list_names(
+                name for schema in schemas for name in self._iterate_missing(schema, found, "", set())
+            ):
+                self._note_unread(keyword, path, f"there are no columns for {names}")
         patterns = value.get("patternProperties")
         if isinstance(patterns, dict) and patterns:
-            names = _listed(map(repr, patterns))
-            self._note("patternProperties", path, f"no columns are made of properties like {names}")
+            names = _list_names(map(repr, patterns))
+            self._note_unread("patternProperties", path, f"there are no columns for properties like {names}")
         for keyword in ("additionalProperties", "unevaluatedProperties"):
             if isinstance(value.get(keyword), dict) and value[keyword]:
-                self._note(keyword, path, "no columns are made of properties that have no names in the schema")
+                self._note_unread(keyword, path, "there are no columns for properties that the schema does not name")
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in value:
-                self._note(keyword, path, f"what '{value[keyword]}' adds is not known before the values are")
+                self._note_unread(keyword, path, f"what '{value[keyword]}' adds depends on the values")
 
-    def _missing(
+    def _iterate_missing(
         self, value: Any, node: model.Node, path: str, seen: set[tuple[int, int]], *, below: bool = True
     ) -> Iterator[str]:
-        """Go through the properties that a schema names and a node lacks; `below`: also where its `$ref` leads."""
+        """Iterate over the properties that a schema names and a node lacks; `below`: also those behind its `$ref`."""
         if not isinstance(value, dict) or (id(value), id(node)) in seen:
             return
         seen.add((id(value), id(node)))
-        inner = [*joined_schemas(value), *(each for _, schemas in _alternatives(value) for each in schemas)]
+        inner = [
+            *list_joined_schemas(value),
+            *(choice for _, schemas in _iterate_alternatives(value) for choice in schemas),
+        ]
         if below and isinstance(reference := value.get("$ref"), str):
-            target = self._splitter.references.known(reference, value)
+            target = self._splitter.references.look_up(reference, value)
             if target is None:
                 yield f"'{reference}'"
             inner.append(target)
-        for _, choices in choices_of(value):
+        for _, choices in list_choices(value):
             inner += choices
-        for each in inner:
-            yield from self._missing(each, node, path, seen)
+        for schema in inner:
+            yield from self._iterate_missing(schema, node, path, seen)
         properties = value.get("properties")
         if isinstance(node, model.Object) and isinstance(properties, dict):
-            for name, each in properties.items():
+            for name, inner_schema in properties.items():
                 if (member := node.properties.get(name)) is not None:
-                    yield from self._missing(each, member, child_path(path, name), seen)
-                elif each is not False:
-                    yield child_path(path, name)
+                    yield from self._iterate_missing(inner_schema, member, join_path(path, name), seen)
+                elif inner_schema is not False:
+                    yield join_path(path, name)
         elif isinstance(node, model.Array):
-            yield from self._missing(value.get("items"), node.items, child_path(path, "element"), seen)
+            yield from self._iterate_missing(value.get("items"), node.items, join_path(path, "element"), seen)
 
-    def _values(self, parts: Parts, path: str) -> None:
-        """Note rules that any value may be under."""
+    def _note_values(self, parts: Parts, path: str) -> None:
+        """Note the rules that apply to values of any type."""
         if self.first is not None:
             return
         for part in parts.found:
             for keyword in part.value.keys() & _RESTRICTING:
-                self._rule(keyword, path)
+                self._note_rule(keyword, path)
         if any(part.unsure for part in parts.found):
-            self._rule("$ref", path)
+            self._note_rule("$ref", path)
         for part in parts.found:
-            for keyword, choices in choices_of(part.value):
-                rest = besides_null(choices)
+            for keyword, choices in list_choices(part.value):
+                rest = drop_null(choices)
                 if len(rest) != 1 or (
                     keyword == "oneOf" and len(choices) > 1 and "null" in self._splitter.types(rest[0])
                 ):
-                    self._rule(keyword, path)
+                    self._note_rule(keyword, path)
 
-    def _formats(self, parts: Parts, path: str) -> None:
-        if any(part.value["format"] in _CHECKED_FORMATS for part in parts.having("format")):
-            self._rule("format", path)
+    def _note_formats(self, parts: Parts, path: str) -> None:
+        if any(part.value["format"] in _CHECKED_FORMATS for part in parts.select("format")):
+            self._note_rule("format", path)
 
-    def _rule(self, keyword: str, path: str) -> None:
+    def _note_rule(self, keyword: str, path: str) -> None:
         self.first = self.first or f"'{keyword}' at '{path}'"
 
-    def _note(self, keyword: str, path: str, what: str) -> None:
+    def _note_unread(self, keyword: str, path: str, what: str) -> None:
         place = f"at '{path}'" if path else "at the root"
         self.unread.append(f"'{keyword}' {place}: {what}")
 
 
-def _alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Go through the keywords whose schemas count for some values only, with these schemas."""
-    for keyword, choices in choices_of(value):
-        if len(besides_null(choices)) != 1:
+def _iterate_alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Iterate over the keywords whose schemas apply only to some values, with these schemas."""
+    for keyword, choices in list_choices(value):
+        if len(drop_null(choices)) != 1:
             yield keyword, choices
     for keyword in _NESTED:
         inner = value.get(keyword)
@@ -175,6 +180,6 @@ def _alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
             yield keyword, [inner] if keyword in ("then", "else") else list(inner.values())
 
 
-def _listed(names: Any) -> str:
+def _list_names(names: Any) -> str:
     found = list(dict.fromkeys(names))
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

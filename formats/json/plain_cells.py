@@ -1,4 +1,4 @@
-"""Writes plain values as JSON: numbers, texts, dates, and texts that are JSON values themselves."""
+"""Writes plain values as JSON: numbers, texts, dates, and texts that hold JSON values."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from pyspark.sql.types import (
 
 from ..core.columns import NumberText
 from ..core.framing import Undecodable
-from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, json_text, shortened
-from ..core.writing import BINARY, Cells, Rows, constant, joined, valid_text
+from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, shorten_value, write_json
+from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
 from .documents import DocumentParser
-from .timestamps import EPOCH_UNITS, ISO, epoch_cells
+from .timestamps import EPOCH_UNITS, ISO, make_epoch_writer
 
 CONTAINERS = frozenset({"object", "array"})
 _PARSER = DocumentParser(exact_numbers=True)
 
 
-def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
-    """Return the JSON of the value whose text this is, None for a string; a phrase that refuses it if it is no value.
+def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
+    """Return the JSON of the value that a text holds, None for a string, or the reason why the schema refuses the text.
 
-    `types`: what the schema allows, by its names.
+    `types`: the names of the types that the schema allows.
     """
     if text is None:
         return None
@@ -47,17 +47,17 @@ def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
     try:
         value = _PARSER.document(_PARSER.text(text.encode()))
     except Undecodable:
-        value = text  # no JSON: a string, if anything
-    if "string" in types and (isinstance(value, str) or not _types(value) & types):
+        value = text  # not JSON: a string, if that is allowed
+    if "string" in types and (isinstance(value, str) or not _name_types(value) & types):
         return None
-    if not _types(value) & types:
+    if not _name_types(value) & types:
         allowed = " or ".join(sorted(types - {"null"})) or "nothing"
-        return f"'{shortened(text)}', but the JSON schema takes the text of a JSON value there ({allowed})"
-    return json_text(value).encode()
+        return f"'{shorten_value(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
+    return write_json(value).encode()
 
 
-def _types(value: Any) -> frozenset[str]:
-    """Return the names of a parsed value's type. A number with a point is an integer to some drafts, so it is none."""
+def _name_types(value: Any) -> frozenset[str]:
+    """Return the type names of a parsed value. A number with a point is not an integer, because drafts disagree."""
     if isinstance(value, str):
         return frozenset({"string"})
     if isinstance(value, bool):
@@ -69,34 +69,34 @@ def _types(value: Any) -> frozenset[str]:
     return frozenset({"null" if value is None else "object" if isinstance(value, dict) else "array"})
 
 
-_QUOTE = constant(b'"')
+_QUOTE = make_constant(b'"')
 
 _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
     (bytes([code]), json.dumps(chr(code)).strip('"').encode()) for code in range(0x20)
 ]
-"""What may not stand in a string, backslash first because the replacements bring more of them."""
+"""Characters that must be escaped in a string; backslash is first because the replacements add more of them."""
 
 
 class JsonCells(Cells):
-    """Turns a column into JSON values, and tells the native encoder how to."""
+    """Turns a column into JSON values, and describes this to the native encoder."""
 
     native: Spec | None = None
 
     def plan(self) -> Spec:
-        """Return the kind of the values for the native encoder. Raises Unplanned if it does not know it."""
+        """Return the kind of the values for the native encoder. Raises Unplanned if it has no such kind."""
         if self.native is None:
             raise Unplanned(f"column '{self.path}' has a kind that the native encoder does not know")
         return self.native
 
 
 class TextCells(JsonCells):
-    """Writes a type whose cells are what Arrow's cast to string gives."""
+    """Writes a type whose cells are the result of Arrow's cast to string."""
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return array.cast(pa.large_string()).cast(BINARY)
 
-    def quoted(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        return joined([_QUOTE, cells, _QUOTE], len(cells))
+    def quote(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        return join_parts([_QUOTE, cells, _QUOTE], len(cells))
 
 
 class IntegralCells(TextCells):
@@ -110,12 +110,12 @@ class DecimalCells(TextCells):
 class StringCells(TextCells):
     native: Spec | None = ("text",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return self.quoted(_escaped(valid_text(array, self, rows)))
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return self.quote(_escape(encode_valid_text(array, self, rows)))
 
 
 class KeptCells(StringCells):
-    """Writes texts of which some are kept JSON, as the values that they are."""
+    """Writes texts; those that hold JSON become JSON values."""
 
     native: Spec | None = None
 
@@ -123,20 +123,20 @@ class KeptCells(StringCells):
         super().__init__(path)
         self._types = types
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        texts = valid_text(array, self, rows)
-        values = [json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        texts = encode_valid_text(array, self, rows)
+        values = [write_json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
         for row, value in zip(rows, values, strict=True):
             if isinstance(value, str):
                 self.refuse(row, value)
-        strings = self.quoted(_escaped(texts))
+        strings = self.quote(_escape(texts))
         return pc.coalesce(pa.array(values, BINARY), strings)
 
 
-def _escaped(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     buffer = cells.buffers()[2]
     found = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
-    # Looking through the bytes once is much cheaper than looking for each of 34 characters.
+    # One pass over the bytes is much cheaper than a search for each of 34 characters.
     special = np.unique(found[(found < 0x20) | (found == ord('"')) | (found == ord("\\"))])
     for character, replacement in _ESCAPES:
         if character[0] in special:
@@ -147,8 +147,8 @@ def _escaped(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 class BooleanCells(JsonCells):
     native = ("boolean",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return pc.if_else(array, constant(b"true"), constant(b"false"))
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return pc.if_else(array, make_constant(b"true"), make_constant(b"false"))
 
 
 class FloatingCells(TextCells):
@@ -156,52 +156,52 @@ class FloatingCells(TextCells):
 
     native = ("float",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         text = array.cast(pa.large_string())
         if pa.types.is_float32(array.type):
-            # A reader may go by way of double, so the digits must survive that too.
+            # A reader may convert via double, so the digits must survive that too.
             same = pc.equal(text.cast(pa.float64()).cast(pa.float32(), safe=False), array)
             if not pc.all(same).as_py():
                 text = pc.if_else(same, text, array.cast(pa.float64()).cast(pa.large_string()))
         cells = text.cast(BINARY)
         integral = pc.match_substring_regex(text, "^-?[0-9]+$")
         if pc.any(integral).as_py():
-            tail = pc.if_else(integral, constant(b".0"), constant(b""))
-            cells = joined([cells, tail], len(cells))
+            tail = pc.if_else(integral, make_constant(b".0"), make_constant(b""))
+            cells = join_parts([cells, tail], len(cells))
         finite = pc.is_finite(array)
         if pc.all(finite).as_py() is False:
-            negative = pc.if_else(pc.less(array, 0), constant(b'"-Infinity"'), constant(b'"Infinity"'))
-            special = pc.if_else(pc.is_nan(array), constant(b'"NaN"'), negative)
+            negative = pc.if_else(pc.less(array, 0), make_constant(b'"-Infinity"'), make_constant(b'"Infinity"'))
+            special = pc.if_else(pc.is_nan(array), make_constant(b'"NaN"'), negative)
             cells = pc.if_else(finite, cells, special)
         return cells
 
 
 class FiniteCells(FloatingCells):
-    """Writes numbers by a schema that has no strings for those which JSON lacks."""
+    """Writes numbers for a schema that allows no strings in place of NaN and infinity."""
 
     native = ("finite",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         wrong = ~pc.is_finite(array).to_numpy(zero_copy_only=False)
-        self.refuse_first(wrong, rows, "NaN or infinite, which is no number in JSON")
-        return super().present(array, rows)
+        self.refuse_first(wrong, rows, "NaN or infinite, which is not a number in JSON")
+        return super().write_present(array, rows)
 
 
 class BinaryCells(TextCells):
     native = ("base64",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         cells = [binascii.b2a_base64(value, newline=False) for value in array.to_pylist()]
-        return self.quoted(pa.array(cells, BINARY))
+        return self.quote(pa.array(cells, BINARY))
 
 
 class DateCells(TextCells):
     native = ("date",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         days = array.view(pa.int32()).to_numpy()
         self.refuse_first((days < FIRST_DAY) | (days > LAST_DAY), rows, _YEARS.format("date"))
-        return self.quoted(super().present(array, rows))
+        return self.quote(super().write_present(array, rows))
 
 
 class TimestampCells(TextCells):
@@ -210,10 +210,10 @@ class TimestampCells(TextCells):
     def __init__(self, path: str, zone: str | None, timestamps: str) -> None:
         super().__init__(path)
         self._type = pa.timestamp("us", zone)
-        self._epoch = None if timestamps == ISO else epoch_cells(timestamps)
+        self._epoch = None if timestamps == ISO else make_epoch_writer(timestamps)
         self.native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         micros = array.view(pa.int64())
         numbers = micros.to_numpy()
         wrong = (numbers < FIRST_MICROS) | (numbers > LAST_MICROS)
@@ -222,10 +222,10 @@ class TimestampCells(TextCells):
             return self._epoch(micros).cast(BINARY)
         # The session's time zone is part of Spark's type, but not of the instant.
         text = micros.view(self._type).cast(pa.large_string())
-        return self.quoted(pc.replace_substring(text, " ", "T").cast(BINARY))
+        return self.quote(pc.replace_substring(text, " ", "T").cast(BINARY))
 
 
-_YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; use format avro"
+_YEARS = "a {} outside the years 0001 to 9999, the range of dates in JSON; use format avro"
 
 
 LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {

@@ -1,4 +1,4 @@
-"""Models a JSON Schema with all references resolved: what the mapping, the reader and the writer walk."""
+"""Models a JSON Schema with all references resolved, for the mapping, the reader and the writer."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .schema_parts import TYPES
 @dataclass(frozen=True)
 class Node:
     nullable: bool = field(default=True, kw_only=True)
-    """Whether the column is: its value may be null, or missing."""
+    """Whether the column is nullable: its value may be null or missing."""
     takes_null: bool = field(default=True, kw_only=True)
     """Whether the schema allows null as the value."""
     comment: str | None = field(default=None, kw_only=True)
     metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     default: Any = field(default=None, kw_only=True)
-    """What a column of ours has where its property is missing, as JSON; defaults of others are remarks."""
+    """The value of a missing property, as JSON, in a schema of this project. Defaults of other schemas do not count."""
 
 
 @dataclass(frozen=True)
 class Scalar(Node):
     type: DataType
     foreign: bool = False
-    """The schema is by another program, and so its numbers are never strings such as "NaN"."""
+    """Whether another program made the schema, so that its numbers are never strings such as "NaN"."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Anything(Node):
     """A value of no particular type, read as a string: strings as they are, other values as their JSON text."""
 
     types: frozenset[str] = TYPES
-    """What the schema allows, by the names of JSON Schema."""
+    """The types that the schema allows, by their names in JSON Schema."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Map(Node):
 class Object(Node):
     properties: Mapping[str, Node]
     required: Set[str] = frozenset()
-    """The properties that may not be missing, whether or not they may be null."""
+    """The properties that must be present, whether or not they may be null."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,6 @@ class Schema:
 
     root: Node
     unread: tuple[str, ...]
-    """What it says of values that are in no column, a sentence for each."""
+    """Sentences about values that no column shows."""
     rules: str | None
-    """The first of its keywords that the columns' types do not promise, with its place; None if they promise all."""
+    """The first keyword that the columns' types do not guarantee, with its place; None if they guarantee all."""

@@ -1,8 +1,8 @@
-"""Parses JSON Schemas: drafts 3 to 2020-12, as far as they say what a value looks like.
+"""Parses JSON Schemas of drafts 3 to 2020-12, as far as they describe the shape of values.
 
-A value that several parts of the schema describe (see `schema_parts`) has what all of them allow. What restricts values
-alone (minimum, pattern, ...) does not matter for columns; `document_rules` checks it where rows are written. Where a
-schema leads to itself, there is a value of any type.
+A value that several parts of the schema describe (see `schema_parts`) has the types that all of them allow. Keywords
+that only restrict values (minimum, pattern, ...) do not matter for columns; `document_rules` checks them where rows are
+written. A reference to a schema around it stands for a value of any type.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, spark_type_named
-from ..core.spark_visitor import child_path
+from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, parse_spark_type
+from ..core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
-from .schema_parts import TYPES, Part, Parts, Source, Splitter, besides_null, choices_of
-from .schema_references import full_schema
+from .schema_parts import TYPES, Part, Parts, Source, Splitter, drop_null, list_choices
+from .schema_references import read_full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
 _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
@@ -38,12 +38,12 @@ _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
     + (NUMBERS_TOO if name == "number" else ())
     for name in ("boolean", "integer", "number", "string")
 }
-"""Which "spark.type" may refine which JSON type; others are ignored."""
+"""The values of "spark.type" that may refine each JSON type; others are ignored."""
 
 
 def parse_json_schema(text: str) -> Schema:
     """Parse a schema text. Raises InvalidSchemaError naming what is wrong."""
-    root = schema_in(text)
+    root = read_schema(text)
     try:
         parser = _Parser(root)
         node = parser.node([Source(root)], "", frozenset())
@@ -52,13 +52,13 @@ def parse_json_schema(text: str) -> Schema:
     return Schema(node, tuple(dict.fromkeys(parser.rules.unread)), parser.rules.first)
 
 
-def schema_in(text: str) -> Any:
-    """Return the full schema that a text has or carries. Raises InvalidSchemaError if it has none."""
+def read_schema(text: str) -> Any:
+    """Return the full schema that a text is or carries. Raises InvalidSchemaError if there is none."""
     try:
         root = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidSchemaError(f"the JSON schema is not JSON: {error}") from None
-    root = full_schema(root)
+    root = read_full_schema(root)
     if not isinstance(root, (dict, bool)):
         raise InvalidSchemaError("the JSON schema is neither an object nor true or false")
     return root
@@ -71,71 +71,73 @@ class _Parser:
         self._count = 0
 
     def node(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Node:
-        """Return what a value looks like that fits all sources; `around` are the schemas that it is in."""
+        """Return the shape of a value that fits all sources; `around` are the schemas around it."""
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
         parts = self._splitter.split(sources, path, around)
-        annotations = _annotations(sources, parts)
-        possible = TYPES.intersection(*(self._splitter.types(each.value) for each in sources if not each.unsure))
+        annotations = _read_annotations(sources, parts)
+        possible = TYPES.intersection(*(self._splitter.types(source.value) for source in sources if not source.unsure))
         annotations["takes_null"] = "null" in possible
-        kind, nullable = _kind(parts, path)
+        kind, nullable = _find_kind(parts, path)
         around |= parts.inside
         node: Node | None = None
         if parts.recursive or parts.never:
-            self.rules.whole(parts, path)
+            self.rules.note_whole(parts, path)
         elif kind == "object":
             node = self._object(parts, path, around, annotations | {"nullable": nullable})
         elif kind == "array":
             node = self._array(parts, path, around, annotations | {"nullable": nullable})
-        elif kind is not None and (found := _scalar_of(kind, parts)) is not None:
+        elif kind is not None and (found := _read_scalar(kind, parts)) is not None:
             node = Scalar(*found, **annotations | {"nullable": nullable})
-            self.rules.scalar(parts, path, node.type)
+            self.rules.note_scalar(parts, path, node.type)
         if node is None:
-            self.rules.anything(parts, path)
+            self.rules.note_anything(parts, path)
             return Anything(possible, **annotations | {"nullable": True})
         return node
 
     def _array(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
-        entries = _entries(parts)
+        entries = _read_entries_type(parts)
         if entries is not None:
             return Scalar(entries, **annotations)
-        self.rules.array(parts, path)
-        items = [Source(part.value["items"], part.unsure) for part in parts.having("items")]
-        if parts.having("prefixItems") or any(isinstance(each.value, list) for each in items):
-            items = []  # each place has a type of its own
-        element = self.node(items or [Source(True)], child_path(path, "element"), around)
-        return Array(_contained(element, parts), **annotations)
+        self.rules.note_array(parts, path)
+        items = [Source(part.value["items"], part.unsure) for part in parts.select("items")]
+        if parts.select("prefixItems") or any(isinstance(item.value, list) for item in items):
+            items = []  # each place has its own type
+        element = self.node(items or [Source(True)], join_path(path, "element"), around)
+        return Array(_apply_contains_null(element, parts), **annotations)
 
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
-        properties = _properties(parts)
+        properties = _collect_properties(parts)
         if not properties:
-            self.rules.map(parts, path)
-            values = [Source(part.value["additionalProperties"], part.unsure) for part in _with_values(parts)]
-            if parts.having("patternProperties"):
-                values = []  # those of some keys have a type of their own
-            node = self.node(values or [Source(True)], child_path(path, "value"), around)
-            return Map(_contained(node, parts), **annotations)
-        required = _required(parts)
+            self.rules.note_map(parts, path)
+            values = [
+                Source(part.value["additionalProperties"], part.unsure) for part in _select_parts_with_values(parts)
+            ]
+            if parts.select("patternProperties"):
+                values = []  # the values of some keys have their own type
+            node = self.node(values or [Source(True)], join_path(path, "value"), around)
+            return Map(_apply_contains_null(node, parts), **annotations)
+        required = _collect_required(parts)
         members = {}
         for name, sources in properties.items():
-            node = self.node(sources, child_path(path, name), around)
+            node = self.node(sources, join_path(path, name), around)
             # Draft 3 has "required": true in the property itself.
             demanded = name in required or any(
-                isinstance(each, dict) and each.get("required") is True and not unsure for each, unsure in sources
+                isinstance(schema, dict) and schema.get("required") is True and not unsure for schema, unsure in sources
             )
-            members[name] = _replaced(node, nullable=node.nullable or not demanded)
+            members[name] = _replace(node, nullable=node.nullable or not demanded)
             if demanded:
                 required.add(name)
         found = Object(members, required, **annotations)
-        self.rules.object(parts, path, found)
+        self.rules.note_object(parts, path, found)
         return found
 
 
-def _annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
-    """Return what a schema remarks of a value; the nearest to the value counts."""
+def _read_annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
+    """Return the annotations of a value; the one nearest to the value counts."""
     annotations: dict[str, Any] = {}
-    for value in [*(each.value for each in sources), *(part.value for part in parts.found)]:
+    for value in [*(source.value for source in sources), *(part.value for part in parts.found)]:
         if not isinstance(value, dict):
             continue
         if isinstance(value.get("description"), str):
@@ -147,25 +149,27 @@ def _annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
     return annotations
 
 
-def _kind(parts: Parts, path: str) -> tuple[str | None, bool]:
-    """Return the only type besides null that all parts allow, None for any; and whether null may stand there.
+def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
+    """Return the only type besides null that all parts allow, None for several; and whether the value may be null.
 
-    Raises InvalidSchemaError if they allow none together.
+    Raises InvalidSchemaError if no type fits all parts.
     """
-    enums = [part.value["enum"] for part in parts.having("enum") if isinstance(part.value["enum"], list)]
-    nullable = any(None in each for each in enums) or any(part.value.get("nullable") is True for part in parts.found)
+    enums = [part.value["enum"] for part in parts.select("enum") if isinstance(part.value["enum"], list)]
+    nullable = any(None in allowed for allowed in enums) or any(
+        part.value.get("nullable") is True for part in parts.found
+    )
     stated = [part for part in parts.found if part.types() is not None]
     sure = [part for part in stated if not part.unsure] or stated[:1]
     if not sure:
-        kind = _implied(parts, enums)
+        kind = _infer_kind(parts, enums)
         return kind, nullable or any(part.or_null for part in parts.found)
     names = sure[0].types() or TYPES
     for part in sure[1:]:
         both = names & (part.types() or TYPES)
         if not both:
             raise InvalidSchemaError(
-                f"the JSON schema allows no value at '{path}': one part of it says {_shown(names)}, and another "
-                f"{_shown(part.types() or TYPES)}"
+                f"the JSON schema allows no value at '{path}': one part of it says {_describe_types(names)}, and "
+                f"another {_describe_types(part.types() or TYPES)}"
             )
         names = both
     nullable |= "null" in names
@@ -175,65 +179,71 @@ def _kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     return (next(iter(names)) if len(names) == 1 else None), nullable
 
 
-def _implied(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
-    """Return the type that is meant where no part names one."""
-    if parts.having("properties"):
+def _infer_kind(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
+    """Return the type that other keywords imply where no part names one."""
+    if parts.select("properties"):
         return "object"
-    if any(len(besides_null(choices)) != 1 for part in parts.found for _, choices in choices_of(part.value)):
+    if any(len(drop_null(choices)) != 1 for part in parts.found for _, choices in list_choices(part.value)):
         return None
-    if parts.having("additionalProperties"):
+    if parts.select("additionalProperties"):
         return "object"
-    if parts.having("items"):
+    if parts.select("items"):
         return "array"
-    if any(all(isinstance(each, (str, type(None))) for each in values) for values in enums):
+    if any(all(isinstance(value, (str, type(None))) for value in values) for values in enums):
         return "string"
     return None
 
 
-def _shown(types: frozenset[str]) -> str:
+def _describe_types(types: frozenset[str]) -> str:
     return " or ".join(sorted(types - {"integer"} if "number" in types else types))
 
 
-def _properties(parts: Parts) -> dict[str, list[Source]]:
-    """Return what all parts say of each property."""
-    order = [name for part in parts.having(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
+def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
+    """Return the schemas that the parts have for each property."""
+    order = [name for part in parts.select(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
     found: dict[str, list[Source]] = {}
-    for part in parts.having("properties"):
+    for part in parts.select("properties"):
         properties = part.value["properties"]
-        for name, each in properties.items() if isinstance(properties, dict) else ():
-            found.setdefault(name, []).append(Source(each, part.unsure))
+        for name, schema in properties.items() if isinstance(properties, dict) else ():
+            found.setdefault(name, []).append(Source(schema, part.unsure))
     return {name: found[name] for name in (*order, *found) if name in found}
 
 
-def _required(parts: Parts) -> set[str]:
-    lists = [part.value["required"] for part in parts.having("required") if not part.unsure]
-    return {name for each in lists if isinstance(each, list) for name in each if isinstance(name, str)}
+def _collect_required(parts: Parts) -> set[str]:
+    lists = [part.value["required"] for part in parts.select("required") if not part.unsure]
+    return {
+        name
+        for names_of_part in lists
+        if isinstance(names_of_part, list)
+        for name in names_of_part
+        if isinstance(name, str)
+    }
 
 
-def _entries(parts: Parts) -> MapType | None:
-    """Return the type of a map whose entries are in a list, if an annotation says so."""
-    for part in parts.having(SPARK_MAP):
+def _read_entries_type(parts: Parts) -> MapType | None:
+    """Return the type of a map that is written as a list of entries, if an annotation says so."""
+    for part in parts.select(SPARK_MAP):
         try:
             return MapType.fromJson(part.value[SPARK_MAP])
         except (LookupError, TypeError, ValueError, AttributeError):
-            continue  # the word of another program
+            continue  # another program's use of the key
     return None
 
 
-def _with_values(parts: Parts) -> list[Part]:
+def _select_parts_with_values(parts: Parts) -> list[Part]:
     return [part for part in parts.found if isinstance(part.value.get("additionalProperties"), dict)]
 
 
-def _contained(node: Node, parts: Parts) -> Node:
-    # Data often does not keep to its schema here (Java writes nulls into lists of strings), so only a
-    # schema of our own can promise that there are no nulls.
-    return _replaced(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
+def _apply_contains_null(node: Node, parts: Parts) -> Node:
+    # Data often violates its schema here (Java writes nulls into lists of strings), so only a schema of this project
+    # can promise that there are no nulls.
+    return _replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
 
 
-def _scalar_of(name: str, parts: Parts) -> tuple[DataType, bool] | None:
-    """Return the type of plain values, and whether another program's schema says so."""
-    for part in parts.having(SPARK_TYPE):
-        own = spark_type_named(part.value[SPARK_TYPE])
+def _read_scalar(name: str, parts: Parts) -> tuple[DataType, bool] | None:
+    """Return the type of plain values, and whether it comes from another program's schema."""
+    for part in parts.select(SPARK_TYPE):
+        own = parse_spark_type(part.value[SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
             return own, False
     if name == "boolean":
@@ -244,14 +254,14 @@ def _scalar_of(name: str, parts: Parts) -> tuple[DataType, bool] | None:
         return DoubleType(), True
     if name != "string":
         return None
-    if any(part.value["contentEncoding"] == "base64" for part in parts.having("contentEncoding")):
+    if any(part.value["contentEncoding"] == "base64" for part in parts.select("contentEncoding")):
         return BinaryType(), True
-    formats = {part.value["format"] for part in parts.having("format") if part.value["format"] in _FORMATS}
+    formats = {part.value["format"] for part in parts.select("format") if part.value["format"] in _FORMATS}
     return (_FORMATS[formats.pop()] if len(formats) == 1 else StringType()), True
 
 
 _FORMATS = {"date": DateType(), "date-time": TimestampType()}
 
 
-def _replaced(node: Node, **changes: Any) -> Node:
+def _replace(node: Node, **changes: Any) -> Node:
     return type(node)(**node.__dict__ | changes)

@@ -1,9 +1,8 @@
-"""Splits a JSON Schema into the parts that all say something of one value: itself, `allOf`, what `$ref` leads to.
+"""Splits a JSON Schema into the parts that describe one value: the schema itself, `allOf`, the targets of `$ref`.
 
-A value has to fit each part. What stands beside `$ref` is a part from draft 2019-09 on, and is ignored up to draft 7.
-Where `$schema` does not say which draft counts, either may be meant. Then what stands there is a part that adds
-columns, and promises nothing: none of its columns is NOT NULL for it, and its types count only where no other part has
-one.
+A value has to fit each part. Keywords beside `$ref` are a part from draft 2019-09 on, and are ignored up to draft 7.
+Where `$schema` does not name the draft, either may be meant. Then those keywords are a part that adds columns but
+guarantees nothing: it makes no column NOT NULL, and its types count only where no other part names a type.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from .schema_references import References
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 ANY = "any"
-"""The type of draft 3 that all values have."""
+"""The type in draft 3 that all values have."""
 
 
 _REMARKS = frozenset(
     {"$ref", "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
      "examples", "deprecated", "readOnly", "writeOnly"}
 )  # fmt: skip
-"""What says nothing of the values, beside a reference."""
+"""Keywords that say nothing about values, beside a reference."""
 
 
 class Siblings(Enum):
-    """What counts of the keywords beside `$ref`."""
+    """Which keywords beside `$ref` count."""
 
     NONE = auto()
     ALL = auto()
@@ -38,7 +37,7 @@ class Siblings(Enum):
 
 
 class Source(NamedTuple):
-    """A schema, and whether it may be ignored by some readers."""
+    """A schema, and whether some readers may ignore it."""
 
     value: Any
     unsure: bool = False
@@ -46,7 +45,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """A schema without what `$ref` and `allOf` in it bring. `or_null`: null fits, whatever it says."""
+    """A schema without the parts that its `$ref` and `allOf` add. `or_null`: null fits in any case."""
 
     value: dict[str, Any]
     unsure: bool
@@ -54,7 +53,7 @@ class Part:
 
     def types(self) -> frozenset[str] | None:
         """Return the types that its "type" names, None if it does not restrict them."""
-        found = named_types(self.value.get("type"))
+        found = read_types(self.value.get("type"))
         return found if found is None or not self.or_null else found | {"null"}
 
 
@@ -64,50 +63,50 @@ class Parts:
 
     found: list[Part] = field(default_factory=list)
     inside: set[int] = field(default_factory=set)
-    """The ids of all schemas that were gone through."""
+    """The ids of all visited schemas."""
     ignored: list[dict[str, Any]] = field(default_factory=list)
     """Schemas whose keywords beside `$ref` do not count."""
     recursive: bool = False
-    """A part is one that is open already, around this value."""
+    """Whether a part is a schema around this value."""
     never: bool = False
-    """A part is `false`, which no value fits."""
+    """Whether a part is `false`, which no value fits."""
 
-    def having(self, *keywords: str) -> list[Part]:
+    def select(self, *keywords: str) -> list[Part]:
         """Return the parts with one of these keywords."""
-        return [part for part in self.found if any(each in part.value for each in keywords)]
+        return [part for part in self.found if any(keyword in part.value for keyword in keywords)]
 
 
-def siblings_of(root: Any) -> Siblings:
-    """Return what the text's `$schema` says of keywords beside `$ref`."""
+def find_siblings(root: Any) -> Siblings:
+    """Return how the text's `$schema` treats keywords beside `$ref`."""
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
-    if any(each in draft for each in ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")):
+    if any(name in draft for name in ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")):
         return Siblings.NONE
-    return Siblings.ALL if any(each in draft for each in ("2019-09", "2020-12")) else Siblings.UNKNOWN
+    return Siblings.ALL if any(name in draft for name in ("2019-09", "2020-12")) else Siblings.UNKNOWN
 
 
-def named_types(kind: Any) -> frozenset[str] | None:
-    """Return the types that a "type" allows, None if all; a number may be an integer."""
-    names = {kind} if isinstance(kind, str) else set(kind) if _all_texts(kind) else set()
+def read_types(kind: Any) -> frozenset[str] | None:
+    """Return the types that a "type" allows, None if it allows all. A number may be an integer."""
+    names = {kind} if isinstance(kind, str) else set(kind) if _is_list_of_texts(kind) else set()
     if not names or not names <= TYPES:
         return None
     return frozenset(names | {"integer"} if "number" in names else names)
 
 
-def _all_texts(kind: Any) -> bool:
-    return isinstance(kind, list) and all(isinstance(each, str) for each in kind)
+def _is_list_of_texts(kind: Any) -> bool:
+    return isinstance(kind, list) and all(isinstance(name, str) for name in kind)
 
 
-def choices_of(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
-    """Return the alternatives in a schema: of `anyOf`, of `oneOf`, and of a "type" of draft 3 that lists schemas."""
+def list_choices(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Return the alternatives in a schema: in `anyOf`, in `oneOf`, and in a "type" of draft 3 that lists schemas."""
     found = [(key, value[key]) for key in ("anyOf", "oneOf") if isinstance(value.get(key), list)]
-    if isinstance(value.get("type"), list) and not _all_texts(value["type"]):
-        found.append(("type", [{"type": each} if isinstance(each, str) else each for each in value["type"]]))
+    if isinstance(value.get("type"), list) and not _is_list_of_texts(value["type"]):
+        found.append(("type", [{"type": choice} if isinstance(choice, str) else choice for choice in value["type"]]))
     return found
 
 
-def besides_null(choices: Sequence[Any]) -> list[Any]:
-    """Return the alternatives without that of null."""
-    return [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
+def drop_null(choices: Sequence[Any]) -> list[Any]:
+    """Return the alternatives except null."""
+    return [choice for choice in choices if not (isinstance(choice, dict) and choice.get("type") == "null")]
 
 
 class Splitter:
@@ -115,14 +114,14 @@ class Splitter:
 
     def __init__(self, root: Any) -> None:
         self.references = References(root)
-        self._siblings = siblings_of(root)
+        self._siblings = find_siblings(root)
         self._types: dict[int, tuple[Any, frozenset[str]]] = {}
-        """By ids, with the schemas: `choices_of` makes some, and another one may have the id of one that is gone."""
+        """By id, with the schema itself: `list_choices` makes temporary schemas, whose ids could be reused."""
 
     def split(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Parts:
-        """Return the parts of a value that fits all sources. `around`: ids of the references' targets that it is in.
+        """Return the parts of a value that fits all sources. `around`: ids of the schemas around it.
 
-        Raises InvalidSchemaError for what is no schema, and for a schema that is its own part.
+        Raises InvalidSchemaError for a value that is not a schema, and for a schema that is a part of itself.
         """
         parts = Parts()
         seen: set[tuple[int, bool, bool]] = set()
@@ -132,7 +131,7 @@ class Splitter:
                 parts.never |= not value and not unsure
                 return
             if not isinstance(value, dict):
-                raise InvalidSchemaError(f"the JSON schema is invalid at '{path}': {value!r} is no schema")
+                raise InvalidSchemaError(f"the JSON schema is invalid at '{path}': {value!r} is not a schema")
             if (id(value), unsure, or_null) in seen:
                 return
             seen.add((id(value), unsure, or_null))
@@ -153,10 +152,10 @@ class Splitter:
         def add_target(target: Any, unsure: bool, or_null: bool, chain: tuple[int, ...], reference: str) -> None:
             if id(target) in chain:
                 raise InvalidSchemaError(
-                    f"the JSON schema '{reference}' is a part of itself (at '{path}'), so that no value can be checked "
-                    "by it"
+                    f"the JSON schema '{reference}' is a part of itself (at '{path}'), so no value can be checked "
+                    "against it"
                 )
-            if id(target) in around and self.references.recursive(target):
+            if id(target) in around and self.references.is_recursive(target):
                 parts.recursive = True
                 return
             add(target, unsure, or_null, chain)
@@ -167,10 +166,10 @@ class Splitter:
             first = "properties" in value and not {"allOf", "extends"} & {*keys[: keys.index("properties")]}
             if first:  # columns in the order of the text
                 parts.found.append(own)
-            for each in joined_schemas(value):
-                add(each, unsure, or_null, chain)
-            for _, choices in choices_of(value):
-                rest = besides_null(choices)
+            for joined in list_joined_schemas(value):
+                add(joined, unsure, or_null, chain)
+            for _, choices in list_choices(value):
+                rest = drop_null(choices)
                 if len(rest) == 1:
                     add(rest[0], unsure, or_null or len(choices) > 1, chain)
             if not first:
@@ -181,33 +180,33 @@ class Splitter:
         return parts
 
     def types(self, value: Any) -> frozenset[str]:
-        """Return the types of the values which fit a schema; of a recursive one, those that are not ruled out."""
+        """Return the types of the values that fit a schema; for a recursive one, those that it does not exclude."""
         if not isinstance(value, dict):
             return TYPES if value is not False else frozenset()
         if id(value) not in self._types:
-            self._types[id(value)] = value, TYPES  # to what is within it
+            self._types[id(value)] = value, TYPES  # for the schemas within it
             self._types[id(value)] = value, self._types_of(value)
         return self._types[id(value)][1]
 
     def _types_of(self, value: dict[str, Any]) -> frozenset[str]:
-        found = named_types(value.get("type"))
+        found = read_types(value.get("type"))
         found = TYPES if found is None else found
         if isinstance(value.get("enum"), list):
-            found &= frozenset[str]().union(*map(_types_of_value, value["enum"]))
+            found &= frozenset[str]().union(*map(_find_value_types, value["enum"]))
         if "const" in value:
-            found &= _types_of_value(value["const"])
-        for each in joined_schemas(value):
-            found &= self.types(each)
-        for _, choices in choices_of(value):
+            found &= _find_value_types(value["const"])
+        for joined in list_joined_schemas(value):
+            found &= self.types(joined)
+        for _, choices in list_choices(value):
             found &= frozenset[str]().union(*map(self.types, choices))
         if isinstance(reference := value.get("$ref"), str):
-            target = self.types(self.references.known(reference, value))
+            target = self.types(self.references.look_up(reference, value))
             return target if self._siblings is Siblings.NONE or not target & found else target & found
         return found
 
 
-def joined_schemas(value: dict[str, Any]) -> list[Any]:
-    """Return the schemas of `allOf`, and of `extends` of draft 3, which may be a single one."""
+def list_joined_schemas(value: dict[str, Any]) -> list[Any]:
+    """Return the schemas of `allOf`, and of `extends` in draft 3, which may be a single schema."""
     found: list[Any] = []
     for key in ("allOf", "extends"):
         inner = value.get(key, [])
@@ -215,7 +214,7 @@ def joined_schemas(value: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _types_of_value(value: Any) -> frozenset[str]:
+def _find_value_types(value: Any) -> frozenset[str]:
     if isinstance(value, bool):
         return frozenset({"boolean"})
     if isinstance(value, (int, float)):

@@ -1,4 +1,4 @@
-"""Resolves the references of a JSON Schema within its text, and makes texts that every registry accepts."""
+"""Resolves references within the text of a JSON Schema, and makes texts that every registry accepts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from urllib.parse import unquote, urldefrag, urljoin
 from pyspark_pravega.errors import InvalidSchemaError
 
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
-"""Keywords whose values are no schemas, whatever they look like."""
+"""Keywords whose values are not schemas, even if they look like it."""
 
 DEFINITIONS = frozenset({"definitions", "$defs"})
 
 BY_NAME = DEFINITIONS | {"properties", "patternProperties", "dependentSchemas", "dependencies"}
-"""Keywords whose values have schemas by names, which are no keywords."""
+"""Keywords whose values hold schemas by name. These names are not keywords."""
 
 
 @dataclass(frozen=True)
 class _Resource:
-    """A schema with an id of its own, or the whole text: what pointers below it begin at."""
+    """A schema with an id of its own, or the whole text. Pointers below it begin there."""
 
     base: str
     root: Any
@@ -42,9 +42,9 @@ class References:
             value, resource = left.pop()
             if isinstance(value, dict):
                 resource = self._resources[id(value)] = self._note(value, resource)
-                left += [(each, resource) for each in reversed(list(inside(value, DATA)))]
+                left += [(inner, resource) for inner in reversed(list(iterate_inside(value, DATA)))]
             elif isinstance(value, list):
-                left += [(each, resource) for each in reversed(value)]
+                left += [(inner, resource) for inner in reversed(value)]
 
     def _note(self, value: dict[str, Any], resource: _Resource) -> _Resource:
         for key in ("$id", "id"):
@@ -52,7 +52,7 @@ class References:
             # A definition, not another mention of it.
             if isinstance(name, str) and "$ref" not in value:
                 self._named.setdefault(name, value)
-                address = _joined(resource.base, name)
+                address = _join_address(resource.base, name)
                 self._named.setdefault(address, value)
                 if not name.startswith("#"):  # which is an anchor, up to draft 7
                     resource = _Resource(address.removesuffix("#"), value)
@@ -64,73 +64,73 @@ class References:
 
     def find(self, reference: str, within: dict[str, Any], path: str) -> Any:
         """Return the schema that a reference in `within` stands for. Raises InvalidSchemaError naming it."""
-        found = self.known(reference, within)
+        found = self.look_up(reference, within)
         if found is None:
             raise InvalidSchemaError(f"the JSON schema refers to '{reference}' (at '{path}'), which is not in its text")
         return found
 
-    def known(self, reference: str, within: dict[str, Any]) -> Any:
+    def look_up(self, reference: str, within: dict[str, Any]) -> Any:
         """Return the schema that a reference in `within` stands for, None if it is not in the text."""
-        # A pointer may lead to data, or to what unknown keywords have. That is seen from the whole text.
+        # A pointer may lead to data or into unknown keywords, which are resolved from the whole text.
         return self._target(reference, self._resources.get(id(within), self._whole))
 
     def _target(self, reference: str, resource: _Resource) -> Any:
         if reference == "#":
             return resource.root
-        for address in (reference, _joined(resource.base, reference)):
+        for address in (reference, _join_address(resource.base, reference)):
             if address in self._named:
                 return self._named[address]
             base, pointer = urldefrag(address)
             root = resource.root if not base or base == resource.base else self._named.get(base)
-            found = None if root is None else _pointed(root, pointer)
-            if found is None and not base:  # some write pointers from the whole text below an id, too
-                found = _pointed(self._whole.root, pointer)
+            found = None if root is None else _follow_pointer(root, pointer)
+            if found is None and not base:  # some programs write pointers from the whole text even below an id
+                found = _follow_pointer(self._whole.root, pointer)
             if found is not None:
                 return found
         return None
 
-    def recursive(self, schema: dict[str, Any]) -> bool:
-        """Tell whether a schema leads to itself."""
+    def is_recursive(self, schema: dict[str, Any]) -> bool:
+        """Return whether a schema contains or refers to itself."""
         if id(schema) not in self._recursive:
-            self._recursive[id(schema)] = any(each is schema for each in self._below(schema))
+            self._recursive[id(schema)] = any(below is schema for below in self._below(schema))
         return self._recursive[id(schema)]
 
     def _below(self, schema: dict[str, Any]) -> Iterator[Any]:
-        """Go through what a schema leads to; itself only if it does."""
+        """Iterate over the schemas that a schema contains or refers to, including itself if it is recursive."""
         seen: set[int] = set()
         left: list[Any] = [schema]
         while left:
             value = left.pop()
-            inner = list(inside(value, DATA | DEFINITIONS))
+            inner = list(iterate_inside(value, DATA | DEFINITIONS))
             if isinstance(reference := value.get("$ref"), str):
-                inner.append(self.known(reference, value))
+                inner.append(self.look_up(reference, value))
             while inner:
-                each = inner.pop()
-                if isinstance(each, list):
-                    inner += each
-                elif isinstance(each, dict):
-                    yield each
-                    if id(each) not in seen:
-                        seen.add(id(each))
-                        left.append(each)
+                found = inner.pop()
+                if isinstance(found, list):
+                    inner += found
+                elif isinstance(found, dict):
+                    yield found
+                    if id(found) not in seen:
+                        seen.add(id(found))
+                        left.append(found)
 
 
-def inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
-    """Go through what the keywords of a schema have, except some: schemas, lists of them, and other values."""
-    for key, each in value.items():
+def iterate_inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
+    """Iterate over the values of a schema's keywords, except some: schemas, lists of them, and other values."""
+    for key, inner in value.items():
         if key not in without:
-            yield from each.values() if key in BY_NAME and isinstance(each, dict) else (each,)
+            yield from inner.values() if key in BY_NAME and isinstance(inner, dict) else (inner,)
 
 
-def _joined(base: str, name: str) -> str:
-    """Return an address from its base; `urljoin` knows no URNs."""
+def _join_address(base: str, name: str) -> str:
+    """Join an address to its base. `urljoin` cannot handle URNs."""
     if name.startswith("#"):
         return base.partition("#")[0] + name
     return urljoin(base, name)
 
 
-def _pointed(root: Any, pointer: str) -> Any:
-    """Return what a JSON pointer (RFC 6901, in a fragment) leads to, None if there is nothing."""
+def _follow_pointer(root: Any, pointer: str) -> Any:
+    """Return the target of a JSON pointer (RFC 6901, in a fragment), None if it has none."""
     if pointer == "":
         return root
     if not pointer.startswith("/"):
@@ -152,39 +152,43 @@ _PREFIX = "data:application/schema+json;base64,"
 _SHARED = ("title", "description", "format", "default")
 
 
-def portable(text: str) -> str:
-    """Return the text to register for a schema of our own."""
+def make_portable(text: str) -> str:
+    """Return the text to register for a schema of this project."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
-    return json.dumps(_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
+    return json.dumps(_select_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
 
 
-def portable_foreign(text: str) -> str:
-    """Return the text to register for another program's schema that was edited here: all of it but our keywords."""
+def make_foreign_portable(text: str) -> str:
+    """Return the text to register for another program's schema that was edited here: all of it except our keywords."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
-    root = _without_ours(json.loads(text))
+    root = _drop_own_keywords(json.loads(text))
     links = root.get("links")
-    others = [each for each in links if not (isinstance(each, dict) and each.get("rel") == REL)] if links else []
+    others = (
+        [known_link for known_link in links if not (isinstance(known_link, dict) and known_link.get("rel") == REL)]
+        if links
+        else []
+    )
     return json.dumps(root | {"links": [*others, link]}, ensure_ascii=False)
 
 
-def _without_ours(value: Any) -> Any:
+def _drop_own_keywords(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_ours(each) for each in value]
+        return [_drop_own_keywords(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: {name: _without_ours(each) for name, each in inner.items()}
+        key: {name: _drop_own_keywords(schema) for name, schema in inner.items()}
         if key in BY_NAME and isinstance(inner, dict)
-        else _without_ours(inner)
+        else _drop_own_keywords(inner)
         for key, inner in value.items()
         if not key.startswith("spark.")
     }
 
 
-def full_schema(root: Any) -> Any:
-    """Return the full schema that a parsed text carries; the text itself if it carries none.
+def read_full_schema(root: Any) -> Any:
+    """Return the full schema that a parsed text carries, or the text itself if it carries none.
 
-    Raises InvalidSchemaError if it carries something else under our name.
+    Raises InvalidSchemaError if our link holds something else.
     """
     links = root.get("links") if isinstance(root, dict) else None
     for link in links if isinstance(links, list) else []:
@@ -192,20 +196,20 @@ def full_schema(root: Any) -> Any:
             try:
                 return json.loads(base64.b64decode(str(link.get("href")).removeprefix(_PREFIX), validate=True))
             except (binascii.Error, ValueError):
-                raise InvalidSchemaError(f"the link '{REL}' of the JSON schema holds no JSON schema") from None
+                raise InvalidSchemaError(f"the link '{REL}' of the JSON schema does not hold a JSON schema") from None
     return root
 
 
-def _shared(node: Any) -> dict[str, Any]:
+def _select_shared(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict):
         return {}
     kind = node.get("type")
     if isinstance(kind, list):
-        kind = next((each for each in kind if each != "null"), "null")
+        kind = next((name for name in kind if name != "null"), "null")
     result = ({} if kind is None else {"type": kind}) | {key: node[key] for key in _SHARED if key in node}
     if "properties" in node:
-        result["properties"] = {name: _shared(each) for name, each in node["properties"].items()}
+        result["properties"] = {name: _select_shared(schema) for name, schema in node["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict):
-            result[key] = _shared(node[key])
+            result[key] = _select_shared(node[key])
     return result

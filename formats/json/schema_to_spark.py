@@ -1,4 +1,4 @@
-"""Maps a JSON Schema text, our own or anybody else's, to Spark types.
+"""Maps a JSON Schema text, by this project or any other program, to Spark types.
 
 | JSON Schema | Spark |
 |---|---|
@@ -11,12 +11,12 @@
 | object with properties | struct |
 | object without properties | map<string, what additionalProperties says> |
 | several types, "any", no type, anyOf and oneOf of several | string: strings as they are, others as their JSON text |
-| a schema that it stands in (recursion) | string: the JSON text of what is there |
-| allOf, $ref | what all of them and the schema itself say; see `schema_parts` |
-| a root that is no object with properties | one column `value` |
+| a reference to a schema around it (recursion) | string: the JSON text of the value |
+| allOf, $ref | the types that all of them and the schema itself allow; see `schema_parts` |
+| a root that is not an object with properties | one column `value` |
 
 A property is NOT NULL if it is required and not "null". Elements of lists and maps are nullable even if
-the schema does not say so, except in schemas of our own: what serializers write often has nulls there.
+the schema does not say so, except in schemas of this project, because serializers often write nulls there.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ from .schema_parser import parse_json_schema
 def json_schema_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no JSON schema, has parts that no value fits together, or refers to
-    something else.
+    Raises InvalidSchemaError if the text is not a JSON schema, has parts that no value fits together, or refers to
+    another text.
     """
-    return spark_struct(parse_json_schema(text).root)
+    return make_spark_struct(parse_json_schema(text).root)
 
 
-def spark_struct(root: model.Node) -> StructType:
+def make_spark_struct(root: model.Node) -> StructType:
     """Return the columns of a parsed schema, as `json_schema_to_spark` does."""
     if isinstance(root, model.Object):
-        return _struct(root)
-    return StructType([StructField(ROOT_COLUMN, _type(root), root.nullable)])
+        return _convert_struct(root)
+    return StructType([StructField(ROOT_COLUMN, _convert_type(root), root.nullable)])
 
 
-def _type(node: model.Node) -> DataType:
+def _convert_type(node: model.Node) -> DataType:
     if isinstance(node, model.Scalar):
         return node.type
     if isinstance(node, model.Array):
-        return ArrayType(_type(node.items), node.items.nullable)
+        return ArrayType(_convert_type(node.items), node.items.nullable)
     if isinstance(node, model.Map):
-        return MapType(StringType(), _type(node.values), node.values.nullable)
+        return MapType(StringType(), _convert_type(node.values), node.values.nullable)
     if isinstance(node, model.Object):
-        return _struct(node)
+        return _convert_struct(node)
     return StringType()
 
 
-def _struct(node: model.Object) -> StructType:
+def _convert_struct(node: model.Object) -> StructType:
     fields = []
-    for name, each in node.properties.items():
-        metadata = dict(each.metadata) | ({} if each.comment is None else {"comment": each.comment})
-        fields.append(StructField(name, _type(each), each.nullable, metadata))
+    for name, inner in node.properties.items():
+        metadata = dict(inner.metadata) | ({} if inner.comment is None else {"comment": inner.comment})
+        fields.append(StructField(name, _convert_type(inner), inner.nullable, metadata))
     return StructType(fields)
 
 
-def comment_of_json_schema(text: str) -> str | None:
+def read_json_schema_comment(text: str) -> str | None:
     """Return the table's comment: the "description" of the root."""
     return parse_json_schema(text).root.comment

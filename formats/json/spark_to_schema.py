@@ -16,9 +16,9 @@
 | map<string, v> | object with additionalProperties | {"key": 1} |
 | struct | object with properties | {"field": 1} |
 
-"spark.type" tells the exact type. A NOT NULL column is "required"; a nullable one allows "null" too. Lists
+"spark.type" names the exact type. A NOT NULL column is "required"; a nullable one allows "null" too. Lists
 and maps whose elements are NOT NULL say so by "spark.containsNull". A comment is the "description", other
-metadata of a column is kept in "spark.metadata". A column's "default" is as its values are.
+metadata of a column is kept in "spark.metadata". A column's "default" has the form of its values.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from ..core.defaults import kept_metadata
+from ..core.defaults import drop_initial_value
 from ..core.spark_types import (
     FLOATING_POINT,
     SPARK_MAP,
     SPARK_METADATA,
     SPARK_TYPE,
     WHOLE_NUMBERS,
+    is_valid_decimal,
     split_comment,
-    valid_decimal,
 )
-from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
+from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported
 
 SPARK_CONTAINS_NULL = "spark.containsNull"
 
@@ -74,7 +74,7 @@ PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     CharType: {"type": "string"},
     VarcharType: {"type": "string"},
 }
-"""What is written for each type of plain values but decimals, beside "spark.type"."""
+"""The schema of each type of plain values except decimals, without "spark.type"."""
 
 NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType)
 """Types that are, or can be, written as a number."""
@@ -119,8 +119,8 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
     ) -> dict[str, Any]:
         properties = {}
         for field, node in members:
-            described = _nullable(node, field.nullable)
-            comment, metadata = split_comment(kept_metadata(field.metadata or {}))
+            described = _make_nullable(node, field.nullable)
+            comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
             if comment is not None:
                 described["description"] = comment
             if metadata:
@@ -133,13 +133,13 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         return result
 
     def array(self, array: ArrayType, path: str, element: dict[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = {"type": "array", "items": _nullable(element, array.containsNull)}
+        result: dict[str, Any] = {"type": "array", "items": _make_nullable(element, array.containsNull)}
         return result if array.containsNull else result | {SPARK_CONTAINS_NULL: False}
 
     def map(self, map_type: MapType, path: str, value: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {
             "type": "object",
-            "additionalProperties": _nullable(value, map_type.valueContainsNull),
+            "additionalProperties": _make_nullable(value, map_type.valueContainsNull),
         }
         return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
 
@@ -149,14 +149,14 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
 
     def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
         found = PRIMITIVES.get(type(data_type))
-        if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+        if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             found = {"type": "number"}
         if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):
             found = {"type": "number"}
         if found is None:
-            self.unsupported(data_type, path, why_unsupported(data_type))
+            self.refuse(data_type, path, explain_unsupported(data_type))
         return found | {SPARK_TYPE: data_type.simpleString()}
 
 
-def _nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:
+def _make_nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:
     return node | {"type": [node["type"], "null"]} if nullable else dict(node)

@@ -1,7 +1,7 @@
 """Reads and writes JSON timestamps that are numbers since 1970, for writers that do not use ISO 8601.
 
-A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction where there is none.
-A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 of its own clock.
+A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction if it is whole.
+A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 on its own clock.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, TimestampType
 
-from ..core.columns import Column, Leaf, Misfit, NumberText, kind_of
+from ..core.columns import Column, Leaf, Misfit, NumberText, describe_kind
 from ..core.format import Settings
-from ..core.scalars import FIRST_MICROS, LAST_MICROS, shortened
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, shorten_value
 
 TIMESTAMP_FORMAT = "json.timestamp-format"
 ISO = "iso"
 EPOCH_UNITS = {"epoch-seconds": 1_000_000, "epoch-millis": 1_000, "epoch-micros": 1}
-"""Microseconds of each unit."""
+"""The number of microseconds in each unit."""
 
 _MOST_DIGITS = 25
-"""Digits before the point that no timestamp has."""
+"""More digits before the point than any timestamp has."""
 
 
-def timestamp_format(settings: Settings) -> str:
+def read_timestamp_format(settings: Settings) -> str:
     """Return ISO, or the unit in which a table's events have timestamps."""
     return settings.get(TIMESTAMP_FORMAT, ISO).lower()
 
 
-def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
-    """Return the column that reads numbers of a unit since 1970 as timestamps."""
+def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
+    """Return a column of timestamps that reads numbers of a unit since 1970."""
     unit = EPOCH_UNITS[timestamps]
     arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
 
     def exact(value: Any) -> int:
         if type(value) is not int and type(value) is not NumberText:
-            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {kind_of(value)}")
+            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {describe_kind(value)}")
         text = value.decode() if isinstance(value, NumberText) else str(value)
-        micros = _scaled(text, unit)
+        micros = _scale(text, unit)
         if not FIRST_MICROS <= micros <= LAST_MICROS:
-            raise Misfit(f"the number {shortened(text)} ({timestamps}) is outside the years 0001 to 9999")
+            raise Misfit(f"the number {shorten_value(text)} ({timestamps}) is outside the years 0001 to 9999")
         return micros
 
     def store(values: Sequence[Any]) -> pa.Array:
@@ -60,7 +60,7 @@ def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
     return Leaf(path, arrow_type, exact, fast=fast, kinds=frozenset((int, type(None))), store=store)
 
 
-def _scaled(text: str, unit: int) -> int:
+def _scale(text: str, unit: int) -> int:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -74,8 +74,8 @@ def _scaled(text: str, unit: int) -> int:
         return int((number * unit).to_integral_value(ROUND_FLOOR))
 
 
-def epoch_cells(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
-    """Return what writes microseconds since 1970 as numbers of a unit."""
+def make_epoch_writer(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
+    """Return a function that writes microseconds since 1970 as numbers of a unit."""
     unit = EPOCH_UNITS[timestamps]
     digits = len(str(unit)) - 1
 

@@ -1,6 +1,6 @@
-"""Writes rows as JSON documents. Values look as `spark_to_schema` says.
+"""Writes rows as JSON documents. `spark_to_schema` describes the values.
 
-Null is written as null; a property that the schema of another program does not let be null is left out instead.
+Null is written as null. If another program's schema does not allow null, the property is left out instead.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
-from ..core.arrow_types import strings_for_char_types
-from ..core.spark_types import ROOT_COLUMN, wider_number
-from ..core.spark_visitor import child_path
-from ..core.writing import BatchEncoder, Rows, constant, joined, joined_lists, list_bounds
-from ..native import NativeWriter, Spec, json_writer
+from ..core.arrow_types import replace_char_types
+from ..core.spark_types import ROOT_COLUMN, find_wider_number
+from ..core.spark_visitor import join_path
+from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
+from ..native import NativeWriter, Spec, make_json_writer
 from . import schema_model as model
-from .document_rules import document_rules
+from .document_rules import make_document_rules
 from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimestampCells
 from .schema_parser import parse_json_schema
-from .schema_to_spark import spark_struct
+from .schema_to_spark import make_spark_struct
 from .timestamps import ISO
 
-_NULL = constant(b"null")
-_NOTHING = constant(b"")
+_NULL = make_constant(b"null")
+_NOTHING = make_constant(b"")
 _NO_NULL = "null, which the JSON schema does not allow there"
 
 
 class Nulls(IntEnum):
-    """What is written of a null."""
+    """How a null is written."""
 
     REFUSED = 0
     WRITTEN = 1
@@ -54,10 +54,9 @@ class Nulls(IntEnum):
 
 
 class JsonEncoder(BatchEncoder):
-    """Writes rows as JSON objects; if the schema text's root is no object, the values of the only column.
+    """Writes rows as JSON objects; if the root of the schema text is not an object, the values of the only column.
 
-    The native encoder writes the same bytes. It leaves batches with values that it does not know, good or bad, to
-    Arrow's kernels.
+    The native encoder writes the same bytes. It leaves batches with unusual or bad values to Arrow's kernels.
     """
 
     def __init__(
@@ -69,19 +68,19 @@ class JsonEncoder(BatchEncoder):
         timestamps: str = ISO,
     ) -> None:
         super().__init__(schema, encoding_id, codec)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         parsed = parse_json_schema(schema_text) if schema_text else None
         root = parsed.root if parsed is not None else None
         if root is not None:
-            table = strings_for_char_types(spark_struct(root))
+            table = replace_char_types(make_spark_struct(root))
             assert isinstance(table, StructType)
-            struct = _fitted(struct, table)
+            struct = _fit(struct, table)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root
         self._object = _Object("", struct, timestamps, node)
-        self._rules = document_rules(parsed, schema_text, timestamps) if parsed and schema_text else None
-        self._native: NativeWriter | None = json_writer(self._plan, self.header)
+        self._rules = make_document_rules(parsed, schema_text, timestamps) if parsed and schema_text else None
+        self._native: NativeWriter | None = make_json_writer(self._plan, self.header)
 
     def _plan(self) -> Spec:
         kind, *more = self._object.plan()
@@ -91,18 +90,18 @@ class JsonEncoder(BatchEncoder):
         return (b"", False, kind, *more)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        struct = self.struct_of(batch)
+        struct = self.to_struct(batch)
         written = self._native(struct.field(0) if self._wrapped else struct) if self._native is not None else None
         if written is None:
             rows = np.arange(len(struct))
             parts = self._object.values(struct, rows) if self._wrapped else self._object.parts(struct, rows)
-            written = joined([constant(self.header), *parts], len(struct))
+            written = join_parts([make_constant(self.header), *parts], len(struct))
         if self._rules is not None:
             self._rules.check(written, len(self.header))
-        return self.compressed(written)
+        return self.compress(written)
 
 
-def _fitted(rows: StructType, table: StructType) -> StructType:
+def _fit(rows: StructType, table: StructType) -> StructType:
     """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
     columns = {field.name: field for field in table.fields}
     for name in columns:
@@ -114,7 +113,7 @@ def _fitted(rows: StructType, table: StructType) -> StructType:
         if column is None:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
         given, wanted = field.dataType.simpleString(), column.dataType.simpleString()
-        if given != wanted and wider_number(field.dataType, column.dataType) != column.dataType:
+        if given != wanted and find_wider_number(field.dataType, column.dataType) != column.dataType:
             raise InvalidSchemaError(
                 f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
             )
@@ -130,13 +129,13 @@ class _Object(JsonCells):
         for place, field in enumerate(struct.fields):
             begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
             known = node.properties.get(field.name) if isinstance(node, model.Object) else None
-            cells = cells_of(field.dataType, child_path(path, field.name), timestamps, known)
+            cells = make_cells(field.dataType, join_path(path, field.name), timestamps, known)
             nulls = Nulls.WRITTEN if field.nullable else Nulls.REFUSED
             if field.nullable and known is not None and not known.takes_null:
                 cells.no_null = _NO_NULL
                 demanded = isinstance(node, model.Object) and field.name in node.required
                 nulls = Nulls.REFUSED if demanded else Nulls.LEFT_OUT
-            self._members.append((constant(begin.encode()), cells, nulls))
+            self._members.append((make_constant(begin.encode()), cells, nulls))
 
     def plan(self) -> Spec:
         return ("object", [(begin.as_py(), int(nulls), *cells.plan()) for begin, cells, nulls in self._members])
@@ -151,81 +150,81 @@ class _Object(JsonCells):
 
     def parts(self, array: pa.StructArray, rows: Rows) -> list[Any]:
         values = self.values(array, rows)
-        if any(each.null_count for each in values) or not values:
+        if any(value.null_count for value in values) or not values:
             return self._parts_of_some(values, len(array))
         parts: list[Any] = []
         for (begin, _, _), column in zip(self._members, values, strict=True):
             parts += [begin, column]
-        return [*parts, constant(b"}")]
+        return [*parts, make_constant(b"}")]
 
     def _parts_of_some(self, values: Sequence[Any], count: int) -> list[Any]:
-        """Return the parts of objects some of whose members are left out: the first one there has no comma."""
-        parts: list[Any] = [constant(b"{")]
+        """Return the parts of objects with members left out. The first member that is there has no comma."""
+        parts: list[Any] = [make_constant(b"{")]
         begun = np.zeros(count, bool)
         for (begin, _, _), column in zip(self._members, values, strict=True):
             name = begin.as_py()[1:]
-            names = pc.if_else(pa.array(begun), constant(b"," + name), constant(name))
-            member = joined([names, column], count)
+            names = pc.if_else(pa.array(begun), make_constant(b"," + name), make_constant(name))
+            member = join_parts([names, column], count)
             parts.append(member.fill_null(_NOTHING) if member.null_count else member)
             begun |= column.is_valid().to_numpy(zero_copy_only=False)
-        return [*parts, constant(b"}")]
+        return [*parts, make_constant(b"}")]
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return joined(self.parts(array, rows), len(array))
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return join_parts(self.parts(array, rows), len(array))
 
 
 class _Array(JsonCells):
     def __init__(self, path: str, array: ArrayType, timestamps: str, node: model.Node | None) -> None:
         super().__init__(path)
         known = node.items if isinstance(node, model.Array) else None
-        self._element = cells_of(array.elementType, child_path(path, "element"), timestamps, known)
-        self._nullable = _take_null(array.containsNull, known, self._element)
+        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, known)
+        self._nullable = _can_take_null(array.containsNull, known, self._element)
 
     def plan(self) -> Spec:
         return ("list", (b"", int(self._nullable), *self._element.plan()))
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        offsets, elements = list_bounds(array)
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        offsets, elements = find_list_bounds(array)
         cells = self._element.cells(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
         if cells.null_count:
             cells = cells.fill_null(_NULL)
-        return joined([constant(b"["), joined_lists(cells, offsets, b","), constant(b"]")], len(array))
+        return join_parts([make_constant(b"["), join_lists(cells, offsets, b","), make_constant(b"]")], len(array))
 
 
 class _Map(JsonCells):
     def __init__(self, path: str, map_type: MapType, timestamps: str, node: model.Node | None) -> None:
         super().__init__(path)
         known = node.values if isinstance(node, model.Map) else None
-        self._key = StringCells(child_path(path, "key"))
-        self._value = cells_of(map_type.valueType, child_path(path, "value"), timestamps, known)
-        self._nullable = _take_null(map_type.valueContainsNull, known, self._value)
+        self._key = StringCells(join_path(path, "key"))
+        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, known)
+        self._nullable = _can_take_null(map_type.valueContainsNull, known, self._value)
 
     def plan(self) -> Spec:
         return ("map", (b"", int(self._nullable), *self._value.plan()))
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        offsets, entries = list_bounds(array)
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        offsets, entries = find_list_bounds(array)
         keys, values = entries.flatten()
         owners = np.repeat(rows, np.diff(offsets))
         cells = self._value.cells(values, owners, self._nullable)
         if cells.null_count:
             cells = cells.fill_null(_NULL)
-        pairs = joined([self._key.present(keys, owners), constant(b":"), cells], len(entries))
-        return joined([constant(b"{"), joined_lists(pairs, offsets, b","), constant(b"}")], len(array))
+        pairs = join_parts([self._key.write_present(keys, owners), make_constant(b":"), cells], len(entries))
+        return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
 
 
-def _take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
-    """Tell whether elements may be null: by their type, and by what the schema says of them."""
+def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
+    """Return whether elements may be null, by their type and by their schema."""
     if nullable and node is not None and not node.takes_null:
         cells.no_null = _NO_NULL
         return False
     return nullable
 
 
-def cells_of(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
-    """Return what writes a column of this type. Raises UnsupportedTypeError naming the column.
+def make_cells(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
+    """Return a writer of a column of this type. Raises UnsupportedTypeError naming the column.
 
-    `node`: what the table's schema text says about its values, if there is one.
+    `node`: the schema of its values in the table's schema text, if there is one.
     """
     if isinstance(data_type, StructType):
         return _Object(path, data_type, timestamps, node)

@@ -13,9 +13,9 @@
 | timestamp_ntz | 2024-01-31T12:00:00.5 |
 
 A field that is the null value (empty by default) and not quoted is null. One line break may end the event; line
-breaks elsewhere belong inside quotes. An event has exactly as many fields as the table has columns; there is no header,
-because every event is a record. Blanks around a field belong to it. An event that begins with a byte order mark is bad:
-nobody would see it in the first field. Inside quotes it is a character.
+breaks elsewhere belong inside quotes. An event has exactly as many fields as the table has columns. There is no header,
+because every event is a record. Blanks around a field belong to it. An event that begins with a byte order mark is bad,
+because nobody would see it in the first field. Inside quotes it is a character.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, counted
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require
+from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require_values
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..core.scalars import SPECIAL_FLOATS, shortened
-from ..core.writing import BINARY, BatchEncoder, Cells, constant, joined, valid_text
-from ..json.values import column_of
-from ..json.writing import cells_of
-from .whole_event import check_bare, no_schema
+from ..core.scalars import SPECIAL_FLOATS, shorten_value
+from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
+from ..json.values import make_column
+from ..json.writing import make_cells
+from .whole_event import check_bare, make_no_schema_error
 
 DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
 _BYTE_ORDER_MARK = "\ufeff"
@@ -62,7 +62,7 @@ _NAMED = {"tab": "\t", "\\t": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _LONGEST_NUMBER = 4000
-"""Digits; Python refuses to read longer integers."""
+"""Most characters of a number that Python parses."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Dialect:
     def of(cls, settings: Settings) -> Dialect:
         """Read the table's options. Raises InvalidOptionError for characters that contradict each other."""
         found = cls(
-            _character(settings, DELIMITER, ","),
-            _character(settings, QUOTE, '"'),
-            _character(settings, ESCAPE, _character(settings, QUOTE, '"')),
+            _read_character(settings, DELIMITER, ","),
+            _read_character(settings, QUOTE, '"'),
+            _read_character(settings, ESCAPE, _read_character(settings, QUOTE, '"')),
             settings.get(NULL_VALUE, ""),
         )
         if found.delimiter in (found.quote, found.escape):
@@ -89,22 +89,22 @@ class Dialect:
             )
         if any(sign in found.null for sign in (found.delimiter, found.quote, "\r", "\n")):
             raise InvalidOptionError(
-                f"'{NULL_VALUE}'='{found.null}' holds a delimiter, a quote or a line break, so that it would be no "
+                f"'{NULL_VALUE}'='{found.null}' holds a delimiter, a quote or a line break, so it cannot be one "
                 "field. Choose another."
             )
         return found
 
 
-def _character(settings: Settings, key: str, default: str) -> str:
+def _read_character(settings: Settings, key: str, default: str) -> str:
     text = settings.get(key, default)
     text = _NAMED.get(text, text)
     if len(text) != 1 or text in "\r\n":
-        raise InvalidOptionError(f"'{key}'='{text}' is not possible: expected one character, or tab")
+        raise InvalidOptionError(f"'{key}'='{text}' is not valid: expected one character, or tab")
     return text
 
 
 class CsvFormat:
-    """The format of CSV records. The registry does not know it: the columns are kept with the stream."""
+    """The format of CSV records. The registry does not know it, so the columns are kept with the stream."""
 
     name = "csv"
     registry_format = None
@@ -126,7 +126,7 @@ class CsvFormat:
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"
                 )
-            cells_of(strings_for_char_types(field.dataType), field.name)
+            make_cells(replace_char_types(field.dataType), field.name)
         return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -136,7 +136,7 @@ class CsvFormat:
             raise InvalidSchemaError(f"the columns kept with the table cannot be read ({error})") from None
 
     def type_name(self, schema_text: str) -> str:
-        raise no_schema(self.name)
+        raise make_no_schema_error(self.name)
 
     def decoder(
         self,
@@ -145,7 +145,7 @@ class CsvFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        """Make a decoder. `table_schema_text` has all columns in their order; without it, `reader_schema` has."""
+        """Make a decoder. `table_schema_text` has all columns in order; without it, `reader_schema` must have them."""
         table = self.spark_schema(table_schema_text) if table_schema_text else reader_schema
         return CsvDecoder(reader_schema, table, Dialect.of(settings))
 
@@ -157,7 +157,7 @@ class CsvFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        """Make an encoder. Neither header nor codec is possible."""
+        """Make an encoder. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
         if schema_text:
             _check_columns(schema, self.spark_schema(schema_text))
@@ -165,11 +165,11 @@ class CsvFormat:
 
 
 def _check_columns(rows: StructType, table: StructType) -> None:
-    found = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in rows]
-    wanted = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in table]
+    found = [(field.name, replace_char_types(field.dataType).simpleString()) for field in rows]
+    wanted = [(field.name, replace_char_types(field.dataType).simpleString()) for field in table]
     if found != wanted:
-        given = ", ".join(" ".join(column) for column in found)
-        raise InvalidSchemaError(f"the rows have the columns {given}, in an order that counts")
+        given, declared = (", ".join(" ".join(column) for column in columns) for columns in (found, wanted))
+        raise InvalidSchemaError(f"the rows have the columns {given}, but the table has {declared}, in this order")
 
 
 class _Records:
@@ -186,7 +186,7 @@ class _Records:
         self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
 
     def fields(self, payload: bytes) -> list[str | None]:
-        """Split a payload into fields. Raises Undecodable saying why it is no record of the table."""
+        """Split a payload into fields. Raises Undecodable with the reason if it is not a record of the table."""
         try:
             text = payload.decode()
         except UnicodeDecodeError as error:
@@ -202,20 +202,20 @@ class _Records:
         null = self._dialect.null
         found: list[str | None]
         if any(sign in text for sign in self._special):
-            found = self._quoted(text)
+            found = self._split_quoted(text)
         else:
-            found = [None if each == null else each for each in text.split(self._dialect.delimiter)]
+            found = [None if field == null else field for field in text.split(self._dialect.delimiter)]
         if len(found) != self._columns:
             has, wanted = counted(len(found), "field"), counted(self._columns, "column")
             raise Undecodable(f"it has {has}, but the table has {wanted}")
         return found
 
-    def _quoted(self, text: str) -> list[str | None]:
+    def _split_quoted(self, text: str) -> list[str | None]:
         found: list[str | None] = []
         place = 0
         while True:
             match = self._field.match(text, place)
-            assert match is not None  # an unquoted field may have no characters
+            assert match is not None  # an unquoted field may be empty
             place = match.end()
             quoted, plain = match.groups()
             if quoted is not None:
@@ -226,7 +226,7 @@ class _Records:
                 return found
             if text[place] != self._dialect.delimiter:
                 what = "a line break" if text[place] in "\r\n" else f"the character {text[place]!r}"
-                raise Undecodable(f"it is no CSV record: {what} at character {place} is out of place")
+                raise Undecodable(f"it is not a CSV record: {what} at character {place} is out of place")
             place += 1
 
 
@@ -245,7 +245,7 @@ class CsvDecoder(BatchDecoder):
 
 class _CsvReader(PayloadReader):
     def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         column_numbers = {field.name: place for place, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
@@ -254,7 +254,7 @@ class _CsvReader(PayloadReader):
         for field in struct:
             if field.name not in column_numbers:
                 raise InvalidSchemaError(f"the table has no column '{field.name}'")
-            column = _Texts(column_of(field.dataType, field.name, None), _value_of(field.dataType))
+            column = _Texts(make_column(field.dataType, field.name, None), _choose_parser(field.dataType))
             self._columns.append((column_numbers[field.name], column, field.nullable))
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -273,7 +273,7 @@ class _CsvReader(PayloadReader):
         for place, column, nullable in self._columns:
             array = column.build([record[place] for record in records], rows, problems)
             if not nullable:
-                require(array, column, rows, problems)
+                require_values(array, column, rows, problems)
             arrays.append(array)
         return arrays
 
@@ -298,48 +298,48 @@ class _Texts(Column):
         try:
             return self._value(text)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.note_misfit(row, error, problems)
             return None
 
 
-def _value_of(data_type: DataType) -> Callable[[str], Any] | None:
-    """Return what turns a text into the value that a JSON document would have; None if that is the text."""
+def _choose_parser(data_type: DataType) -> Callable[[str], Any] | None:
+    """Return a parser of texts into the values that a JSON document would have; None if that is the text itself."""
     if isinstance(data_type, BooleanType):
-        return _boolean
+        return _parse_boolean
     if isinstance(data_type, IntegralType):
-        return _integer
+        return _parse_integer
     if isinstance(data_type, (FloatType, DoubleType)):
-        return _floating
+        return _parse_floating
     if isinstance(data_type, DecimalType):
-        return _decimal
+        return _parse_decimal
     return None
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise Misfit(f"'{shortened(text)}' is neither true nor false")
+        raise Misfit(f"'{shorten_value(text)}' is neither true nor false")
     return text.lower() == "true"
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None or len(text) > _LONGEST_NUMBER:
-        raise Misfit(f"'{shortened(text)}' is no whole number")
+        raise Misfit(f"'{shorten_value(text)}' is not a whole number")
     return int(text)
 
 
-def _floating(text: str) -> Any:
+def _parse_floating(text: str) -> Any:
     if text in SPECIAL_FLOATS:
         return text
-    return float(_number(text).decode()) if len(text) < _LONGEST_NUMBER else _number(text)
+    return float(_parse_number(text).decode()) if len(text) < _LONGEST_NUMBER else _parse_number(text)
 
 
-def _decimal(text: str) -> Any:
-    return _number(text)
+def _parse_decimal(text: str) -> Any:
+    return _parse_number(text)
 
 
-def _number(text: str) -> NumberText:
+def _parse_number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
-        raise Misfit(f"'{shortened(text)}' is no number")
+        raise Misfit(f"'{shorten_value(text)}' is not a number")
     return text.encode()
 
 
@@ -349,41 +349,41 @@ class CsvEncoder(BatchEncoder):
     def __init__(self, schema: StructType, dialect: Dialect) -> None:
         super().__init__(schema, None, "")
         self._dialect = dialect
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
 
     def _cells(self, data_type: DataType, name: str) -> Cells:
         text = isinstance(data_type, StringType)
-        return _Quoted(name, self._dialect, None if text else cells_of(data_type, name))
+        return _Quoted(name, self._dialect, None if text else make_cells(data_type, name))
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        struct = self.struct_of(batch)
+        struct = self.to_struct(batch)
         rows = np.arange(len(struct))
-        null, delimiter = constant(self._dialect.null.encode()), constant(self._dialect.delimiter.encode())
+        null, delimiter = make_constant(self._dialect.null.encode()), make_constant(self._dialect.delimiter.encode())
         parts: list[Any] = []
         for (cells, nullable), array in zip(self._columns, batch.columns, strict=True):
             column = cells.cells(array, rows, nullable)
             parts += [delimiter, column.fill_null(null) if column.null_count else column]
-        return self.framed(parts[1:], len(struct))
+        return self.frame(parts[1:], len(struct))
 
 
 class _Quoted(Cells):
-    """Writes cells as fields. `cells` writes values of types other than strings, as JSON does."""
+    """Writes cells as fields. `cells` writes values of types other than string as JSON does."""
 
     def __init__(self, path: str, dialect: Dialect, cells: Cells | None) -> None:
         super().__init__(path)
         self._dialect = dialect
         self._inner = cells
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         if self._inner is None:
-            cells = valid_text(array, self, rows)
+            cells = encode_valid_text(array, self, rows)
         else:
             # Dates, timestamps and bytes in JSON are strings without anything to escape.
-            cells = pc.replace_substring(self._inner.present(array, rows), pattern=b'"', replacement=b"")
+            cells = pc.replace_substring(self._inner.write_present(array, rows), pattern=b'"', replacement=b"")
         dialect = self._dialect
-        needed = pc.equal(cells, constant(dialect.null.encode()))
+        needed = pc.equal(cells, make_constant(dialect.null.encode()))
         for sign in {dialect.delimiter, dialect.quote, dialect.escape, "\r", "\n", _BYTE_ORDER_MARK}:
             needed = pc.or_(needed, pc.match_substring(cells, pattern=sign.encode()))
         if not pc.any(needed).as_py():
@@ -391,5 +391,5 @@ class _Quoted(Cells):
         inside = cells
         for sign in dict.fromkeys((dialect.escape, dialect.quote)):
             inside = pc.replace_substring(inside, pattern=sign.encode(), replacement=(dialect.escape + sign).encode())
-        quote = constant(dialect.quote.encode())
-        return pc.if_else(needed, joined([quote, inside, quote], len(cells)), cells).cast(BINARY)
+        quote = make_constant(dialect.quote.encode())
+        return pc.if_else(needed, join_parts([quote, inside, quote], len(cells)), cells).cast(BINARY)

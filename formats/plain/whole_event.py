@@ -1,4 +1,4 @@
-"""The formats `raw` and `text`: one column that is the whole event, its bytes or its bytes as UTF-8."""
+"""The formats `raw` and `text`: one column holds the whole event, as bytes or as UTF-8 text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check_bare(format: str, encoding_id: int | None, codec: str) -> None:
         )
 
 
-def no_schema(format: str) -> UnsupportedOperationError:
-    """Return the error for a type name that is asked for: only the registry has those."""
+def make_no_schema_error(format: str) -> UnsupportedOperationError:
+    """Return the error for a request for the type name, which only schemas in the registry have."""
     return UnsupportedOperationError(f"a {format} table has no schema in the registry; use format avro or json")
 
 
@@ -60,11 +60,11 @@ class WholeEventFormat:
         return ""
 
     def spark_schema(self, schema_text: str) -> StructType:
-        """Return the only columns there are, whatever the text."""
+        """Return the only possible columns, whatever the text."""
         return self.columns
 
     def type_name(self, schema_text: str) -> str:
-        raise no_schema(self.name)
+        raise make_no_schema_error(self.name)
 
     def decoder(
         self,
@@ -73,7 +73,7 @@ class WholeEventFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        """Read events without looking for headers: `resolve` is not used."""
+        """Make a decoder that does not look for headers: `resolve` is not used."""
         if len(reader_schema):
             self._check(reader_schema)
         return _WholeEventDecoder(reader_schema)
@@ -86,7 +86,7 @@ class WholeEventFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        """Write the only column. Neither header nor codec is possible."""
+        """Make an encoder of the only column. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
         self._check(schema)
         return _WholeEventEncoder()
@@ -102,13 +102,13 @@ class WholeEventFormat:
         )
 
 
-def raw_format() -> WholeEventFormat:
+def make_raw_format() -> WholeEventFormat:
     """Make the format of events that are bytes."""
     return WholeEventFormat("raw", RAW_SCHEMA, "avro or json")
 
 
-def text_format() -> WholeEventFormat:
-    """Make the format of events that are text, whatever it says."""
+def make_text_format() -> WholeEventFormat:
+    """Make the format of events that are any text."""
     return WholeEventFormat("text", TEXT_SCHEMA, "csv, avro or json")
 
 
@@ -127,13 +127,13 @@ class _WholeEventDecoder:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([]))), []
         payloads = events.to_arrow()
         try:
-            # From binary to string, Arrow checks that all of it is UTF-8.
+            # Casting binary to string, Arrow checks that everything is UTF-8.
             return pa.RecordBatch.from_arrays([payloads.cast(self.schema[0].type)], schema=self.schema), []
         except pa.ArrowInvalid:
             return self._readable(events)
 
     def _readable(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        """Read texts one by one: some are not UTF-8."""
+        """Read texts one by one, because some are not UTF-8."""
         texts: list[str] = []
         bad = []
         for index, payload in enumerate(events.payloads()):

@@ -1,12 +1,12 @@
 """The Protobuf format: one message per event, as the registry's serializers for Protobuf write it.
 
 A message is read by the table's schema, fields by their numbers, as Protobuf's own readers do: fields that the writer
-did not know have their defaults, those that the table does not know are passed over. A writer's schema in which a
-number has another kind of value makes its events bad. Read by the protobuf library, event by event.
+did not know have their defaults, and fields that the table does not know are ignored. A writer's schema in which a
+number has another kind of value makes its events bad. The protobuf library reads messages one by one.
 
-An empty event is a message without any field set. Bytes that follow a message cannot be told from fields, but for NULs,
-which begin none: behind the registry's header they are padding, because writers send their whole buffer. An event
-without header is read as it is.
+An empty event is a message without any field set. Bytes that follow a message cannot be distinguished from fields,
+except NULs, which cannot begin a field: after the registry's header they are padding, because writers send their whole
+buffer. An event without a header is read as it is.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..core.writing import BINARY, BatchEncoder, constant
+from ..core.writing import BINARY, BatchEncoder, make_constant
 from .json_text import NOT_UTF_8
-from .messages import length_without_padding, message_class, message_name, message_type
+from .messages import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
-from .values import field_of, getter, missing_fields, setter
+from .values import find_field, iterate_missing_fields, make_getter, make_setter
 
 _DEEPEST = 100
-"""Levels of messages within one another that Protobuf's readers take, this library's and Java's."""
+"""Most levels of nested messages for Protobuf's readers, in this library and in Java."""
 
 _F = FieldDescriptor
 _KINDS = (
@@ -67,15 +67,15 @@ class ProtobufFormat:
         settings: Settings = NO_SETTINGS,
     ) -> str:
         raise UnsupportedOperationError(
-            "a Protobuf schema is not made from columns, because these have no field numbers; register one by the "
-            "application that owns it, and read and write its stream as a table, or use format avro or json"
+            "a Protobuf schema cannot be made from columns, because they have no field numbers; let the application "
+            "that owns the schema register it, and read and write its stream as a table, or use format avro or json"
         )
 
     def spark_schema(self, schema_text: str) -> StructType:
         return protobuf_to_spark(schema_text)
 
     def type_name(self, schema_text: str) -> str:
-        return message_name(schema_text)
+        return read_message_name(schema_text)
 
     def decoder(
         self,
@@ -84,7 +84,7 @@ class ProtobufFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        return ProtobufDecoder(reader_schema, _given(table_schema_text), resolve)
+        return ProtobufDecoder(reader_schema, _require_schema_text(table_schema_text), resolve)
 
     def encoder(
         self,
@@ -94,10 +94,10 @@ class ProtobufFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return ProtobufEncoder(schema, _given(schema_text), encoding_id, codec)
+        return ProtobufEncoder(schema, _require_schema_text(schema_text), encoding_id, codec)
 
 
-def _given(schema_text: str | None) -> str:
+def _require_schema_text(schema_text: str | None) -> str:
     if not schema_text:
         raise InvalidSchemaError(
             "Protobuf events can only be read and written with a schema of the registry; leave 'framing' and columns "
@@ -113,14 +113,14 @@ class ProtobufDecoder(BatchDecoder):
 
     def __init__(self, reader_schema: StructType, table_schema_text: str, resolve: Resolve | None) -> None:
         super().__init__(reader_schema, resolve)
-        self._message = message_type(table_schema_text)
-        struct = strings_for_char_types(reader_schema)
+        self._message = read_message_type(table_schema_text)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._reader = _MessageReader(self._message, struct, self.schema, framed=resolve is not None)
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
-            found = message_type(writer.schema_text)
+            found = read_message_type(writer.schema_text)
             if found.full_name != self._message.full_name:
                 raise InvalidSchemaError(
                     f"it is of type '{found.full_name}', but the table is of type '{self._message.full_name}'"
@@ -130,7 +130,7 @@ class ProtobufDecoder(BatchDecoder):
 
 
 def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str]]) -> None:
-    """Raise InvalidSchemaError for a field whose values the table's field would not recognise."""
+    """Raise InvalidSchemaError for a field whose values the table's field would misread."""
     if (writer.full_name, table.full_name) in seen:
         return
     seen.add((writer.full_name, table.full_name))
@@ -143,7 +143,7 @@ def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str
                 f"its field {field.number} ('{other.full_name}') is {_KIND_OF[other.type]}, but the table's "
                 f"('{field.full_name}') is {_KIND_OF[field.type]}"
             )
-        if (refused := _why_changed(other, field)) is not None:
+        if (refused := _explain_change(other, field)) is not None:
             raise InvalidSchemaError(f"its field {field.number} ('{other.full_name}') is {refused}")
         if field.message_type is not None and other.message_type is not None:
             _check_kinds(other.message_type, field.message_type, seen)
@@ -163,12 +163,12 @@ _RANGES: dict[int, tuple[int, int]] = {
     _F.TYPE_FIXED64: (0, (1 << 64) - 1),
     _F.TYPE_SFIXED64: (-(1 << 63), (1 << 63) - 1),
 }
-"""The numbers of each type. Readers cut one that does not fit into the table's type, as a cast in C++ does
+"""The range of each numeric type. Readers truncate a number that does not fit the table's type, as a cast in C++ does
 (https://protobuf.dev/programming-guides/proto3/#updating)."""
 
 
-def _why_changed(writer: FieldDescriptor, table: FieldDescriptor) -> str | None:
-    """Return why values of a writer's field would be others in the table's; None if they stay as they are."""
+def _explain_change(writer: FieldDescriptor, table: FieldDescriptor) -> str | None:
+    """Return why values of a writer's field would change in the table's field; None if they stay the same."""
     if writer.type in (*_RANGES, _F.TYPE_FLOAT, _F.TYPE_DOUBLE) and is_repeated(writer) and not is_repeated(table):
         return f"repeated numbers, but the table's ('{table.full_name}') is a single one"
     theirs, ours = _RANGES.get(writer.type), _RANGES.get(table.type)
@@ -182,10 +182,10 @@ def _why_changed(writer: FieldDescriptor, table: FieldDescriptor) -> str | None:
 
 class _MessageReader(PayloadReader):
     def __init__(self, message: Descriptor, struct: StructType, schema: pa.Schema, *, framed: bool) -> None:
-        self._parse = message_class(message).FromString
+        self._parse = find_message_class(message).FromString
         self._framed = framed
         self._types = [field.type for field in schema]
-        self._getters = [getter(field_of(message, column), column.dataType) for column in struct.fields]
+        self._getters = [make_getter(find_field(message, column), column.dataType) for column in struct.fields]
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         nothing = [None] * len(self._getters)
@@ -203,61 +203,61 @@ class _MessageReader(PayloadReader):
         try:
             message = self._message(payload)
             if not message.IsInitialized():
-                raise Undecodable(f"it lacks required fields: {', '.join(missing_fields(message))}")
+                raise Undecodable(f"it lacks required fields: {', '.join(iterate_missing_fields(message))}")
             return [get(message) for get in self._getters]
         except DecodeError as error:
-            raise Undecodable(_why_unreadable(error)) from None
+            raise Undecodable(_explain_unreadable(error)) from None
         except UnicodeDecodeError:
-            # Of maps the library tells it only when their entries are taken out.
+            # For maps, the library notices this only when their entries are read.
             raise Undecodable(NOT_UTF_8) from None
 
     def _message(self, payload: bytes) -> Any:
         try:
             return self._parse(payload)
         except DecodeError:
-            length = length_without_padding(payload) if self._framed else len(payload)
+            length = find_length_without_padding(payload) if self._framed else len(payload)
             if length == len(payload):
                 raise
         return self._parse(payload[:length])
 
 
-def _why_unreadable(error: DecodeError) -> str:
+def _explain_unreadable(error: DecodeError) -> str:
     text = str(error)
     if "depth" in text.lower() or "nesting" in text or "recursion" in text:
-        return f"it has messages within one another on more than {_DEEPEST} levels, the limit of Protobuf's readers"
-    return f"it is no message of the table's type ({text})"
+        return f"its messages are nested more than {_DEEPEST} levels deep, the limit of Protobuf's readers"
+    return f"it is not a message of the table's type ({text})"
 
 
 class ProtobufEncoder(BatchEncoder):
-    """Writes rows as messages. A null leaves its field unset; in a field that cannot be unset it is refused."""
+    """Writes rows as messages. A null leaves its field unset; it is refused if the field cannot be unset."""
 
     def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None, codec: str) -> None:
         super().__init__(schema, encoding_id, codec)
-        message = message_type(schema_text)
+        message = read_message_type(schema_text)
         table = protobuf_to_spark(schema_text)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         if not table.fields:
-            # Spark and Arrow lose the number of rows that have no columns.
+            # Spark and Arrow lose the number of rows without columns.
             raise UnsupportedOperationError(
-                f"the message '{message.full_name}' has no fields, so that no row can be written; its events can be "
-                "read and counted"
+                f"the message '{message.full_name}' has no fields, so no row can be written; its events can be read "
+                "and counted"
             )
         _check_rows(struct, table)
-        self._class = message_class(message)
+        self._class = find_message_class(message)
         self._has_json_texts = has_json_texts(message)
         self._setters = [
-            (place, setter(field_of(message, column), column.dataType), table[column.name].nullable, column.name)
+            (place, make_setter(find_field(message, column), column.dataType), table[column.name].nullable, column.name)
             for place, column in enumerate(struct.fields)
         ]
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        self.struct_of(batch)
+        self.to_struct(batch)
         columns = [column.to_pylist() for column in batch.columns]
         payloads = [self._payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
         if not payloads:
             return pa.array([], BINARY)
-        return self.framed([pa.array(payloads, BINARY), constant(b"")], len(payloads))
+        return self.frame([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
     def _payload(self, row: int, values: list[Any]) -> bytes:
         message = self._class()
@@ -276,10 +276,10 @@ class ProtobufEncoder(BatchEncoder):
         try:
             payload = bytes(message.SerializeToString(deterministic=True))
             if self._has_json_texts:
-                # What is deeper than any reader takes is written all the same.
+                # The library writes messages that are too deep for any reader.
                 self._class.FromString(payload)
         except (EncodeError, DecodeError) as error:
-            reason = _why_unreadable(error) if isinstance(error, DecodeError) else str(error)
+            reason = _explain_unreadable(error) if isinstance(error, DecodeError) else str(error)
             raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}") from None
         return payload
 

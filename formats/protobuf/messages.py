@@ -25,7 +25,7 @@ _MODULES = {
 }
 
 
-def message_name(text: str) -> str:
+def read_message_name(text: str) -> str:
     """Return the full name of the message that a schema text is about. Raises InvalidSchemaError."""
     name, blank, _ = text.partition(" ")
     if not name or not blank:
@@ -34,14 +34,14 @@ def message_name(text: str) -> str:
 
 
 @functools.lru_cache(64)
-def message_type(text: str) -> Descriptor:
+def read_message_type(text: str) -> Descriptor:
     """Return the message that a schema text is about. Raises InvalidSchemaError naming what is wrong or missing."""
-    name = message_name(text)
+    name = read_message_name(text)
     try:
         data = base64.b64decode(text.partition(" ")[2], validate=True)
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     except (binascii.Error, DecodeError) as error:
-        raise InvalidSchemaError(f"the Protobuf schema '{name}' is no file descriptor set ({error})") from None
+        raise InvalidSchemaError(f"the Protobuf schema '{name}' is not a file descriptor set ({error})") from None
     pool = _Files(name, files).pool()
     try:
         return pool.FindMessageTypeByName(name)
@@ -57,10 +57,10 @@ def message_type(text: str) -> Descriptor:
 
 
 class _Files:
-    """The files of a set, for one message; each is added behind those that it imports.
+    """Adds the files of a set to a pool, for one message, each after the files that it imports.
 
-    Files that hold nothing but options, like those of code generators and validators, are mostly left out of sets. What
-    is not there is not imported, and only a type that is not found makes the schema unusable.
+    Files that hold only options, like those of code generators and validators, are usually left out of sets. Missing
+    files are not imported, and only a missing type makes the schema unusable.
     """
 
     def __init__(self, message: str, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
@@ -74,7 +74,7 @@ class _Files:
         self._missing: set[str] = set()
 
     def pool(self) -> DescriptorPool:
-        """Return a pool that has them all. Raises InvalidSchemaError naming what is wrong or missing."""
+        """Return a pool with all files. Raises InvalidSchemaError naming what is wrong or missing."""
         for name in self._given:
             self._add(name, ())
         return self._pool
@@ -100,12 +100,12 @@ class _Files:
                     f"({error}); register it with a set that has all files"
                 ) from None
             raise InvalidSchemaError(
-                f"the Protobuf schema '{self._message}' is wrong in file {name}: {error}"
+                f"the Protobuf schema '{self._message}' is invalid in file {name}: {error}"
             ) from None
         self._added.add(name)
 
     def _file(self, name: str) -> descriptor_pb2.FileDescriptorProto | None:
-        """Return a file of the set, or one of Google's."""
+        """Return a file of the set or of Google's, None if there is no such file."""
         if name in self._given:
             return self._given[name]
         module = _MODULES.get(name)
@@ -128,7 +128,7 @@ class _Files:
         return found
 
 
-def message_class(descriptor: Descriptor) -> type[Message]:
+def find_message_class(descriptor: Descriptor) -> type[Message]:
     """Return the class of a message's values."""
     return message_factory.GetMessageClass(descriptor)
 
@@ -137,22 +137,22 @@ _LONGEST_VARINT = 10
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
-def length_without_padding(payload: bytes) -> int:
-    """Return the length of a message that nothing but NULs follow; of other payloads the whole length."""
+def find_length_without_padding(payload: bytes) -> int:
+    """Return the length of a message without the NULs after it; for other payloads, the whole length."""
     place, whole = 0, len(payload)
     groups: list[int] = []
     try:
         while place < whole:
             if payload[place] == 0 and not groups:
                 return place if payload.count(0, place) == whole - place else whole
-            tag, place = _varint(payload, place)
+            tag, place = _read_varint(payload, place)
             kind = tag & 7
             if kind == _VARINT:
-                _, place = _varint(payload, place)
+                _, place = _read_varint(payload, place)
             elif kind == _FIXED64:
                 place += 8
             elif kind == _LENGTH:
-                length, place = _varint(payload, place)
+                length, place = _read_varint(payload, place)
                 place += length
             elif kind == _FIXED32:
                 place += 4
@@ -165,8 +165,8 @@ def length_without_padding(payload: bytes) -> int:
     return whole
 
 
-def _varint(payload: bytes, place: int) -> tuple[int, int]:
-    """Return the varint at a place, and the place behind it. Raises ValueError if there is none."""
+def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
+    """Read the varint at a place; return it and the place after it. Raises ValueError if there is none."""
     number = 0
     for count, byte in enumerate(payload[place : place + _LONGEST_VARINT]):
         number |= (byte & 127) << (7 * count)

@@ -9,7 +9,7 @@
 | float, double | float, double |
 | string | string |
 | bytes | binary |
-| enum | string: the value's name; of a number without name, its digits |
+| enum | string: the value's name, or the digits of a number without a name |
 | message, group | struct |
 | repeated | array without nulls |
 | map<k, v> | map<k, v> |
@@ -20,12 +20,12 @@
 | google.protobuf.Duration, Any and others | struct of their fields |
 | a message within one of its own type | string: JSON |
 
-A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null when it
-was not. One that does not is NOT NULL and has its default value; so are required, repeated and map fields. Members of
-structs have defaults likewise, but are nullable.
+A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null if it
+was not set. Other fields are NOT NULL and have their default value, including required, repeated and map fields.
+Members of structs have defaults, too, but are nullable.
 
-Spark has no recursive types: where a message would hold one of a type that is open already, the column ends, with the
-text of what is below in Protobuf's own JSON mapping.
+Spark has no recursive types: where a message would contain one of a type around it, the column holds its text in
+Protobuf's own JSON mapping.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.spark_types import DEEPEST, LARGEST_SCHEMA
-from ..core.spark_visitor import child_path
-from .messages import message_type
+from ..core.spark_visitor import join_path
+from .messages import read_message_type
 
 _F = FieldDescriptor
 _SCALARS: dict[int, DataType] = {
@@ -80,36 +80,36 @@ WRAPPERS = tuple(
 
 def protobuf_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema text (see `messages`). Raises InvalidSchemaError."""
-    return _Mapping().struct(message_type(text), "", ())
+    return _Mapping().struct(read_message_type(text), "", ())
 
 
 def has_json_texts(message: Descriptor) -> bool:
-    """Tell whether columns of a message's table, or parts of them, hold texts of JSON."""
+    """Return whether columns of a message's table, or parts of them, hold JSON texts."""
     mapping = _Mapping()
     mapping.struct(message, "", ())
     return mapping.json_texts
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """Tell whether a field may have several values, in the way that the library's release allows."""
+    """Return whether a field may have several values, in the way that the library's release allows."""
     found = getattr(field, "is_repeated", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
 
 
 def is_required(field: FieldDescriptor) -> bool:
-    """Tell whether a message without the field is none, in the way that the library's release allows."""
+    """Return whether a message must have the field, in the way that the library's release allows."""
     found = getattr(field, "is_required", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if found is None else found)
 
 
-def entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
+def find_entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
     """Return the fields of a map's key and value."""
     assert field.message_type is not None
     return field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Tell whether a field is a map, which on the wire is a repeated message."""
+    """Return whether a field is a map, which on the wire is a repeated message."""
     return is_repeated(field) and field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
@@ -122,29 +122,28 @@ class _Mapping:
         within = (*within, message.full_name)
         if len(within) > DEEPEST:
             raise InvalidSchemaError(
-                f"the Protobuf schema has messages within one another on more than {DEEPEST} levels, at "
-                f"'{path[:60]}...'"
+                f"the Protobuf schema nests messages more than {DEEPEST} levels deep, at '{path[:60]}...'"
             )
         fields = []
         for field in message.fields:
             self._count += 1
             if self._count > LARGEST_SCHEMA:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
-            # Tools that Spark hands rows to (Arrow's) stumble over NOT NULL members of a struct that is null.
-            nullable = len(within) > 1 or _nullable(field)
-            fields.append(StructField(field.name, self._column(field, child_path(path, field.name), within), nullable))
+            # Arrow, to which Spark hands rows, fails for NOT NULL members of a struct that is null.
+            nullable = len(within) > 1 or _is_nullable(field)
+            fields.append(StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
         return StructType(fields)
 
     def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
         if is_map(field):
-            key, value = entry_fields(field)
+            key, value = find_entry_fields(field)
             return MapType(
-                self._value(key, child_path(path, "key"), within),
-                self._value(value, child_path(path, "value"), within),
+                self._value(key, join_path(path, "key"), within),
+                self._value(value, join_path(path, "value"), within),
                 False,
             )
         if is_repeated(field):
-            return ArrayType(self._value(field, child_path(path, "element"), within), False)
+            return ArrayType(self._value(field, join_path(path, "element"), within), False)
         return self._value(field, path, within)
 
     def _value(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
@@ -161,5 +160,5 @@ class _Mapping:
         return self.struct(message, path, within)
 
 
-def _nullable(field: FieldDescriptor) -> bool:
+def _is_nullable(field: FieldDescriptor) -> bool:
     return bool(field.has_presence) and not is_required(field)

@@ -14,8 +14,8 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.framing import Undecodable
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
-from .json_text import fill_from_json, json_of, text_of
-from .schema_to_spark import TIMESTAMP, WRAPPERS, entry_fields, is_map, is_repeated, is_required
+from .json_text import check_text, fill_from_json, write_json_text
+from .schema_to_spark import TIMESTAMP, WRAPPERS, find_entry_fields, is_map, is_repeated, is_required
 
 FromMessage = Callable[[Any], Any]
 ToMessage = Callable[[Any, Any], None]
@@ -25,7 +25,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICRO = datetime.timedelta(microseconds=1)
 
 
-def field_of(message: Descriptor, column: StructField) -> FieldDescriptor:
+def find_field(message: Descriptor, column: StructField) -> FieldDescriptor:
     """Return the field that a column stands for. Raises InvalidSchemaError if there is none."""
     field = message.fields_by_name.get(column.name)
     if field is None:
@@ -33,71 +33,71 @@ def field_of(message: Descriptor, column: StructField) -> FieldDescriptor:
     return field
 
 
-def getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Return what reads a field of a message; it gives None for a field that was not set."""
+def make_getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
+    """Return a reader of a field of a message, which returns None for an unset field."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
-        key, value = entry_fields(field)
-        of_key, of_value = _reader(key, data_type.keyType), _reader(value, data_type.valueType)
+        key, value = find_entry_fields(field)
+        of_key, of_value = _make_reader(key, data_type.keyType), _make_reader(value, data_type.valueType)
         return lambda message: [(of_key(k), of_value(v)) for k, v in getattr(message, name).items()]
     if is_repeated(field):
         assert isinstance(data_type, ArrayType)
-        read = _reader(field, data_type.elementType)
+        read = _make_reader(field, data_type.elementType)
         return lambda message: [read(value) for value in getattr(message, name)]
-    read = _reader(field, data_type)
+    read = _make_reader(field, data_type)
     if not field.has_presence:
         return lambda message: read(getattr(message, name))
     return lambda message: read(getattr(message, name)) if message.HasField(name) else None
 
 
-def _reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Return what reads one value of the field's type."""
+def _make_reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
+    """Return a reader of one value of the field's type."""
     message = field.message_type
     if message is None:
         if field.enum_type is not None:
-            return _enum_name(field.enum_type)
+            return _make_enum_namer(field.enum_type)
         if field.type == FieldDescriptor.TYPE_STRING:
-            return text_of
-        return Decimal if isinstance(data_type, DecimalType) else _same
+            return check_text
+        return Decimal if isinstance(data_type, DecimalType) else _keep
     if message.full_name == TIMESTAMP:
-        return _micros
+        return _read_micros
     if message.full_name in WRAPPERS:
-        read = _reader(message.fields_by_name["value"], data_type)
+        read = _make_reader(message.fields_by_name["value"], data_type)
         return lambda value: read(value.value)
     if isinstance(data_type, StringType):
-        return json_of
+        return write_json_text
     assert isinstance(data_type, StructType)
-    members = [(column.name, getter(field_of(message, column), column.dataType)) for column in data_type.fields]
+    members = [(column.name, make_getter(find_field(message, column), column.dataType)) for column in data_type.fields]
     return lambda value: {name: get(value) for name, get in members}
 
 
-def _same(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
-def _enum_name(enum: EnumDescriptor) -> FromMessage:
-    """Return what names a number of an enum: the first of several names, as Protobuf's own JSON mapping does."""
+def _make_enum_namer(enum: EnumDescriptor) -> FromMessage:
+    """Return a function that names numbers of an enum: by the first of several names, as in Protobuf's JSON."""
     names: dict[int, str] = {}
     for value in enum.values:
         names.setdefault(value.number, value.name)
     return lambda number: names.get(number) or str(number)
 
 
-def _micros(value: Any) -> int:
-    """Return microseconds since 1970, further digits cut off. Raises Undecodable outside the years 0001 to 9999."""
+def _read_micros(value: Any) -> int:
+    """Return microseconds since 1970, without further digits. Raises Undecodable outside the years 0001 to 9999."""
     if not 0 <= value.nanos < 1_000_000_000:
-        raise Undecodable(f"a timestamp has {value.nanos} nanoseconds")
+        raise Undecodable(f"a timestamp has {value.nanos} nanoseconds, not 0 to 999,999,999")
     micros: int = value.seconds * 1_000_000 + value.nanos // 1000
     if not FIRST_MICROS <= micros <= LAST_MICROS:
         raise Undecodable(f"the timestamp of {value.seconds} seconds is outside the years 0001 to 9999")
     return micros
 
 
-def missing_fields(message: Any, path: str = "") -> Iterator[str]:
+def iterate_missing_fields(message: Any, path: str = "") -> Iterator[str]:
     """Iterate over the paths of required fields that a message lacks.
 
-    The library's own FindInitializationErrors ends the process at a map's key that is not UTF-8 (protobuf 7.36);
+    The library's own FindInitializationErrors crashes the process at a map key that is not UTF-8 (protobuf 7.36);
     here such a key raises UnicodeDecodeError.
     """
     for field in message.DESCRIPTOR.fields:
@@ -108,48 +108,48 @@ def missing_fields(message: Any, path: str = "") -> Iterator[str]:
             continue
         here = f"{path}{field.name}"
         if is_map(field):
-            if entry_fields(field)[1].message_type is not None:
+            if find_entry_fields(field)[1].message_type is not None:
                 for key, value in found.items():
-                    yield from missing_fields(value, f"{here}[{key!r}].")
+                    yield from iterate_missing_fields(value, f"{here}[{key!r}].")
         elif is_repeated(field):
             for place, value in enumerate(found):
-                yield from missing_fields(value, f"{here}[{place}].")
+                yield from iterate_missing_fields(value, f"{here}[{place}].")
         else:
-            yield from missing_fields(found, f"{here}.")
+            yield from iterate_missing_fields(found, f"{here}.")
 
 
-def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return what writes a field of a message; it raises ValueError or TypeError for a value that does not fit."""
+def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+    """Return a writer of a field of a message. It raises ValueError or TypeError for a value that does not fit."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
-        key_field, value_field = entry_fields(field)
-        of_key = _writer(key_field, data_type.keyType)
+        key_field, value_field = find_entry_fields(field)
+        of_key = _make_writer(key_field, data_type.keyType)
         if value_field.message_type is not None:
-            fill = _filler(value_field, data_type.valueType)
+            fill = _make_filler(value_field, data_type.valueType)
 
             def set_messages(message: Any, value: Any) -> None:
-                for key, each in value:
-                    fill(getattr(message, name)[of_key(key)], each)
+                for key, item in value:
+                    fill(getattr(message, name)[of_key(key)], item)
 
             return set_messages
-        scalar = _writer(value_field, data_type.valueType)
+        scalar = _make_writer(value_field, data_type.valueType)
 
         def set_map(message: Any, value: Any) -> None:
-            getattr(message, name).update({of_key(key): scalar(each) for key, each in value})
+            getattr(message, name).update({of_key(key): scalar(item) for key, item in value})
 
         return set_map
     if field.message_type is not None:
         if is_repeated(field):
             assert isinstance(data_type, ArrayType)
-            fill = _filler(field, data_type.elementType)
+            fill = _make_filler(field, data_type.elementType)
 
             def add_messages(message: Any, value: Any) -> None:
-                for each in value:
-                    fill(getattr(message, name).add(), each)
+                for item in value:
+                    fill(getattr(message, name).add(), item)
 
             return add_messages
-        fill = _filler(field, data_type)
+        fill = _make_filler(field, data_type)
 
         def set_message(message: Any, value: Any) -> None:
             getattr(message, name).SetInParent()
@@ -158,14 +158,14 @@ def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
         return set_message
     if is_repeated(field):
         assert isinstance(data_type, ArrayType)
-        scalar = _writer(field, data_type.elementType)
-        return lambda message, value: getattr(message, name).extend([scalar(each) for each in value])
-    scalar = _writer(field, data_type)
+        scalar = _make_writer(field, data_type.elementType)
+        return lambda message, value: getattr(message, name).extend([scalar(item) for item in value])
+    scalar = _make_writer(field, data_type)
     return lambda message, value: setattr(message, name, scalar(value))
 
 
-def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return what fills an empty message with one value."""
+def _make_filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+    """Return a function that fills an empty message with one value."""
     message = field.message_type
     assert message is not None
     if message.full_name == TIMESTAMP:
@@ -177,12 +177,12 @@ def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
 
         return fill_timestamp
     if message.full_name in WRAPPERS:
-        scalar = _writer(message.fields_by_name["value"], data_type)
+        scalar = _make_writer(message.fields_by_name["value"], data_type)
         return lambda target, value: setattr(target, "value", scalar(value))
     if isinstance(data_type, StringType):
         return fill_from_json
     assert isinstance(data_type, StructType)
-    members = [(column.name, setter(field_of(message, column), column.dataType)) for column in data_type.fields]
+    members = [(column.name, make_setter(find_field(message, column), column.dataType)) for column in data_type.fields]
 
     def fill_struct(target: Any, value: Any) -> None:
         for name, put in members:
@@ -192,7 +192,7 @@ def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     return fill_struct
 
 
-def _writer(field: FieldDescriptor, data_type: DataType) -> FromMessage:
+def _make_writer(field: FieldDescriptor, data_type: DataType) -> FromMessage:
     enum = field.enum_type
     if enum is not None:
         numbers = {value.name: value.number for value in enum.values}
@@ -205,4 +205,4 @@ def _writer(field: FieldDescriptor, data_type: DataType) -> FromMessage:
             raise ValueError(f"'{text}', which the enum {enum.full_name} does not have")
 
         return number_of
-    return int if isinstance(data_type, DecimalType) else _same
+    return int if isinstance(data_type, DecimalType) else _keep

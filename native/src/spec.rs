@@ -79,12 +79,12 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         ("constant", _) => {
             let one = imported_array(&spec.get_item(3)?)?;
             if one.len() != 1 {
-                return Err(unsupported("a constant is one value"));
+                return Err(unsupported("a constant must be one value"));
             }
             Store::Constant(0, one)
         }
         _ => {
-            return Err(unsupported(format!("no column of kind {kind} and type {data_type}")));
+            return Err(unsupported(format!("cannot build a column of kind {kind} and type {data_type}")));
         }
     };
     Ok(Column::new(data_type, nullable, store))
@@ -104,7 +104,7 @@ fn leaf(data_type: &DataType) -> PyResult<Store> {
         DataType::Decimal128(precision, scale) => Store::Decimal(Vec::new(), *precision, *scale),
         DataType::Utf8 => Store::Utf8(Bytes::new()),
         DataType::Binary => Store::Binary(Bytes::new()),
-        other => return Err(unsupported(format!("no column of type {other}"))),
+        other => return Err(unsupported(format!("cannot build a column of type {other}"))),
     })
 }
 
@@ -154,7 +154,7 @@ fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
         "record" => Read::Record(record(spec, depth)?),
         "array" => Read::Array(inner(1)?),
         "map" => Read::Map(inner(1)?),
-        _ => return Err(unsupported(format!("nothing reads '{kind}'"))),
+        _ => return Err(unsupported(format!("cannot read values of kind '{kind}'"))),
     })
 }
 
@@ -184,7 +184,7 @@ fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
             Skip::Recursive(records.iter().map(fields).collect::<PyResult<Vec<_>>>()?)
         }
         "again" => Skip::Again(item(spec, 1)?),
-        _ => return Err(unsupported(format!("nothing skips '{kind}'"))),
+        _ => return Err(unsupported(format!("cannot skip values of kind '{kind}'"))),
     })
 }
 

@@ -69,7 +69,7 @@ fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
         "moment" => Shape::Moment(item(spec, 3)?),
         "epoch" => match item(spec, 3)? {
             unit @ 1.. => Shape::Epoch(unit),
-            _ => return Err(unsupported("a unit is at least one microsecond")),
+            _ => return Err(unsupported("a unit must be at least one microsecond")),
         },
         "list" => Shape::List(inner()?),
         "map" => Shape::Map(inner()?),
@@ -77,13 +77,13 @@ fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
             let members: Vec<Bound<PyTuple>> = item(spec, 3)?;
             Shape::Object(members.iter().map(|each| member(each, depth)).collect::<PyResult<Vec<_>>>()?)
         }
-        other => return Err(unsupported(format!("nothing writes '{other}'"))),
+        other => return Err(unsupported(format!("cannot write values of kind '{other}'"))),
     };
     let missing = match item::<u8>(spec, 1)? {
         0 => Nulls::Refused,
         1 => Nulls::Written,
         2 => Nulls::LeftOut,
-        other => return Err(unsupported(format!("nothing is done with nulls by '{other}'"))),
+        other => return Err(unsupported(format!("unknown treatment of nulls '{other}'"))),
     };
     Ok(Member { begin: item(spec, 0)?, missing, shape })
 }
@@ -115,7 +115,7 @@ fn positions(keys: &ArrayRef, seed: u64, most: usize) -> Accept<Vec<u8>> {
 pub fn frames(py: Python, payloads: &Bound<PyAny>, places: PyBuffer<i64>, rooms: Vec<PyBuffer<u8>>) -> PyResult<()> {
     let payloads = make_array(imported_array(payloads)?);
     let places = slice(&places)?;
-    let wrong = || PyValueError::new_err("the frames do not fill their rooms");
+    let wrong = || PyValueError::new_err("the frames do not fill their buffers");
     let events = Strings::without_nulls(&payloads).map_err(|_| wrong())?;
     if places.len() != payloads.len() || rooms.iter().any(|room| room.readonly() || !room.is_c_contiguous()) {
         return Err(wrong());

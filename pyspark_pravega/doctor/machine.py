@@ -156,7 +156,7 @@ def _jar() -> Iterator[Finding]:
 
 def _native() -> Iterator[Finding]:
     """Not having it is no mistake, only slower."""
-    found = native.status()
+    found = native.get_status()
     yield Finding("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 

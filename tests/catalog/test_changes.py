@@ -263,7 +263,7 @@ def test_a_change_that_cannot_be_decoded(spark: SparkSession, client_config: Cli
     )
     rows = f"SELECT * FROM {name}"
     for query in (rows, f"{rows} CHANGES FROM VERSION 0"):
-        with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT.*its 'op' is 'x'|no JSON document"):
+        with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT.*its 'op' is 'x'|not a JSON document"):
             spark.sql(query).collect()
     changelog = f"SELECT op, _error, _raw FROM pravega.`{scope}`.`dbz.shop$changelog`"
     with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT"):

@@ -120,7 +120,7 @@ def test_events_that_cannot_be_decoded(
         target.take(spark.readStream.options(**options).changes(name))
         return sorted(target.rows(), key=lambda row: str(row["a"]))
 
-    with pytest.raises(StreamingQueryException, match="PRAVEGA_MALFORMED_EVENT.*no JSON document"):
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_MALFORMED_EVENT.*not a JSON document"):
         taken("failing")
     assert [row["a"] for row in taken("dropping", mode="dropmalformed")] == [1, 2, 3]
     permissive = taken("permissive", mode="permissive")

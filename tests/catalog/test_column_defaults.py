@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.formats.json.schema_references import full_schema
+from pyspark_pravega.formats.json.schema_references import read_full_schema
 
 FORMATS = ("avro", "json")
 DEFAULTS = """
@@ -44,7 +44,7 @@ def newest(pravega: Pravega, scope: str, format: str) -> dict[str, Any]:
     root = json.loads(schema.schema.text)
     if format == "avro":
         return {field["name"]: field for field in root["fields"]}
-    return dict(full_schema(root)["properties"])
+    return dict(read_full_schema(root)["properties"])
 
 
 @pytest.mark.parametrize("format", FORMATS)

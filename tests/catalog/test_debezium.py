@@ -340,7 +340,7 @@ def test_columns_are_taken_from_a_sample_where_asked_for(
 
 
 def test_the_columns_of_a_primary_key_are_the_tables(spark: SparkSession, scope: str) -> None:
-    with pytest.raises(PySparkException, match="no column of the table. Did you mean 'at'"):
+    with pytest.raises(PySparkException, match="not a column of the table. Did you mean 'at'"):
         spark.sql(
             f"CREATE TABLE pravega.`{scope}`.log (at DATE) "
             "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='att')"

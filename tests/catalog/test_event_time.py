@@ -144,14 +144,14 @@ def test_the_same_times_again_when_a_batch_is_run_again(
 def test_only_columns_with_times_are_event_times(quick_spark: SparkSession, quick_scope: str) -> None:
     table = f"quick.`{quick_scope}`.wrong"
     for name, reason in (
-        ("idd", "'event-time' names 'idd', which is no column.* Did you mean 'id'"),
+        ("idd", "'event-time' names 'idd', which is not a column.* Did you mean 'id'"),
         ("id", "of type int"),
     ):
         with pytest.raises(AnalysisException, match=reason):
             quick_spark.sql(f"CREATE TABLE {table} (id INT) TBLPROPERTIES ('event-time'='{name}')")
     quick_spark.sql(f"CREATE TABLE {table} (id BIGINT, day DATE)")
     days = quick_spark.range(1).selectExpr("id", "current_date() AS day").writeTo(table)
-    with pytest.raises(AnalysisException, match="'event-time' names 'no', which is no column"):
+    with pytest.raises(AnalysisException, match="'event-time' names 'no', which is not a column"):
         days.option("event-time", "no").append()
     with pytest.raises(AnalysisException, match="'event-time' is noted with a commit, which a write with 'write-mode'"):
         days.option("event-time", "day").option("write-mode", "at-least-once").append()

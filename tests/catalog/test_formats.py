@@ -123,7 +123,7 @@ class TestCsv:
             ("a INT", "'format'='csv', 'framing'='registry'", "'framing'='registry' needs a schema in the registry"),
             ("a INT", "'format'='csv', 'csv.delimiter'='ab'", "expected one character"),
             ("a INT", "'format'='json', 'csv.delimiter'=';'", "'csv.delimiter' has no meaning with 'format'='json'"),
-            ("a INT", "'format'='protobuf'", "A Protobuf schema is not made from columns"),
+            ("a INT", "'format'='protobuf'", "A Protobuf schema cannot be made from columns"),
             (
                 "a INT",
                 "'format'='nothing'",

@@ -64,7 +64,7 @@ def test_a_schema_of_several_parts(
     assert sorted(events(spark, table), key=str) == [{"id": 1, "meow": True}, {"id": 2, "meow": False}]
     # A new column comes beside the parts, all of which stay.
     spark.sql(f"ALTER TABLE {table} ADD COLUMN age INT")
-    with pytest.raises(PySparkException, match="Column id is .* that the schema describes elsewhere"):
+    with pytest.raises(PySparkException, match="Column id has .* that the schema describes elsewhere"):
         spark.sql(f"ALTER TABLE {table} DROP COLUMN id")
     spark.sql(f"INSERT INTO {table} VALUES (3, true, 1, 7)")
     assert spark.sql(f"SELECT * FROM {table} ORDER BY id").collect() == [
@@ -73,7 +73,7 @@ def test_a_schema_of_several_parts(
     (newest,) = pravega.registry(scope).latest_schemas("cats")
     assert json.loads(newest.schema.text)["allOf"] == CAT["allOf"]
     # What is in no column is said.
-    said = "'oneOf' at the root: no columns are made of purr"
+    said = "'oneOf' at the root: there are no columns for purr"
     assert [row.unread for row in spark.table(f"pravega.`{scope}`.cats.schemas").collect()] == [said, said]
     loading._told.clear()
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_a_recursive_schema(spark: SparkSession, pravega: Pravega, scope: str) -
         if each.get("default", {}) is None:  # which may have any value, so that null is written
             del each["default"]
     assert sorted(found, key=lambda each: len(str(each))) == [tree, tree, schema, schema]
-    with pytest.raises(PySparkException, match="takes the text of a JSON value there"):
+    with pytest.raises(PySparkException, match="expects the text of a JSON value there"):
         spark.sql(f"INSERT INTO {table} (title, not) VALUES ('x', 'no JSON')")
     with pytest.raises(PySparkException, match="which the JSON schema refuses"):
         spark.sql(f"INSERT INTO {table} (title, not) VALUES ('x', '{{\"minLength\": -1}}')")

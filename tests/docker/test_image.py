@@ -39,7 +39,7 @@ def stack(images: None) -> Iterator[Stack]:
 
 def test_the_native_decoder_is_in_it(images: None) -> None:
     """Once, and used."""
-    program = "from pyspark_pravega import native; print(native.status().active)"
+    program = "from pyspark_pravega import native; print(native.get_status().active)"
     assert docker("run", "--rm", IMAGE, "python", "-c", program).strip() == "True"
     libraries = docker("run", "--rm", "--user", "0", IMAGE, "find", "/usr", "/opt", "-name", "_native*.so").split()
     assert libraries == ["/usr/local/lib/python3.12/site-packages/pyspark_pravega/native/_native.abi3.so"]

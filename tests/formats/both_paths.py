@@ -14,7 +14,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import NO_SETTINGS, BadEvent, Decoder, Resolve, Settings, find_format
 
 needs_native = pytest.mark.skipif(
-    not native.status().active, reason=f"there is no native decoder to compare with: {native.status().text}"
+    not native.get_status().active, reason=f"there is no native decoder to compare with: {native.get_status().text}"
 )
 
 
@@ -50,7 +50,7 @@ class BothPaths:
         found, bad = self.native.decode_valid(events)
         with reference_only():  # readers are made when the first event of a schema comes
             wanted, bad_wanted = self.reference.decode_valid(events)
-        assert [(each.index, each.reason) for each in bad] == [(each.index, each.reason) for each in bad_wanted]
+        assert [(event.index, event.reason) for event in bad] == [(event.index, event.reason) for event in bad_wanted]
         found.validate(full=True)
         assert found.schema.equals(wanted.schema, check_metadata=True)
         assert found.num_rows == wanted.num_rows

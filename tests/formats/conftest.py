@@ -26,7 +26,7 @@ def way_of_decoding(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "reference":
         with reference_only():
             yield request.param
-    elif native.status().active:
+    elif native.get_status().active:
         yield request.param
     else:
-        pytest.skip(f"there is no native decoder: {native.status().text}")
+        pytest.skip(f"there is no native decoder: {native.get_status().text}")

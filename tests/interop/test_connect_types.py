@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import types as t
 
-from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import of_json
-from pyspark_pravega.formats.changes.encodings.matrix import reading_of, target_of
-from pyspark_pravega.formats.changes.encodings.semantic_types import type_of
+from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import read_json
+from pyspark_pravega.formats.changes.encodings.matrix import find_reading, find_target
+from pyspark_pravega.formats.changes.encodings.semantic_types import choose_type
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
@@ -75,9 +75,9 @@ def check(
     wrong = []
     for case in cases:
         node = schema_of(case)
-        schema = of_json(node)
+        schema = read_json(node)
         assert schema is not None
-        target = target_of(data_type)
+        target = find_target(data_type)
         assert target is not None
         written = case.payload["after"]["v"]
         title = f"{case.name} ({case.presence}) {written!r:.60} as {data_type.simpleString()}"
@@ -90,12 +90,12 @@ def check(
             if case.id in rows and not same(rows[case.id], wanted):
                 wrong.append(f"{title}: read as {rows[case.id]!r:.80}, not {wanted!r:.120}")
             plain = target.name not in ("ARRAY", "MAP", "STRUCT", "BINARY", "TIMESTAMP")
-            if case.id in bad and plain and reading_of(schema, target) is not None:
+            if case.id in bad and plain and find_reading(schema, target) is not None:
                 wrong.append(f"{title}: refused, {bad[case.id]:.200}")
         if case.id in bad:
             reason, column = bad[case.id], data_type.simpleString().upper()
             name = case.semantic or case.kind
-            nested = target.name in ("ARRAY", "MAP", "STRUCT") and reading_of(schema, target) is not None
+            nested = target.name in ("ARRAY", "MAP", "STRUCT") and find_reading(schema, target) is not None
             if not nested and not (name in reason and column[:90] in reason):
                 wrong.append(f"{title}: the reason does not name both types: {reason:.300}")
     return len(rows), wrong
@@ -131,7 +131,7 @@ def test_every_inferred_column_is_read(kafka_connect: KafkaConnect, format: str)
         kinds.setdefault(f"{case.name} {json.dumps(schema_of(case))}", []).append(case)
     wrong: list[str] = []
     for group in kinds.values():
-        data_type = type_of(of_json(schema_of(group[0])))
+        data_type = choose_type(read_json(schema_of(group[0])))
         events, settings = [case.event for case in group], dict[str, str]()
         if format == "debezium-avro":
             events, settings = avro_events(group)

@@ -17,8 +17,8 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.formats.core.framing import header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from pyspark_pravega.formats.core.framing import make_header
+from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
 from tests.interop.foreign import Foreign
@@ -28,7 +28,7 @@ from tests.protobuf_schemas import descriptor_set
 
 
 def class_of(name: str, files: bytes) -> Any:
-    return message_class(message_type(f"{name} {base64.b64encode(files).decode('ascii')}"))
+    return find_message_class(read_message_type(f"{name} {base64.b64encode(files).decode('ascii')}"))
 
 
 def make_stream(
@@ -41,7 +41,7 @@ def make_stream(
         registry = pravega.registry(scope)
         registry.create_group(name, GroupProperties("Protobuf"))
         encoding = registry.encoding_id(name, registry.add_schema(name, SchemaInfo(schema[0], "Protobuf", schema[1])))
-        events = pa.array([header(encoding) + payload for payload in payloads], pa.binary())
+        events = pa.array([make_header(encoding) + payload for payload in payloads], pa.binary())
         insert(pravega, raw_table(stream), pa.record_batch([events], names=["event"]))
     return f"pravega.`{scope}`.`{name}`"
 
@@ -62,7 +62,7 @@ def test_messages_without_fields(spark: SparkSession, client_config: ClientConfi
     assert spark.sql(f"SELECT * FROM {nothing}").collect() == [()] * 3
     raw = spark.sql(f"SELECT substring(_raw, 6) AS message FROM {nothing} ORDER BY _offset").collect()
     assert [bytes(each.message) for each in raw] == [b"", b"\x08\x01", b""]
-    with pytest.raises(PySparkException, match="message 'p.Nothing' has no fields, so that no row can be written"):
+    with pytest.raises(PySparkException, match="message 'p.Nothing' has no fields, so no row can be written"):
         spark.range(2).select().writeTo(nothing).append()
     assert spark.sql(f"SELECT count(*) FROM {nothing}").first()[0] == 3
 
@@ -154,7 +154,7 @@ def test_metrics_of_sparkplug(spark: SparkSession, client_config: ClientConfig, 
     motor = json.loads(answer["json"])["metrics"][0]
     assert json.loads(found[0].metrics[0]) == motor["template_value"]["metrics"][0]
     check_inserted(spark, table, payload)
-    for wrong, why in [("{", "no JSON that fits tahu.Payload.Metric"), ('{"nmae":"x"}', 'has no field named "nmae"')]:
+    for wrong, why in [("{", "not JSON that fits tahu.Payload.Metric"), ('{"nmae":"x"}', 'has no field named "nmae"')]:
         with pytest.raises(PySparkException) as caught:
             members = "name,alias,timestamp,datatype,is_null,properties,int_value,long_value,double_value,boolean_value"
             spark.sql(

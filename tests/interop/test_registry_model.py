@@ -14,8 +14,8 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.formats.core.framing import header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from pyspark_pravega.formats.core.framing import make_header
+from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
 from pyspark_pravega.local.state import ClusterInfo
 from tests.bad_payloads import AVRO_SCHEMA
 from tests.datasource.scans import insert
@@ -45,7 +45,7 @@ def java(foreign: Foreign, cluster: ClusterInfo) -> ForeignClient:
 
 def pump(text: str, number: int) -> Any:
     schema = f"plant.Pump {base64.b64encode(descriptor_set(text)).decode('ascii')}"
-    message: Any = message_class(message_type(schema))(
+    message: Any = find_message_class(read_message_type(schema))(
         id=number, state=number % 2, counts=[number, -number], limits={"ä": 0.5}, total=2**64 - 1, f=0.5, z=-number
     )
     message.parts.add(name="größe", size=number)
@@ -155,7 +155,7 @@ def test_several_types_are_a_table_each(
     assert spark.sql(f"SELECT count(*) FROM {labels}").first()[0] == 11
     # What is of no type is a bad event of each.
     with connect(client_config) as pravega:
-        batch = pa.record_batch([pa.array([b"?", header(77)], pa.binary())], names=["event"])
+        batch = pa.record_batch([pa.array([b"?", make_header(77)], pa.binary())], names=["event"])
         insert(pravega, raw_table(Stream(scope, "shapes")), batch)
     for table, good in [(labels, 11), (circles, 21)]:
         with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT"):
@@ -181,7 +181,7 @@ def test_types_of_several_formats(spark: SparkSession, client_config: ClientConf
         registry = pravega.registry(scope)
         registry.create_group("mixed", GroupProperties("Any", allow_multiple_types=True))
         ids = [registry.encoding_id("mixed", registry.add_schema("mixed", schema)) for schema in schemas]
-        events = [header(one) + payload for one, payload in zip(ids, payloads, strict=True)]
+        events = [make_header(one) + payload for one, payload in zip(ids, payloads, strict=True)]
         insert(pravega, raw_table(stream), pa.record_batch([pa.array(events * 2, pa.binary())], names=["event"]))
     table = f"pravega.`{scope}`.`mixed${{}}`"
     assert spark.table(table.format("Event")).collect() == [Row(k=1, v=2)] * 2
@@ -203,7 +203,7 @@ def test_codecs(spark: SparkSession, client_config: ClientConfig, scope: str, co
         registry.add_codec("events", codec)
         plain = registry.encoding_id("events", version)
         packed = registry.encoding_id("events", version, codec)
-        good, bad = header(plain) + b"\x02\x00", header(packed) + b"\x02\x00"
+        good, bad = make_header(plain) + b"\x02\x00", make_header(packed) + b"\x02\x00"
         batch = pa.record_batch([pa.array([good, bad, good], pa.binary())], names=["event"])
         insert(pravega, raw_table(stream), batch)
     table = f"pravega.`{scope}`.events"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.formats.changes.encodings.matrix import with_matrix
+from pyspark_pravega.formats.changes.encodings.matrix import insert_matrix
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "debezium" / "reference.md"
 
 
 def test_the_matrix_in_the_page_is_up_to_date() -> None:
     page = PAGE.read_text()
-    assert with_matrix(page) == page, "run `make docs/debezium/reference.md`"
+    assert insert_matrix(page) == page, "run `make docs/debezium/reference.md`"
     with pytest.raises(ValueError, match="lacks"):
-        with_matrix("a page")
+        insert_matrix("a page")

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pravega.formats.changes.positions import commit_versions
+from pyspark_pravega.formats.changes.positions import compute_commit_versions
 
 from .clearing import AllClearings, Clearing, Clearings, Truncation
 from .entries import EntryReader, EventLocations, value_name
@@ -338,7 +338,7 @@ def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
     if origin is None:
         return 0
     major, minor = (np.array([each]) for each in position[:2])
-    return int(commit_versions(origin, major, minor)[0])
+    return int(compute_commit_versions(origin, major, minor)[0])
 
 
 def versions_of(entries: pa.Table, names: Names) -> Numbers:
@@ -347,7 +347,7 @@ def versions_of(entries: pa.Table, names: Names) -> Numbers:
     versions = np.zeros(len(entries), np.int64)
     for each in np.unique(origin[origin >= 0]).tolist():
         there = origin == each
-        versions[there] = commit_versions(names.origin_text(each) or "", major[there], minor[there])
+        versions[there] = compute_commit_versions(names.origin_text(each) or "", major[there], minor[there])
     return versions
 
 

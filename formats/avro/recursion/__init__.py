@@ -1,1 +1,1 @@
-"""Records that contain themselves: columns of JSON text, read and written."""
+"""Records that contain themselves, which are columns of JSON text."""

@@ -1,4 +1,4 @@
-"""Runs work that calls itself as deep as the data is nested, without Python's stack.
+"""Runs work that is as deeply recursive as the data is nested, without Python's stack.
 
 A step returns its result, or a generator that yields the steps whose results it waits for and returns its own.
 """
@@ -11,15 +11,15 @@ from typing import Any
 from ...core.columns import Misfit
 
 DEEPEST = 500
-"""Objects and arrays within each other that a JSON text may have. Python's parser ends at about twice this, and Spark's
-`from_json` at 1,000."""
-TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+"""Most levels of objects and arrays in a JSON text. Python's parser ends at about twice this, and Spark's `from_json`
+at 1,000."""
+TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 def run(work: Any, deepest: int) -> Any:
     """Return the result of a step. Raises Misfit if more than `deepest` generators wait for each other.
 
-    A Misfit of a generator is raised where its result was waited for.
+    A Misfit of a generator is raised in the generator that waits for its result.
     """
     if not isinstance(work, Generator):
         return work

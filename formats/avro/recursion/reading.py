@@ -1,7 +1,7 @@
-"""Reads records as JSON text: the columns in which a record would contain itself, for which Spark has no type.
+"""Reads records as JSON text, for columns in which a record would contain itself, because Spark has no such type.
 
-Values are resolved from the writer's to the table's schema, by the rules of `resolution`, and told as `json_scalars`
-says: records and maps are objects, arrays are arrays, and the value of a union is told bare, without its type's name.
+Values are resolved from the writer's to the table's schema by the rules of `resolution`, and written as `json_scalars`
+says: records and maps are objects, arrays are arrays, and the value of a union stands alone, without its type's name.
 """
 
 from __future__ import annotations
@@ -15,22 +15,30 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ...core.columns import Column, Leaf, Misfit
 from ...core.framing import Undecodable
-from ...core.scalars import json_text
-from ...core.spark_visitor import child_path
+from ...core.scalars import write_json
+from ...core.spark_visitor import join_path
 from .. import schema_model as avro
-from ..binary import Reader, array_reader, bounded_block, read_bytes, read_long, reader_of, scalar_reader
-from ..defaults import WRONG_DEFAULT, default_value
-from ..json_scalars import json_of, text_of
-from ..leaves import unresolved
-from ..unions import places_of, sources_of
+from ..binary import (
+    Reader,
+    make_array_reader,
+    make_scalar_reader,
+    make_skipping_reader,
+    read_bounded_block,
+    read_bytes,
+    read_long,
+)
+from ..defaults import WRONG_DEFAULT, convert_default_to_json
+from ..json_scalars import decode_text, make_json_converter
+from ..leaves import make_resolution_error
+from ..unions import choose_places, find_sources
 from .nesting import DEEPEST, run
 
 _Step = Callable[[bytes, int], Any]
 """Reads a value: returns it and the position after it, or a generator for `run` that does."""
 
 
-def text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[Reader, Column]:
-    """Return what reads a writer's records as JSON values, and the column that has their texts.
+def make_text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[Reader, Column]:
+    """Return a reader of a writer's records as JSON values, and the column of their texts.
 
     Raises InvalidSchemaError naming the column and the place in it if the schemas do not resolve.
     """
@@ -43,59 +51,59 @@ def text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[Re
             raise Undecodable(f"column '{path}': {error}") from None
         return value, at
 
-    return read, Leaf(path, pa.string(), json_text)
+    return read, Leaf(path, pa.string(), write_json)
 
 
 class _Resolution:
-    """Makes the steps of pairs of types; pairs of records that come again are made once."""
+    """Makes the steps for pairs of types, once for each pair of records."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[int, int], _Step] = {}
 
     def value(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
-        """Return what reads values of any type. Raises InvalidSchemaError if none of them can be read."""
+        """Return a step that reads values of any type. Raises InvalidSchemaError if no value can be read."""
         if isinstance(writer, avro.Union):
-            return _union(list(self._branches(writer, reader, path)))
-        wanted, nullable = avro.without_null(reader)
+            return _make_union_step(list(self._branches(writer, reader, path)))
+        wanted, nullable = avro.split_null(reader)
         if avro.is_null(writer):
             if nullable:
-                return reader_of(writer)
-            raise unresolved(writer, reader, path)
+                return make_skipping_reader(writer)
+            raise make_resolution_error(writer, reader, path)
         if not isinstance(reader, avro.Union):
             return self._single(writer, reader, path)
-        (place,) = places_of(avro.Union([writer]), reader, wanted)
+        (place,) = choose_places(avro.Union([writer]), reader, wanted)
         if place is None:
-            raise unresolved(writer, reader, path)
+            raise make_resolution_error(writer, reader, path)
         return self._single(writer, wanted[place], path)
 
     def _branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
-        wanted, nullable = avro.without_null(reader)
-        for node, place in zip(writer.branches, places_of(writer, reader, wanted), strict=True):
+        wanted, nullable = avro.split_null(reader)
+        for node, place in zip(writer.branches, choose_places(writer, reader, wanted), strict=True):
             try:
                 if avro.is_null(node) and nullable:
-                    yield reader_of(node)
+                    yield make_skipping_reader(node)
                 elif place is None:
-                    raise unresolved(node, reader, path)
+                    raise make_resolution_error(node, reader, path)
                 else:
                     yield self._single(node, wanted[place], path)
             except InvalidSchemaError as error:
-                yield _refusing(error.message)
+                yield _make_refusing_step(error.message)
 
     def _single(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
         match writer, reader:
             case (avro.Record(), avro.Record()):
                 return self.record(writer, reader, path)
             case (avro.Array(), avro.Array()):
-                return _array(writer, self.value(writer.items, reader.items, child_path(path, "element")))
+                return _make_array_step(writer, self.value(writer.items, reader.items, join_path(path, "element")))
             case (avro.Map(), avro.Map()):
-                return _map(self.value(writer.values, reader.values, child_path(path, "value")))
+                return _make_map_step(self.value(writer.values, reader.values, join_path(path, "value")))
         scalar = (avro.Primitive, avro.Fixed, avro.Enum)
         if isinstance(writer, scalar) and isinstance(reader, scalar):
-            return _scalar(scalar_reader(writer), json_of(writer, reader, path))
-        raise unresolved(writer, reader, path)
+            return _make_scalar_step(make_scalar_reader(writer), make_json_converter(writer, reader, path))
+        raise make_resolution_error(writer, reader, path)
 
     def record(self, writer: avro.Record, reader: avro.Record, path: str) -> _Step:
-        """Return what reads records as objects whose members are in the order of the reader's fields."""
+        """Return a step that reads records as objects with members in the order of the reader's fields."""
         pair = id(writer), id(reader)
         if pair in self._records:
             return self._records[pair]
@@ -107,46 +115,46 @@ class _Resolution:
         try:
             step = self._record(writer, reader, path)
         except InvalidSchemaError as error:
-            # Others that were made meanwhile may lead here.
-            step = _refusing(error.message)
+            # Other steps that were made meanwhile may lead here.
+            step = _make_refusing_step(error.message)
             raise
         return step
 
     def _record(self, writer: avro.Record, reader: avro.Record, path: str) -> _Step:
-        sources = sources_of(writer, reader, [each.name for each in reader.fields])
+        sources = find_sources(writer, reader, [field.name for field in reader.fields])
         fields: list[tuple[str | None, _Step]] = []
-        for each in writer.fields:
-            name = sources.get(each.name)
+        for field in writer.fields:
+            name = sources.get(field.name)
             target = None if name is None else reader.field_named(name)
             if target is None:
-                fields.append((None, reader_of(each.type)))
+                fields.append((None, make_skipping_reader(field.type)))
             else:
-                fields.append((name, self.value(each.type, target.type, child_path(path, target.name))))
+                fields.append((name, self.value(field.type, target.type, join_path(path, target.name))))
         read = set(sources.values())
-        blank = {each.name: None if each.name in read else _missing(each, path) for each in reader.fields}
-        return _object(fields, blank)
+        blank = {field.name: None if field.name in read else _read_default(field, path) for field in reader.fields}
+        return _make_object_step(fields, blank)
 
 
-def _missing(field: avro.Field, path: str) -> Any:
-    here = child_path(path, field.name)
+def _read_default(field: avro.Field, path: str) -> Any:
+    here = join_path(path, field.name)
     if field.has_default:
         try:
-            return default_value(field.type, field.default)
+            return convert_default_to_json(field.type, field.default)
         except WRONG_DEFAULT:
             raise InvalidSchemaError(f"the default of '{here}' in the table's schema does not fit its type") from None
-    if not avro.without_null(field.type)[1]:
+    if not avro.split_null(field.type)[1]:
         raise InvalidSchemaError(f"'{here}' has no default, and the writer's schema lacks it")
     return None
 
 
-def _refusing(reason: str) -> _Step:
+def _make_refusing_step(reason: str) -> _Step:
     def refuse(data: bytes, at: int) -> Any:
         raise Misfit(reason)
 
     return refuse
 
 
-def _scalar(read: Reader, convert: Callable[[Any], Any]) -> _Step:
+def _make_scalar_step(read: Reader, convert: Callable[[Any], Any]) -> _Step:
     def step(data: bytes, at: int) -> tuple[Any, int]:
         value, at = read(data, at)
         return convert(value), at
@@ -154,7 +162,7 @@ def _scalar(read: Reader, convert: Callable[[Any], Any]) -> _Step:
     return step
 
 
-def _object(fields: list[tuple[str | None, _Step]], blank: dict[str, Any]) -> _Step:
+def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, Any]) -> _Step:
     def step(data: bytes, at: int) -> Any:
         values = dict(blank)
         for name, read in fields:
@@ -169,15 +177,15 @@ def _object(fields: list[tuple[str | None, _Step]], blank: dict[str, Any]) -> _S
     return step
 
 
-def _array(node: avro.Array, item: _Step) -> _Step:
-    if avro.takes_no_bytes(node.items):
-        # All of them are the same.
-        return array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
+def _make_array_step(node: avro.Array, item: _Step) -> _Step:
+    if avro.is_weightless(node.items):
+        # All elements are equal.
+        return make_array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
 
     def step(data: bytes, at: int) -> Any:
         values: list[Any] = []
         while True:
-            count, at = bounded_block(data, at)
+            count, at = read_bounded_block(data, at)
             if count == 0:
                 return values, at
             for _ in range(count):
@@ -190,11 +198,11 @@ def _array(node: avro.Array, item: _Step) -> _Step:
     return step
 
 
-def _map(item: _Step) -> _Step:
+def _make_map_step(item: _Step) -> _Step:
     def step(data: bytes, at: int) -> Any:
         values: dict[str, Any] = {}
         while True:
-            count, at = bounded_block(data, at)
+            count, at = read_bounded_block(data, at)
             if count == 0:
                 return values, at
             for _ in range(count):
@@ -202,12 +210,12 @@ def _map(item: _Step) -> _Step:
                 found = item(data, at)
                 if type(found) is not tuple:
                     found = yield found
-                values[text_of(key)], at = found
+                values[decode_text(key)], at = found
 
     return step
 
 
-def _union(branches: list[_Step]) -> _Step:
+def _make_union_step(branches: list[_Step]) -> _Step:
     def step(data: bytes, at: int) -> Any:
         branch, at = read_long(data, at)
         if not 0 <= branch < len(branches):

@@ -1,8 +1,8 @@
-"""Writes JSON text as Avro records: the columns in which a record would contain itself.
+"""Writes JSON text as Avro records, for columns in which a record would contain itself.
 
-The text must fit the schema: every member is a field, a member may be missing where the field has a default or may be
-null, and a value of a union must fit exactly one of its types. Where numbers of several sizes fit, a whole number is
-the largest integer type, any other the largest floating-point type.
+The text must fit the schema: every member is a field, a member may be missing if the field has a default or is
+nullable, and a value of a union must fit exactly one of its types. Where numeric types of several sizes fit, a whole
+number gets the largest integer type, any other number the largest floating-point type.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from ...core.columns import Misfit, NumberText, kind_of
-from ...core.scalars import shortened
-from ...core.writing import BINARY, Rows, valid_text
+from ...core.columns import Misfit, NumberText, describe_kind
+from ...core.scalars import shorten_value
+from ...core.writing import BINARY, Rows, encode_valid_text
 from .. import schema_model as avro
-from ..cells import Parts, ValueCells, varint
-from ..defaults import default_value
-from ..json_scalars import datum_of
-from ..leaves import named
+from ..cells import Parts, ValueCells, write_varint
+from ..defaults import convert_default_to_json
+from ..json_scalars import make_datum_writer
+from ..leaves import describe_type
 from .nesting import DEEPEST, TOO_DEEP, run
 
 _WIDEST = ("long", "int", "double", "float")
 
 
 class JsonText(ValueCells):
-    """Writes a record within itself from the JSON text that reading it gives."""
+    """Writes a record within itself, from the JSON text that reading it returns."""
 
     def __init__(self, path: str, record: avro.Record) -> None:
         super().__init__(path)
@@ -34,29 +34,29 @@ class JsonText(ValueCells):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         cells = []
-        for octets, row in zip(valid_text(array, self, rows).to_pylist(), rows, strict=True):
+        for octets, row in zip(encode_valid_text(array, self, rows).to_pylist(), rows, strict=True):
             try:
-                cells.append(record_of_text(self._record, octets.decode()))
+                cells.append(write_record_of_text(self._record, octets.decode()))
             except Misfit as misfit:
-                self.refuse(row, f"a text that is not the JSON of {named(self._record)}: {misfit}")
+                self.refuse(row, f"a text that is not the JSON of {describe_type(self._record)}: {misfit}")
         return [pa.array(cells, BINARY)]
 
 
-def record_of_text(record: avro.Record, text: str) -> bytes:
-    """Return the Avro data of the record that a text stands for. Raises Misfit naming the place that does not fit."""
-    value = _parsed(text)
+def write_record_of_text(record: avro.Record, text: str) -> bytes:
+    """Write the record that a text stands for as Avro data. Raises Misfit naming the place that does not fit."""
+    value = _parse(text)
     _check_depth(value)
     data: bytes = run(_Writing().value(record, value, "$"), 4 * DEEPEST)
     return data
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(
             text,
             parse_float=lambda number: NumberText(number.encode()),
-            parse_constant=_no_number,
-            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_collect_members,
         )
     except RecursionError:
         raise Misfit(TOO_DEEP) from None
@@ -66,40 +66,44 @@ def _parsed(text: str) -> Any:
         raise Misfit(f"not JSON: {error}") from None
 
 
-def _no_number(text: str) -> NoReturn:
-    raise Misfit(f'not JSON: {text} is no number (a string is, "{text}")')
+def _refuse_constant(text: str) -> NoReturn:
+    raise Misfit(f'not JSON: {text} is not a number; write the string "{text}"')
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Misfit(f"an object with '{shortened(twice)}' twice")
+        raise Misfit(f"an object with '{shorten_value(twice)}' twice")
     return members
 
 
 def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(DEEPEST + 1):
-        inner = [each for each in level if isinstance(each, dict | list)]
+        inner = [part for part in level if isinstance(part, dict | list)]
         if not inner:
             return
-        level = [member for each in inner for member in (each.values() if isinstance(each, dict) else each)]
+        level = [
+            member
+            for container in inner
+            for member in (container.values() if isinstance(container, dict) else container)
+        ]
     raise Misfit(TOO_DEEP)
 
 
-def _widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Return the one of several numbers that is meant; all that fit if they are more than numbers."""
+def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Return the widest of several fitting numeric types; all fitting types if some are not numeric."""
     kinds = [node.branches[number] for number, _ in fitting]
-    names = [each.name if isinstance(each, avro.Primitive) and each.logical is None else "" for each in kinds]
+    names = [kind.name if isinstance(kind, avro.Primitive) and kind.logical is None else "" for kind in kinds]
     if not set(names) <= set(_WIDEST):
         return fitting
     return [fitting[min(range(len(names)), key=lambda place: _WIDEST.index(names[place]))]]
 
 
 class _Writing:
-    """Writes the values of one text. What does not depend on the place is found once for each value."""
+    """Writes the values of one text, and remembers what it found for each value and branch."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int], tuple[Any, bytes | str]] = {}
@@ -116,11 +120,11 @@ class _Writing:
                 return self._map(node, value, place)
         if avro.is_null(node):
             if value is not None:
-                raise Misfit(f"at {place}: expected null, found {kind_of(value)}")
+                raise Misfit(f"at {place}: expected null, found {describe_kind(value)}")
             return b""
         assert isinstance(node, avro.Primitive | avro.Fixed | avro.Enum)
         try:
-            return datum_of(node)(value)
+            return make_datum_writer(node)(value)
         except Misfit as error:
             raise Misfit(f"at {place}: {error}") from None
 
@@ -128,7 +132,7 @@ class _Writing:
         if value is None:
             for number, branch in enumerate(node.branches):
                 if avro.is_null(branch):
-                    return varint(number)
+                    return write_varint(number)
         several = len(node.not_null) > 1
         fitting: list[tuple[int, bytes]] = []
         reasons = []
@@ -136,24 +140,24 @@ class _Writing:
             if avro.is_null(branch):
                 continue
             if not several:
-                return varint(number) + (yield self.value(branch, value, place))
-            found = yield self._tried(branch, value, place)
+                return write_varint(number) + (yield self.value(branch, value, place))
+            found = yield self._try_branch(branch, value, place)
             if isinstance(found, bytes):
                 fitting.append((number, found))
             else:
-                reasons.append(f"{named(branch)} ({found})")
+                reasons.append(f"{describe_type(branch)} ({found})")
         if len(fitting) > 1:
-            fitting = _widest(node, fitting)
+            fitting = _select_widest(node, fitting)
         if len(fitting) == 1:
-            return varint(fitting[0][0]) + fitting[0][1]
+            return write_varint(fitting[0][0]) + fitting[0][1]
         if not fitting:
             text = "; ".join(reasons)
             raise Misfit(f"at {place}: it fits no type of the union: {text if len(text) < 600 else text[:600] + '...'}")
-        kinds = " and ".join(named(node.branches[number]) for number, _ in fitting)
+        kinds = " and ".join(describe_type(node.branches[number]) for number, _ in fitting)
         raise Misfit(f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant")
 
-    def _tried(self, branch: avro.Node, value: Any, place: str) -> Any:
-        """Return the data, or the reason why there is none; found once, so that nested unions do not multiply."""
+    def _try_branch(self, branch: avro.Node, value: Any, place: str) -> Any:
+        """Return the data, or the reason why there is none. It is found once, so that nested unions do not multiply."""
         key = id(branch), id(value)
         if key not in self._found:
             found: bytes | str
@@ -166,38 +170,38 @@ class _Writing:
 
     def _record(self, node: avro.Record, value: Any, place: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         unknown = next((name for name in value if node.field_named(name) is None), None)
         if unknown is not None:
-            raise Misfit(f"at {place}: {named(node)} has no field '{shortened(unknown)}'")
+            raise Misfit(f"at {place}: {describe_type(node)} has no field '{shorten_value(unknown)}'")
         parts = []
         for field in node.fields:
             here = f"{place}.{field.name}"
             if field.name in value:
                 member = value[field.name]
             elif field.has_default:
-                member = default_value(field.type, field.default)
-            elif avro.without_null(field.type)[1]:
+                member = convert_default_to_json(field.type, field.default)
+            elif avro.split_null(field.type)[1]:
                 member = None
             else:
-                raise Misfit(f"at {place}: the field '{field.name}' of {named(node)} is missing")
+                raise Misfit(f"at {place}: the field '{field.name}' of {describe_type(node)} is missing")
             parts.append((yield self.value(field.type, member, here)))
         return b"".join(parts)
 
     def _array(self, node: avro.Array, value: Any, place: str) -> Any:
         if type(value) is not list:
-            raise Misfit(f"at {place}: expected an array, found {kind_of(value)}")
-        parts = [varint(len(value))] if value else []
-        for number, each in enumerate(value):
-            parts.append((yield self.value(node.items, each, f"{place}[{number}]")))
+            raise Misfit(f"at {place}: expected an array, found {describe_kind(value)}")
+        parts = [write_varint(len(value))] if value else []
+        for number, item in enumerate(value):
+            parts.append((yield self.value(node.items, item, f"{place}[{number}]")))
         return b"".join([*parts, b"\0"])
 
     def _map(self, node: avro.Map, value: Any, place: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {kind_of(value)}")
-        parts = [varint(len(value))] if value else []
-        string = datum_of(avro.Primitive("string"))
-        for key, each in value.items():
+            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
+        parts = [write_varint(len(value))] if value else []
+        string = make_datum_writer(avro.Primitive("string"))
+        for key, item in value.items():
             parts.append(string(key))
-            parts.append((yield self.value(node.values, each, f"{place}['{shortened(key)}']")))
+            parts.append((yield self.value(node.values, item, f"{place}['{shorten_value(key)}']")))
         return b"".join([*parts, b"\0"])

@@ -1,14 +1,15 @@
 """Reads and writes Debezium's events as Avro.
 
-The schema that an event was written with is:
+An event was written with this schema:
 
-* with `debezium.avro-schemas`: the one whose id stands behind a zero byte (Confluent's framing, which Kafka Connect's
-  converters write; Apicurio's with `as-confluent`);
-* with `framing`=`registry`: the one that the encoding id of the registry's header stands for;
-* else: the table's, without any header. Inserted rows are written so.
+* with `debezium.avro-schemas`: the schema whose id follows a zero byte (Confluent's framing, which Kafka Connect's
+  converters write, and Apicurio's with `as-confluent`);
+* with `framing`=`registry`: the schema that the encoding id of the registry's header stands for;
+* otherwise: the table's schema, without any header. Inserted rows are written so.
 
-A schema of an envelope is used as it is. Any other is the schema of rows, and `envelope_schema` makes the envelope
-around it. No bytes are a tombstone. Names and parameters that Connect leaves in a schema say how values are encoded.
+A schema of envelopes is used as it is. Any other is a schema of rows, and `make_envelope_schema` makes the envelope
+around it. An empty event is a tombstone. Names and parameters that Connect leaves in a schema describe the encoding of
+values.
 """
 
 from __future__ import annotations
@@ -35,24 +36,32 @@ from ...avro.spark_to_schema import spark_to_avro
 from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems
-from ...core.events import EventBuffer, Positions
+from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
-from ...core.writing import BatchEncoder, constant
-from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, either
+from ...core.writing import BatchEncoder, make_constant
+from ..changelog_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    PlaceholderSearch,
+    SourceEncoding,
+    find_events_of_either,
+    write_avro_long,
+)
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
-from ..encodings.semantic_types import columns_of
+from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
-from ..positions import NO_POSITION, position_of
-from .avro_documents import document_reader
-from .json import change_of
+from ..positions import NO_POSITION, read_position
+from .avro_documents import make_document_reader
+from .json import read_change
 from .writing import CONNECTOR, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
-"""Bytes of a file of schemas at most. The schemas go to every task."""
+"""Most bytes of a file of schemas. The schemas go to every task."""
 
 _SHOWN = 200
 
@@ -60,13 +69,13 @@ _SHOWN = 200
 def read_schemas(text: str) -> str:
     """Return the property's text if it is JSON, else the content of the file that it names.
 
-    Raises InvalidOptionError for anything but a regular file of JSON that is not too large.
+    Raises InvalidOptionError unless that is a regular file of JSON that is not too large.
     """
     text = text.strip()
     if not text or text[0] in "{[":
         return text
     try:
-        content = _content(text)
+        content = _read_content(text)
         json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
@@ -78,14 +87,14 @@ def read_schemas(text: str) -> str:
     return content
 
 
-def _content(path: str) -> str:
-    """Read a file. Raises OSError, and ValueError for what is no regular file, too large, or not UTF-8."""
-    # Without O_NONBLOCK, opening a named pipe waits for somebody who writes.
+def _read_content(path: str) -> str:
+    """Read a file. Raises OSError, and ValueError if it is not a regular file, too large, or not UTF-8."""
+    # Without O_NONBLOCK, opening a named pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is no regular file")
+            raise ValueError("it is not a regular file")
         if status.st_size > LARGEST_FILE:
             raise ValueError(f"it has {status.st_size:,} bytes")
         with open(descriptor, "rb", closefd=False) as file:
@@ -94,12 +103,12 @@ def _content(path: str) -> str:
         os.close(descriptor)
 
 
-def schemas_by_id(text: str) -> dict[int, str]:
-    """Return the texts of the schemas by their ids. Raises InvalidOptionError."""
+def parse_schemas_by_id(text: str) -> dict[int, str]:
+    """Parse the texts of schemas by their ids. Raises InvalidOptionError."""
     found: dict[int, str] = {}
     try:
         content = json.loads(text)
-        pairs = content.items() if isinstance(content, dict) else [(each["id"], each["schema"]) for each in content]
+        pairs = content.items() if isinstance(content, dict) else [(entry["id"], entry["schema"]) for entry in content]
         for number, schema in pairs:
             found[int(number)] = schema if isinstance(schema, str) else json.dumps(schema)
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -112,12 +121,12 @@ def schemas_by_id(text: str) -> dict[int, str]:
 
 _TRUNCATE = b"\x02t"
 _MARKS = tuple(
-    avro_long(len(text)) + text.encode()
+    write_avro_long(len(text)) + text.encode()
     for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
 )
 _CONFLUENT_HEADER = struct.Struct(">bI")
 _LAST_OF_SCHEMA = 16
-"""Events of one schema that are decoded in each segment to find out how new it is."""
+"""Number of events per schema and segment that are decoded to find the newest schema."""
 
 
 class DebeziumAvroFormat(AvroFormat):
@@ -148,10 +157,10 @@ class DebeziumAvroFormat(AvroFormat):
         return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
-        """Return the columns of the newest of the schemas that are given by id; None if no event has one of these."""
+        """Return the columns of the newest schema among those given by id; None if no event has one of them."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find, seen = _Confluent(schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        find, seen = _Confluent(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
@@ -161,21 +170,21 @@ class DebeziumAvroFormat(AvroFormat):
                     continue
                 try:
                     writer, datum = find(payloads[place])
-                    _, _, _, source, time, _ = change_of(read_whole(writer.read, datum, False), 0)
+                    _, _, _, source, time, _ = read_change(read_whole(writer.read, datum, False), 0)
                 except Undecodable:
-                    continue  # reading it will say why
+                    continue  # reading it will report why
                 looked_at[header] += 1
                 if writer.after is not None:
-                    position = NO_POSITION if source is None else position_of(source)
-                    seen.add(header, partial(columns_of, writer.after), position, time, (tail, place))
+                    position = NO_POSITION if source is None else read_position(source)
+                    seen.add(header, partial(choose_columns, writer.after), position, time, (tail, place))
         return seen.newest()
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
-        return either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
+        return find_events_of_either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
 
 
 def is_envelope(schema_text: str) -> bool:
-    """Tell whether an Avro schema is one of Debezium's envelopes."""
+    """Return whether an Avro schema is one of Debezium's envelopes."""
     try:
         return _is_envelope(avro.parse_avro(schema_text))
     except InvalidSchemaError:
@@ -188,17 +197,17 @@ def _is_envelope(node: avro.Node) -> bool:
     return node.field_named("after") is not None or node.field_named("before") is not None
 
 
-def columns_of_envelope(schema_text: str) -> StructType | None:
-    """Return the columns of the rows in such an envelope; None if it tells none."""
+def read_envelope_columns(schema_text: str) -> StructType | None:
+    """Return the columns of the rows in such an envelope; None if it has none."""
     after = _Writer.of(schema_text).after
-    return None if after is None else columns_of(after)
+    return None if after is None else choose_columns(after)
 
 
-def envelope_schema(row_schema_text: str) -> str:
-    """Return the schema of envelopes around rows of a schema; the text itself if it is an envelope's."""
+def make_envelope_schema(row_schema_text: str) -> str:
+    """Return the schema of envelopes around rows of a schema, or the text itself if it is a schema of envelopes."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
-        raise InvalidSchemaError("it is no record, and so neither of rows nor of envelopes")
+        raise InvalidSchemaError("it is not a record, so it describes neither rows nor envelopes")
     if _is_envelope(row):
         return row_schema_text
     source = [
@@ -224,7 +233,7 @@ def envelope_schema(row_schema_text: str) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
-    """How events of one schema are read, and what the schema says about the values of both images."""
+    """A reader of events of one schema, and the schemas of both images."""
 
     read: Reader
     before: FieldSchema | None
@@ -233,10 +242,10 @@ class _Writer:
     @classmethod
     def of(cls, text: str) -> _Writer:
         """Parse a schema text. Raises InvalidSchemaError."""
-        node = avro.parse_avro(envelope_schema(text))
-        found = kafka_connect_schema.of_avro(node)
+        node = avro.parse_avro(make_envelope_schema(text))
+        found = kafka_connect_schema.read_avro(node)
         fields = found.fields if found is not None else {}
-        return cls(document_reader(node), fields.get("before"), fields.get("after"))
+        return cls(make_document_reader(node), fields.get("before"), fields.get("after"))
 
 
 class DebeziumAvroDecoder(BatchDecoder):
@@ -257,29 +266,29 @@ class DebeziumAvroDecoder(BatchDecoder):
         self._table = table
         self._text = table_schema_text
         self._settings = settings
-        self._schemas = schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
+        self._schemas = parse_schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
-            return self._reader(_one(_Writer.of(writer.schema_text)))
+            return self._reader(_always_find(_Writer.of(writer.schema_text)))
         if self._schemas is not None:
             return self._reader(_Confluent(self._schemas))
         if self._text is None:
             raise InvalidSchemaError(
-                f"nothing says by which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
+                f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
-        return self._reader(_one(_Writer.of(self._text)))
+        return self._reader(_always_find(_Writer.of(self._text)))
 
     def _reader(self, find: Callable[[bytes], tuple[_Writer, bytes]]) -> PayloadReader:
         return _EnvelopeReader(self._wanted, self._table, self._settings, find)
 
 
-def _one(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
+def _always_find(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
     return lambda payload: (writer, payload)
 
 
 class _Confluent:
-    """Finds the schema of an event by the id behind its zero byte."""
+    """Finds the schema of an event by the id after its zero byte."""
 
     def __init__(self, schemas: dict[int, str]) -> None:
         self._schemas = schemas
@@ -296,7 +305,7 @@ class _Confluent:
             try:
                 found = self._writers[number] = _Writer.of(self._schemas[number])
             except InvalidSchemaError as error:
-                raise Undecodable(f"what was written with schema id {number} cannot be read: {error.message}") from None
+                raise Undecodable(f"events with schema id {number} cannot be read: {error.message}") from None
         return found, payload[_CONFLUENT_HEADER.size :]
 
 
@@ -335,11 +344,11 @@ class _EnvelopeReader(PayloadReader):
             return NO_CHANGE
         writer, datum = self._find(payload)
         self._writers[id(writer)] = writer
-        return change_of(read_whole(writer.read, datum, padded), id(writer))
+        return read_change(read_whole(writer.read, datum, padded), id(writer))
 
 
 class DebeziumAvroEncoder(BatchEncoder):
-    """Writes envelopes with `op` c, by the schema that `envelope_schema` makes from the table's."""
+    """Writes envelopes with `op` c, by the schema that `make_envelope_schema` makes from the table's."""
 
     def __init__(
         self,
@@ -353,20 +362,20 @@ class DebeziumAvroEncoder(BatchEncoder):
         check_writable(schema)
         if AVRO_SCHEMAS in settings:
             raise UnsupportedOperationError(
-                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing are given by "
+                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
         self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
-        texts = b"".join(map(_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._end = texts + avro_long(now) + _avro_text("c") + avro_long(now)
+        texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
+        self._end = texts + write_avro_long(now) + _write_avro_text("c") + write_avro_long(now)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
         # The first branch, null, for `before`; the second, the row, for `after`.
-        return self.framed([constant(b"\x00\x02"), rows, constant(self._end)], len(rows))
+        return self.frame([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
 
 
-def _avro_text(text: str) -> bytes:
+def _write_avro_text(text: str) -> bytes:
     data = text.encode()
-    return avro_long(len(data)) + data
+    return write_avro_long(len(data)) + data

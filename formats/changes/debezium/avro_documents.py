@@ -1,6 +1,6 @@
-"""Reads Avro data as the values that JSON would have: objects, arrays, texts, numbers; bytes stay bytes.
+"""Reads Avro data as values of the form of JSON: objects, arrays, texts, numbers; bytes stay bytes.
 
-Serves readers that go by the names of fields and not by a table's schema. As strict as `binary`.
+It serves readers that use the names of fields instead of a table's schema, and is as strict as `binary`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ...avro import schema_model as avro
-from ...avro.binary import Reader, array_reader, map_reader, scalar_reader
+from ...avro.binary import Reader, make_array_reader, make_map_reader, make_scalar_reader
 from ...avro.binary import read_long as read_branch
 from ...core.framing import Undecodable
 
 
-def document_reader(node: avro.Node) -> Reader:
+def make_document_reader(node: avro.Node) -> Reader:
     """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
     return _Documents().read(node)
 
@@ -29,22 +29,22 @@ class _Documents:
             if any(node is outer for outer in self._inside):
                 raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
             self._inside.append(node)
-            fields = [(each.name, self.read(each.type)) for each in node.fields]
+            fields = [(field.name, self.read(field.type)) for field in node.fields]
             self._inside.pop()
-            return _object_reader(fields)
+            return _make_object_reader(fields)
         if isinstance(node, avro.Array):
-            return array_reader(node, self.read(node.items))
+            return make_array_reader(node, self.read(node.items))
         if isinstance(node, avro.Map):
-            return _text_keys(map_reader(self.read(node.values)))
+            return _make_text_key_reader(make_map_reader(self.read(node.values)))
         if isinstance(node, avro.Union):
-            return _union_reader([self.read(branch) for branch in node.branches])
+            return _make_union_reader([self.read(branch) for branch in node.branches])
         if isinstance(node, avro.Enum):
-            return _symbol_reader(scalar_reader(node), node.symbols)
-        reader = scalar_reader(node)
-        return _text_reader(reader) if isinstance(node, avro.Primitive) and node.name == "string" else reader
+            return _make_symbol_reader(make_scalar_reader(node), node.symbols)
+        reader = make_scalar_reader(node)
+        return _make_text_reader(reader) if isinstance(node, avro.Primitive) and node.name == "string" else reader
 
 
-def _object_reader(fields: list[tuple[str, Reader]]) -> Reader:
+def _make_object_reader(fields: list[tuple[str, Reader]]) -> Reader:
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         values = {}
         for name, reader in fields:
@@ -54,7 +54,7 @@ def _object_reader(fields: list[tuple[str, Reader]]) -> Reader:
     return read
 
 
-def _union_reader(branches: list[Reader]) -> Reader:
+def _make_union_reader(branches: list[Reader]) -> Reader:
     count = len(branches)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -66,15 +66,15 @@ def _union_reader(branches: list[Reader]) -> Reader:
     return read
 
 
-def _text_reader(reader: Reader) -> Reader:
+def _make_text_reader(reader: Reader) -> Reader:
     def read(data: bytes, at: int) -> tuple[str, int]:
         value, at = reader(data, at)
-        return _text(value), at
+        return _decode_text(value), at
 
     return read
 
 
-def _symbol_reader(reader: Reader, symbols: tuple[str, ...]) -> Reader:
+def _make_symbol_reader(reader: Reader, symbols: tuple[str, ...]) -> Reader:
     def read(data: bytes, at: int) -> tuple[str, int]:
         number, at = reader(data, at)
         return symbols[number], at
@@ -82,15 +82,15 @@ def _symbol_reader(reader: Reader, symbols: tuple[str, ...]) -> Reader:
     return read
 
 
-def _text_keys(reader: Reader) -> Reader:
+def _make_text_key_reader(reader: Reader) -> Reader:
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         values, at = reader(data, at)
-        return {_text(key): value for key, value in values.items()}, at
+        return {_decode_text(key): value for key, value in values.items()}, at
 
     return read
 
 
-def _text(value: bytes) -> str:
+def _decode_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:

@@ -1,12 +1,12 @@
-"""Debezium's events as JSON, with or without the schema envelope `{"schema": ..., "payload": ...}`.
+"""Reads and writes Debezium's events as JSON, with or without the schema envelope `{"schema": ..., "payload": ...}`.
 
-What an event may be, besides a change of a row:
+Besides a change of a row, an event may be:
 
-* no bytes, or `null`: a tombstone;
+* empty, or `null`: a tombstone;
 * a heartbeat, a transaction's begin or end, a schema change: recognised by their properties.
 
-All of these change no row. Anything else without `op`, such as a row that ExtractNewRecordState flattened, makes the
-event bad. What columns take is said in `encodings.values`.
+These change no row. Any other event without `op`, such as a row that ExtractNewRecordState flattened, is bad.
+`encodings.values` defines what columns accept.
 """
 
 from __future__ import annotations
@@ -22,22 +22,29 @@ from pyspark.sql.types import StructType
 from pyspark_pravega import native
 
 from ...core.batches import BatchDecoder, PayloadReader
-from ...core.columns import Problems, StructColumn, kind_of
-from ...core.events import EventBuffer, Positions
+from ...core.columns import Problems, StructColumn, describe_kind
+from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native import Unplanned
-from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, either
+from ..changelog_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    PlaceholderSearch,
+    SourceEncoding,
+    find_events_of_either,
+)
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
-from ..encodings.semantic_types import columns_of
+from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, advice_about
+from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, find_advice
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
-from ..newest_schema import SchemasSeen, sampled_columns
-from ..positions import NO_POSITION, micros_of_block, position_of
+from ..newest_schema import SchemasSeen, sample_columns
+from ..positions import NO_POSITION, read_micros, read_position
 from .writing import DebeziumJsonEncoder
 
 _log = logging.getLogger(__name__)
@@ -47,7 +54,7 @@ _TRUNCATE = rb'"op"\s*:\s*"t"'
 _MARK = rb'"snapshot"\s*:\s*"(?:first|last)(?:_in_data_collection)?"'
 _MARK_ENDS = (b'first"', b'last"', b'_in_data_collection"')
 _KNOWN_SCHEMAS = 64
-"""Schemas kept per decoder; a stream has one for each version of its table."""
+"""Most schemas that a decoder keeps; a stream has one for each version of its table."""
 
 _BLOCK = (dict, type(None))
 _HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
@@ -86,7 +93,7 @@ class DebeziumJsonFormat(JsonFormat):
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema; None if no event has one.
 
-        With `infer-columns`=`sample` those of all values then, None if no event has any.
+        With `infer-columns`=`sample`, the columns of all values if there is no schema.
         """
         seen, schemas = SchemasSeen(), _Schemas()
         documents = DocumentParser(False)
@@ -95,22 +102,22 @@ class DebeziumJsonFormat(JsonFormat):
         for tail, events in enumerate(tails):
             for place, payload in enumerate(events.payloads()):
                 try:
-                    operation, before, after, source, time, schema = _change(payload, documents, schemas)
+                    operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
                 except Undecodable:
-                    continue  # reading it will say why
+                    continue  # reading it will report why
                 if operation is None:
                     continue
                 if sample:
                     rows += [image for image in (before, after) if image]
                 image = schemas.images(schema)[1] if isinstance(schema, int) else None
                 if image is not None and image.fields:
-                    position = NO_POSITION if source is None else position_of(source)
-                    seen.add(schema, partial(columns_of, image), position, time, (tail, place))
+                    position = NO_POSITION if source is None else read_position(source)
+                    seen.add(schema, partial(choose_columns, image), position, time, (tail, place))
         found = seen.newest()
-        return sampled_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
+        return sample_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
-        return either(events, _TRUNCATE, _MARK_ENDS, _MARK)
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
+        return find_events_of_either(events, _TRUNCATE, _MARK_ENDS, _MARK)
 
 
 class DebeziumJsonDecoder(BatchDecoder):
@@ -140,8 +147,8 @@ class _EnvelopeReader(EnvelopeReader):
         self._documents = DocumentParser(self._columns.wants_numbers)
 
     def native(self) -> PayloadReader | None:
-        """Return what reads the same natively; None if nothing does."""
-        module = native.module()
+        """Return a native reader of the same columns; None if there is none."""
+        module = native.get_module()
         if module is None:
             return None
         try:
@@ -156,17 +163,17 @@ class _EnvelopeReader(EnvelopeReader):
     def image(self, name: str, kind: Hashable) -> StructColumn:
         return self._columns.image(name, kind)
 
-    def misnamed(self, kind: Hashable) -> bool:
-        return self._columns.misnamed(kind) is not None
+    def is_misnamed(self, kind: Hashable) -> bool:
+        return self._columns.explain_misnaming(kind) is not None
 
-    def may_be_misnamed(self, payload: bytes) -> bool:
-        return self._columns.letter_case.may_lack_all(payload)
+    def can_be_misnamed(self, payload: bytes) -> bool:
+        return self._columns.letter_case.can_lack_all(payload)
 
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
         try:
             return self._schemas.beginning(self._documents.text(payload), self._documents)
         except Undecodable:
-            return None  # reading it will say why
+            return None  # reading it will report why
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
@@ -177,77 +184,78 @@ class _EnvelopeReader(EnvelopeReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                changes.append(_change(payload, self._documents, self._schemas))
+                changes.append(_parse_change(payload, self._documents, self._schemas))
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)
         return self._columns.arrays(changes, problems, self._search.suspects(payloads))
 
 
-def _change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
-    """Parse an event. The number of its schema, if it has one, is the number in `schemas`.
+def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
+    """Parse an event. The number of its schema, if it has one, is its number in `schemas`.
 
-    Raises Undecodable for what is no event of Debezium's.
+    Raises Undecodable for a payload that is not an event of Debezium.
     """
     if not event:
         return NO_CHANGE
     text = documents.text(event)
     if text.startswith(SCHEMA_FIRST):
-        return change_of(*schemas.payload(text, documents))
+        return read_change(*schemas.payload(text, documents))
     envelope = documents.document(text)
-    payload = _payload(envelope)
-    return change_of(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
+    payload = _unwrap_payload(envelope)
+    return read_change(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
 
 
-def _payload(document: Any) -> Any:
-    """Return what lies in the schema envelope, if a document is one; else the document."""
+def _unwrap_payload(document: Any) -> Any:
+    """Return the payload of a document that is a schema envelope; otherwise the document."""
     wrapped = type(document) is dict and "payload" in document and "op" not in document
     return document["payload"] if wrapped else document
 
 
-def change_of(envelope: Any, schema: int | None) -> Change:
-    """Return what an envelope says. `schema`: the number of its schema, None if it has none.
+def read_change(envelope: Any, schema: int | None) -> Change:
+    """Return the change in an envelope. `schema`: the number of its schema, None if it has none.
 
-    Raises Undecodable for what is no envelope.
+    Raises Undecodable for a value that is not an envelope.
     """
     if envelope is None:
         return NO_CHANGE
     if type(envelope) is not dict:
-        raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
+        raise Undecodable(f"it should be a change event of Debezium but is {describe_kind(envelope)}")
     find = envelope.get
     operation = find("op")
     if operation not in OPERATIONS:
         if operation is not None:
             raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
-        if _changes_no_row(envelope):
+        if _is_without_change(envelope):
             return NO_CHANGE
         raise Undecodable(
-            "it is no change event of Debezium's: "
+            "it is not a change event of Debezium: "
             + (
-                advice_about(envelope, DEBEZIUM_JSON)
-                or "it has no 'op'. Events that ExtractNewRecordState flattened are rows, for 'format'='json'"
+                find_advice(envelope, DEBEZIUM_JSON)
+                or "it has no 'op'. Events that ExtractNewRecordState flattened are rows; read them with "
+                "'format'='json'"
             )
         )
     before, after, source = find("before"), find("after"), find("source")
     if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):
         for name in ("before", "after", "source"):
             if type(find(name)) not in _BLOCK:
-                raise Undecodable(f"its '{name}' should be an object but is {kind_of(find(name))}")
+                raise Undecodable(f"its '{name}' should be an object but is {describe_kind(find(name))}")
     if after is None and operation in UPSERTS:
         raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
     micros = find("ts_us")
-    time = micros if type(micros) is int else micros_of_block(envelope)
+    time = micros if type(micros) is int else read_micros(envelope)
     if schema is not None:
         return operation, before, after, source, time, schema
     return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
 
 
-def _changes_no_row(event: Mapping[str, Any]) -> bool:
-    """Tell whether this is a heartbeat, a transaction's begin or end, or a schema change."""
+def _is_without_change(event: Mapping[str, Any]) -> bool:
+    """Return whether this is a heartbeat, a transaction's begin or end, or a schema change."""
     properties = event.keys()
     return (
         (len(properties) > 0 and properties <= _HEARTBEAT)
@@ -270,7 +278,7 @@ class _Schemas:
 
     def number_of(self, schema: Any) -> int | None:
         """Return the number of a schema; None if an envelope has none."""
-        root = kafka_connect_schema.of_json(schema)
+        root = kafka_connect_schema.read_json(schema)
         if root is None:
             return None
         images = root.fields.get("before"), root.fields.get("after")
@@ -279,7 +287,7 @@ class _Schemas:
         return self._images.index(images)
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
-        """Return what stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
+        """Return the beginning of such an envelope, up to its payload, and its schema's number. Raises Undecodable."""
         if text.startswith(SCHEMA_FIRST):
             self.payload(text, documents)
             if self._last and text.startswith(self._last):
@@ -287,13 +295,13 @@ class _Schemas:
         return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
-        """Return the payload of an envelope that begins with its schema, which is parsed once for equal beginnings.
+        """Return the payload of an envelope that begins with its schema. Equal schemas are parsed once.
 
         Raises Undecodable.
         """
         prefix = self._last
         if not prefix or not text.startswith(prefix):
-            prefix = next((each for each in self._prefixes if text.startswith(each)), "")
+            prefix = next((known for known in self._prefixes if text.startswith(known)), "")
         if not prefix:
             begin = len(SCHEMA_FIRST)
             schema, end = documents.value(text, begin)
@@ -312,9 +320,9 @@ class _Schemas:
         self._last = prefix
         payload, end = documents.value(text, len(prefix))
         if text[end:].strip() != "}":
-            # Something unusual follows: all of the document counts.
+            # Something unusual follows, so the whole document counts.
             return documents.document(text)["payload"], self._prefixes[prefix]
         return payload, self._prefixes[prefix]
 
 
-__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "change_of"]
+__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "read_change"]

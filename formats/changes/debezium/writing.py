@@ -7,7 +7,7 @@
 | timestamp_ntz | number in the column's unit (`debezium.time-units`, `debezium.time-precision`), else microseconds |
 | decimal | digits as a string; with `debezium.decimal` = precise base64 of the unscaled number, double a number |
 | binary | base64; with `debezium.binary` = base64-url-safe or hex a string of that kind |
-| all else | as format json writes it |
+| others | as format json writes them |
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedOperationError
 
-from ...core.arrow_types import strings_for_char_types
+from ...core.arrow_types import replace_char_types
 from ...core.format import Settings
-from ...core.spark_visitor import map_with_other_keys
-from ...core.writing import BatchEncoder, constant
+from ...core.spark_visitor import find_map_without_string_keys
+from ...core.writing import BatchEncoder, make_constant
 from ...json.schema_to_spark import json_schema_to_spark
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
-from ..encodings.texts import HEX, URL_SAFE, written
+from ..encodings.texts import HEX, URL_SAFE, encode_bytes
 from ..feed import OWN_CONNECTOR as CONNECTOR
 from ..feed import UNITS, WRITTEN_AT
 
@@ -64,8 +64,8 @@ class DebeziumJsonEncoder(BatchEncoder):
         super().__init__(schema, encoding_id, codec)
         check_writable(schema)
         if schema_text:
-            JsonEncoder(schema, schema_text)  # raises what does not fit the table
-            schema = _with_nullability(schema, json_schema_to_spark(schema_text))
+            JsonEncoder(schema, schema_text)  # raises if it does not fit the table
+            schema = _apply_nullability(schema, json_schema_to_spark(schema_text))
         self._rows = RowDocuments(schema, settings)
         now = int(settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
@@ -74,27 +74,27 @@ class DebeziumJsonEncoder(BatchEncoder):
         self._end = b"," + tail[1:].encode()
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        self.struct_of(batch)
+        self.to_struct(batch)
         rows = self._rows.documents(batch)
-        return self.framed([constant(self._begin), rows, constant(self._end)], len(rows))
+        return self.frame([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
 
 
 def check_writable(schema: StructType) -> None:
-    """Refuse maps whose keys are not strings, which only connectors write. Raises UnsupportedOperationError."""
-    path = map_with_other_keys(schema)
+    """Raise UnsupportedOperationError for maps whose keys are not strings, which only connectors write."""
+    path = find_map_without_string_keys(schema)
     if path is not None:
         raise UnsupportedOperationError(
             f"rows cannot be inserted into column '{path}', a map whose keys are not strings: this project reads the "
-            "entries that Kafka Connect's converters write, but writes none"
+            "entries that Kafka Connect's converters write, but does not write them"
         )
 
 
 class RowDocuments:
-    """Writes rows as JSON objects in Debezium's encodings. That of a primary key is the text of the routing key."""
+    """Writes rows as JSON objects in Debezium's encodings. The object of a primary key is the routing key."""
 
     def __init__(self, schema: StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._fields = struct.fields
         self._units = [rules.unit(field.name) or "us" for field in struct.fields]
@@ -110,14 +110,14 @@ class RowDocuments:
         Raises InvalidRowError naming the column for a row that the schema does not allow.
         """
         columns = [
-            self._converted(batch.column(field.name), field.dataType, unit)
+            self._convert(batch.column(field.name), field.dataType, unit)
             for field, unit in zip(self._fields, self._units, strict=True)
         ]
         names = [field.name for field in self._fields]
         return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
 
     def _type(self, data_type: DataType) -> DataType:
-        """Return the type whose JSON is what Debezium writes for a column."""
+        """Return the type whose JSON is the one that Debezium writes for a column."""
         if isinstance(data_type, StructType):
             return StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
         if isinstance(data_type, ArrayType):
@@ -132,43 +132,43 @@ class RowDocuments:
             return StringType()
         return data_type
 
-    def _converted(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
+    def _convert(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
         """Convert values to the type of `_type`."""
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if isinstance(data_type, DateType):
             return array.view(pa.int32()).cast(pa.int64())
         if isinstance(data_type, TimestampNTZType):
-            return _counted(array.view(pa.int64()), unit)
+            return _convert_to_units(array.view(pa.int64()), unit)
         if isinstance(data_type, DecimalType) and self._decimal != "double":
-            return array.cast(pa.string()) if self._decimal == "string" else _unscaled(array)
+            return array.cast(pa.string()) if self._decimal == "string" else _write_unscaled(array)
         if isinstance(data_type, BinaryType) and self._binary:
-            return written(array, self._binary)
+            return encode_bytes(array, self._binary)
         if isinstance(data_type, StructType):
             children = [
-                self._converted(child, field.dataType, unit)
+                self._convert(child, field.dataType, unit)
                 for child, field in zip(array.flatten(), data_type.fields, strict=True)
             ]
             return pa.StructArray.from_arrays(children, names=data_type.names, mask=array.is_null())
         if isinstance(data_type, ArrayType):
             lists = array.cast(pa.list_(array.type.value_type))
-            values = self._converted(lists.values, data_type.elementType, unit)
-            return pa.ListArray.from_arrays(_offsets(lists), values)
+            values = self._convert(lists.values, data_type.elementType, unit)
+            return pa.ListArray.from_arrays(_make_offsets(lists), values)
         if isinstance(data_type, MapType):
-            values = self._converted(array.items, data_type.valueType, unit)
-            return pa.MapArray.from_arrays(_offsets(array), array.keys, values)
+            values = self._convert(array.items, data_type.valueType, unit)
+            return pa.MapArray.from_arrays(_make_offsets(array), array.keys, values)
         return array
 
 
-def _offsets(lists: pa.Array) -> pa.Array:
-    """Return offsets that tell which lists are null."""
+def _make_offsets(lists: pa.Array) -> pa.Array:
+    """Return offsets that mark null lists."""
     if lists.null_count == 0:
         return lists.offsets
     missing = lists.is_null().to_numpy(zero_copy_only=False)
     return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=np.append(missing, False))
 
 
-def _counted(micros: pa.Array, unit: str) -> pa.Array:
+def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
     """Convert microseconds to whole units, rounded down."""
     factor = UNITS[unit]
     if factor == 0:
@@ -179,8 +179,8 @@ def _counted(micros: pa.Array, unit: str) -> pa.Array:
     return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
 
 
-def _unscaled(array: pa.Array) -> pa.Array:
-    """Return the unscaled numbers in base64, in as few bytes as they need."""
+def _write_unscaled(array: pa.Array) -> pa.Array:
+    """Write the unscaled numbers in base64, in the fewest bytes."""
     scale = array.type.scale
     texts: list[str | None] = []
     for value in array.to_pylist():
@@ -193,7 +193,7 @@ def _unscaled(array: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _with_nullability(rows: StructType, table: StructType) -> StructType:
+def _apply_nullability(rows: StructType, table: StructType) -> StructType:
     """Return the columns of rows under the table's rules on nulls."""
     fields = []
     for field in rows.fields:

@@ -1,7 +1,7 @@
-"""Models Kafka Connect's schemas: what Debezium says about the encoding of values, in JSON envelopes and in Avro.
+"""Models Kafka Connect's schemas, by which Debezium describes the encoding of values, in JSON envelopes and in Avro.
 
 A field has a kind (`int64`, `bytes`, `struct`, ...) and may have the name of a semantic type that says what its values
-stand for, such as `io.debezium.time.MicroTimestamp` or `org.apache.kafka.connect.data.Decimal`. In Avro the name is
+mean, such as `io.debezium.time.MicroTimestamp` or `org.apache.kafka.connect.data.Decimal`. In Avro the name is
 the annotation `connect.name`, or a logical type.
 """
 
@@ -43,11 +43,11 @@ _MAP_ENTRY, _ENTRY_FIELDS = "MapEntry", ["key", "value"]
 
 @dataclass(frozen=True)
 class FieldSchema:
-    """What a schema says about the values of one field.
+    """Describes the values of one field.
 
     `kind` is Connect's (`int8` ... `int64`, `float32`, `float64`, `boolean`, `string`, `bytes`, `array`, `map`,
     `struct`), or "union" for an Avro union of several types. `name` is "" for a plain value; `scale` and `precision`
-    (0: not told) are those of decimals.
+    (0: unknown) belong to decimals.
     """
 
     kind: str
@@ -55,81 +55,83 @@ class FieldSchema:
     scale: int = 0
     fields: Mapping[str, FieldSchema] = field(default_factory=dict)
     element: FieldSchema | None = None
-    """Of an array's elements or a map's values."""
+    """The schema of an array's elements or a map's values."""
     precision: int = 0
     key: FieldSchema | None = None
-    """Of a map's keys."""
+    """The schema of a map's keys."""
     raw: bool = False
-    """Whether bytes come as they are, as in Avro. In JSON they come as base64."""
+    """Whether values are bytes, as in Avro. In JSON they are base64."""
 
 
-def of_json(node: Any) -> FieldSchema | None:
-    """Return the schema that an envelope carries as JSON; None for anything else."""
+def read_json(node: Any) -> FieldSchema | None:
+    """Read the schema that an envelope carries as JSON; return None for anything else."""
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
         return None
     fields = {}
     members = node.get("fields")
-    for each in members if isinstance(members, list) else ():
-        found = of_json(each)
+    for member in members if isinstance(members, list) else ():
+        found = read_json(member)
         if found is not None:
-            fields[str(each.get("field"))] = found
+            fields[str(member.get("field"))] = found
     parameters = node.get("parameters")
     parameters = parameters if isinstance(parameters, dict) else {}
-    scale, precision = _whole(parameters.get("scale")), _whole(parameters.get(_PRECISION))
+    scale, precision = _parse_whole(parameters.get("scale")), _parse_whole(parameters.get(_PRECISION))
     kind = str(node["type"])
     kind = _KINDS.get(kind, kind)
-    element = of_json(node.get("items") if kind == "array" else node.get("values"))
-    return FieldSchema(kind, str(node.get("name") or ""), scale, fields, element, precision, of_json(node.get("keys")))
+    element = read_json(node.get("items") if kind == "array" else node.get("values"))
+    return FieldSchema(
+        kind, str(node.get("name") or ""), scale, fields, element, precision, read_json(node.get("keys"))
+    )
 
 
-def of_avro(node: avro.Node) -> FieldSchema | None:
-    """Return the schema that an Avro type stands for; None for the null type.
+def read_avro(node: avro.Node) -> FieldSchema | None:
+    """Read the schema of an Avro type; return None for the null type.
 
     Raises InvalidSchemaError for a record that contains itself.
     """
-    return _of_node(node, ())
+    return _read_node(node, ())
 
 
-def _of_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema | None:
-    """Return the schema of a type that stands in these records."""
-    branches = avro.without_null(node)[0]
+def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema | None:
+    """Read the schema of a type inside these records."""
+    branches = avro.split_null(node)[0]
     if len(branches) != 1:
-        return _of_branches([_of_node(branch, around) for branch in branches]) if branches else None
+        return _read_branches([_read_node(branch, around) for branch in branches]) if branches else None
     only = branches[0]
     name = str(only.attributes.get("connect.name") or "")
     if isinstance(only, avro.Record):
-        if any(each is only for each in around):
+        if any(outer is only for outer in around):
             raise InvalidSchemaError(
                 f"the record '{only.name}' contains itself, and Debezium's events have no recursive schemas"
             )
         around = (*around, only)
-        fields = {each.name: found for each in only.fields if (found := _of_node(each.type, around)) is not None}
+        fields = {field.name: found for field in only.fields if (found := _read_node(field.type, around)) is not None}
         return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
-        entry = _entry_of(only)
+        entry = _find_entry(only)
         if entry is not None:
-            key, value = (_of_node(each, around) for each in entry)
+            key, value = (_read_node(part, around) for part in entry)
             return FieldSchema("map", name, element=value, key=key, raw=True)
-        return FieldSchema("array", name, element=_of_node(only.items, around), raw=True)
+        return FieldSchema("array", name, element=_read_node(only.items, around), raw=True)
     if isinstance(only, avro.Map):
-        return FieldSchema("map", name, element=_of_node(only.values, around), key=FieldSchema("string"), raw=True)
+        return FieldSchema("map", name, element=_read_node(only.values, around), key=FieldSchema("string"), raw=True)
     if isinstance(only, avro.Primitive | avro.Fixed):
-        return _of_scalar(only, name)
+        return _read_scalar(only, name)
     return FieldSchema("string", name, raw=True)
 
 
-def _of_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
-    """Return what values of several types have in common: that they are numbers, or nothing."""
-    kinds = {"" if each is None or each.name else each.kind for each in branches}
+def _read_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
+    """Return a schema for values of several types: numbers if all are numbers, else "union"."""
+    kinds = {"" if branch is None or branch.name else branch.kind for branch in branches}
     if kinds <= {"int32", "int64"}:
         return FieldSchema("int64", raw=True)
     return FieldSchema("float64" if kinds <= {"int32", "int64", "float32", "float64"} else "union", raw=True)
 
 
-def _entry_of(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
+def _find_entry(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
     """Return the types of key and value if an array has the entries of a map, as Confluent's AvroData writes them."""
     record = array.items
-    if not isinstance(record, avro.Record) or [each.name for each in record.fields] != _ENTRY_FIELDS:
+    if not isinstance(record, avro.Record) or [field.name for field in record.fields] != _ENTRY_FIELDS:
         return None
     internal = record.attributes.get("connect.internal.type")
     if internal != _MAP_ENTRY and record.name != f"io.confluent.connect.avro.{_MAP_ENTRY}":
@@ -137,16 +139,16 @@ def _entry_of(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
     return record.fields[0].type, record.fields[1].type
 
 
-def _of_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | None:
+def _read_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | None:
     kind = _KINDS.get(only.name, only.name) if isinstance(only, avro.Primitive) else "bytes"
     short = only.attributes.get("connect.type")
     if kind == "int32" and short in ("int8", "int16"):
         kind = str(short)
     parameters = only.attributes.get("connect.parameters") or {}
     if name == DECIMAL:
-        # The precision beside it is the converter's default where the column has none.
-        scale = _whole(only.attributes.get("scale", parameters.get("scale")))
-        return FieldSchema(kind, name, scale, precision=_whole(parameters.get(_PRECISION)), raw=True)
+        # The attribute "precision" does not count: it is the converter's default where the column has none.
+        scale = _parse_whole(only.attributes.get("scale", parameters.get("scale")))
+        return FieldSchema(kind, name, scale, precision=_parse_whole(parameters.get(_PRECISION)), raw=True)
     if only.logical == "decimal":
         return FieldSchema(kind, DECIMAL, only.scale, precision=only.precision, raw=True)
     logical = only.attributes.get("logicalType")
@@ -154,7 +156,7 @@ def _of_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | No
     return FieldSchema(kind, name or semantic, raw=True)
 
 
-def _whole(value: object) -> int:
+def _parse_whole(value: object) -> int:
     try:
         return int(str(value))
     except ValueError:

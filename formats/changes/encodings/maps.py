@@ -13,34 +13,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.columns import MapColumn, Misfit, Problems, Rows, kind_of, list_offsets, require
+from ...core.columns import MapColumn, Misfit, Problems, Rows, describe_kind, make_list_offsets, require_values
 
 _Entries = list[tuple[Any, Any]]
 _ENTRY = {"key", "value"}
 
 
 class EntriesColumn(MapColumn):
-    """Builds a map.
+    """Builds a map from an object, a text of an object, or entries.
 
-    A key that is there twice counts once, with the last value, as when Kafka Connect reads the map. Keys that are
-    different in the event but equal in the column make the event bad, because either value may be meant.
+    A key that occurs twice counts once, with its last value, as when Kafka Connect reads the map. Keys that differ in
+    the event but are equal in the column make the event bad, because either value may be meant.
     """
 
     of_text: EntriesColumn | None = None
-    """What builds the maps of texts, if their values are read differently."""
+    """The column that builds maps of texts, if their values are read differently."""
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
         if self.of_text is None or not texts.any():
-            return self._built(values, rows, problems)
+            return self._build_maps(values, rows, problems)
         order = np.argsort(texts, kind="stable")
         parts = []
         for column, places in ((self, np.flatnonzero(~texts)), (self.of_text, np.flatnonzero(texts))):
-            parts.append(column._built([values[place] for place in places.tolist()], rows[places], problems))
+            parts.append(column._build_maps([values[place] for place in places.tolist()], rows[places], problems))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
-    def _built(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        values = [_object_of(value) for value in values]
+    def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        values = [_parse_object(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
         maps = [self._entries(value, row, problems) for value, row in zip(values, rows, strict=True)]
@@ -50,30 +50,30 @@ class EntriesColumn(MapColumn):
         if value is None:
             return None
         try:
-            return _entries_of(value)
+            return _list_entries(value)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.note_misfit(row, error, problems)
             return None
 
     def _of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
         keys, owners = self._keys(maps, rows, problems)
-        kept = self._without_twins(maps, keys.to_pylist(), rows, problems)
+        kept = self._drop_twins(maps, keys.to_pylist(), rows, problems)
         if kept != maps:
             maps = kept
             keys, owners = self._keys(maps, rows, problems)
-        values = self.value.build([value for each in maps if each for _, value in each], owners, problems)
+        values = self.value.build([value for entries in maps if entries for _, value in entries], owners, problems)
         if not self.value_nullable:
-            require(values, self.value, owners, problems)
-        return pa.MapArray.from_arrays(list_offsets(maps, _lengths(maps)), keys, values, type=self.type)
+            require_values(values, self.value, owners, problems)
+        return pa.MapArray.from_arrays(make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type)
 
     def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
-        owners = np.repeat(rows, _lengths(maps))
-        return self.key.build([key for each in maps if each for key, _ in each], owners, problems), owners
+        owners = np.repeat(rows, _count_entries(maps))
+        return self.key.build([key for entries in maps if entries for key, _ in entries], owners, problems), owners
 
-    def _without_twins(
+    def _drop_twins(
         self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
     ) -> list[_Entries | None]:
-        """Return the maps with each key once; None for one with a key that has no value in the column."""
+        """Return the maps with each key once; None for a map with a null key or keys that become equal."""
         kept: list[_Entries | None] = []
         begin = 0
         for entries, row in zip(maps, rows, strict=True):
@@ -90,37 +90,37 @@ class EntriesColumn(MapColumn):
                     reason = f"the keys {twin[0]!r:.40} and {entry[0]!r:.40} of a map are one key in the column"
                 last[repr(key)] = entry
             if reason:
-                self.misfit(row, reason, problems)
+                self.note_misfit(row, reason, problems)
             kept.append(None if reason else list(last.values()))
         return kept
 
 
-def _lengths(maps: Sequence[_Entries | None]) -> Rows:
-    return np.fromiter((0 if each is None else len(each) for each in maps), np.int64, len(maps))
+def _count_entries(maps: Sequence[_Entries | None]) -> Rows:
+    return np.fromiter((0 if entries is None else len(entries) for entries in maps), np.int64, len(maps))
 
 
-def _entries_of(value: Any) -> _Entries:
+def _list_entries(value: Any) -> _Entries:
     """Return the entries of an object, of an array of arrays, or of an array of records. Raises Misfit."""
     if type(value) is dict:
         return list(value.items())
     if type(value) is not list:
-        raise Misfit(f"expected an object or an array of entries, found {kind_of(value)}")
+        raise Misfit(f"expected an object or an array of entries, found {describe_kind(value)}")
     entries = []
-    for each in value:
-        if type(each) is list and len(each) == 2:
-            entries.append((each[0], each[1]))
-        elif type(each) is dict and each.keys() == _ENTRY:
-            entries.append((each["key"], each["value"]))
+    for entry in value:
+        if type(entry) is list and len(entry) == 2:
+            entries.append((entry[0], entry[1]))
+        elif type(entry) is dict and entry.keys() == _ENTRY:
+            entries.append((entry["key"], entry["value"]))
         else:
-            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {kind_of(each)}")
+            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {describe_kind(entry)}")
     return entries
 
 
-def _object_of(value: Any) -> Any:
+def _parse_object(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
         found = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
     except (ValueError, RecursionError):
-        return value  # which is refused
+        return value  # refused later
     return found if type(found) is dict else value

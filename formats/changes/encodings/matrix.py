@@ -1,8 +1,8 @@
-"""The matrix: how a column of each Spark type reads each semantic type of a change event.
+"""Holds the matrix: how a column of each Spark type reads each semantic type of a change event.
 
-A cell without a reading makes the event bad, with a sentence that names both types. No cell takes a unit or an encoding
-that the schema does not have: only the line "no schema" goes by the table's properties and by the connector.
-`values` builds the columns. As a program, this module prints the matrix for docs/debezium/reference.md.
+A cell without a reading makes the event bad, with a sentence that names both types. No cell assumes a unit or an
+encoding that the schema does not name: only the line "no schema" depends on the table's properties and the connector.
+`values` builds the columns. As a program, this module writes the matrix into docs/debezium/reference.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from .kafka_connect_schema import FieldSchema
-from .semantic_types import Semantic, described, semantic_of, type_of
+from .semantic_types import Semantic, choose_type, describe_schema, find_semantic
 
 
 class Target(Enum):
@@ -51,7 +51,7 @@ class Target(Enum):
 
 
 class Reading(Enum):
-    """Ways to read a value. The value is the words in the documentation."""
+    """Ways to read a value. The value is the wording in the documentation."""
 
     FLAG = "true, false, 0, 1"
     NUMBER = "number"
@@ -79,19 +79,21 @@ class Reading(Enum):
 _Row = tuple[Reading | None, ...]
 
 
-def _rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
+def _make_rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
     return MappingProxyType(
         {
-            semantic: MappingProxyType({target: each for target, each in zip(Target, row, strict=True) if each})
+            semantic: MappingProxyType(
+                {target: reading for target, reading in zip(Target, row, strict=True) if reading}
+            )
             for semantic, row in lines
         }
     )
 
 
-def _matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
+def _make_matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
     s, r, no = Semantic, Reading, None
     # fmt: off
-    return _rows([
+    return _make_rows([
         # the event's type      BOOLEAN WHOLE     FLOATING  DECIMAL         STRING    BINARY              DATE            TIMESTAMP         ARRAY       MAP            STRUCT  # noqa: E501
         (s.NO_SCHEMA,          (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.ELEMENTS, r.ENTRIES,     r.FIELDS)),  # noqa: E501
         (s.BOOLEAN,            (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
@@ -120,8 +122,8 @@ def _matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
     # fmt: on
 
 
-MATRIX = _matrix()
-"""The reading of each semantic type in each kind of column. What is not there is refused."""
+MATRIX = _make_matrix()
+"""The reading of each semantic type in each kind of column. Other combinations are refused."""
 
 _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...] = (
     (BooleanType, Target.BOOLEAN),
@@ -138,41 +140,41 @@ _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...]
 )
 
 
-def target_of(data_type: DataType) -> Target | None:
-    """Return the kind of column that a type makes; None for a type that no format of changes has."""
+def find_target(data_type: DataType) -> Target | None:
+    """Return the kind of column for a type; None for a type that no format of changes has."""
     return next((target for types, target in _TARGETS if isinstance(data_type, types)), None)
 
 
-def reading_of(schema: FieldSchema | None, target: Target) -> Reading | None:
+def find_reading(schema: FieldSchema | None, target: Target) -> Reading | None:
     """Return how a column reads values with a schema; None if it refuses them."""
-    return MATRIX[semantic_of(schema)].get(target)
+    return MATRIX[find_semantic(schema)].get(target)
 
 
-def column_words(data_type: DataType) -> str:
+def describe_column_type(data_type: DataType) -> str:
     """Name a column's type for messages."""
     text = data_type.simpleString().upper()
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def refusal(schema: FieldSchema, data_type: DataType) -> str:
-    """Return the sentence about an event whose type the column does not take: both types, and what to declare."""
-    semantic = semantic_of(schema)
-    own = column_words(type_of(schema))
+def explain_refusal(schema: FieldSchema, data_type: DataType) -> str:
+    """Return the message about a type that the column cannot hold: both types, and what to declare."""
+    semantic = find_semantic(schema)
+    own = describe_column_type(choose_type(schema))
     instead = own if own == "STRING" else f"{own} or STRING"
     hint = ""
-    if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and target_of(data_type) is Target.TIMESTAMP:
+    if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and find_target(data_type) is Target.TIMESTAMP:
         hint = ", or name its unit in the table property 'debezium.time-units', for example 'created=ms'"
     return (
-        f"the event's type is {described(schema)}, which a column of type {column_words(data_type)} does not take; "
-        f"declare it as {instead}{hint}"
+        f"the event's type is {describe_schema(schema)}, which a column of type {describe_column_type(data_type)} "
+        f"cannot hold; declare the column as {instead}{hint}"
     )
 
 
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
 
 
-def markdown() -> str:
-    """Return the table. A dash stands for a bad event."""
+def write_markdown() -> str:
+    """Return the matrix as a Markdown table. A dash stands for a bad event."""
     targets = list(Target)
     lines = [
         "| event's type | " + " | ".join(target.value for target in targets) + " |",
@@ -184,12 +186,12 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_matrix(page: str) -> str:
+def insert_matrix(page: str) -> str:
     """Return a page with the matrix between its markers. Raises ValueError if it has none."""
-    return with_table(page, BEGIN, END, markdown())
+    return insert_table(page, BEGIN, END, write_markdown())
 
 
-def with_table(page: str, begin: str, end: str, table: str) -> str:
+def insert_table(page: str, begin: str, end: str, table: str) -> str:
     """Return a page with a table between two markers. Raises ValueError if it has none."""
     before, begins, rest = page.partition(begin)
     _, ends, after = rest.partition(end)
@@ -200,4 +202,4 @@ def with_table(page: str, begin: str, end: str, table: str) -> str:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    path.write_text(with_matrix(path.read_text()))
+    path.write_text(insert_matrix(path.read_text()))

@@ -13,48 +13,51 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, DecimalType, FloatType
 
-from ...core.arrow_types import arrow_type_of
-from ...core.columns import Leaf, Misfit, NumberText, kind_of
-from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, exact_decimal, shortened
+from ...core.arrow_types import find_arrow_type
+from ...core.columns import Leaf, Misfit, NumberText, describe_kind
+from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, shorten_value
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
 _NONE = type(None)
+_NATIVE = ("leaf",)
+_SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
 _NOT_FINITE = frozenset(
     ("NaN", "NAN", "Infinity", "-Infinity", "POSITIVE_INFINITY", "NEGATIVE_INFINITY", "infinity", "-infinity")
 )
 _DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
-"""PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it."""
+"""Limits of decimals: PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 after it."""
 _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the point, and 38 of the column's scale
 
 
-def decimal_column(
+def make_decimal_column(
     path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str, *, rounding: bool, plain: bool = False
 ) -> Leaf:
-    """Return a column.
+    """Return a column of decimals that reads numbers, texts of numbers, unscaled numbers, and objects with a scale.
 
-    `mode`: what strings without a schema are: "string", "precise" or "double". `plain`: no objects are decimals.
+    `mode`: how events without a schema encode decimals: "string", "precise" or "double". `rounding`: numbers may lose
+    digits. `plain`: objects are not decimals.
     """
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
-    unscaled = unscaled_of(schema)
+    unscaled = find_unscaled_scale(schema)
     if schema is None and mode == "precise":
         unscaled = scale
     rounding = rounding or (schema is None and mode == "double")
     raw = schema is not None and schema.raw
 
     def exact(value: Any) -> Decimal | None:
-        text = _text_of(value, unscaled, raw, plain=plain)
+        text = _read_text(value, unscaled, raw, plain=plain)
         if text is None:
             return None
         if rounding and type(value) is not str:
-            text = _rounded(text, scale)
-        return exact_decimal(text, precision, scale)
+            text = _round(text, scale)
+        return parse_decimal(text, precision, scale)
 
     def fast(values: Sequence[Any]) -> pa.Array:
         if unscaled is None:
-            return _of_texts(values, arrow_type)
-        return _of_unscaled([None if v is None else _bytes_of(v) for v in values], unscaled).cast(arrow_type)
+            return _convert_texts(values, arrow_type)
+        return _convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(arrow_type)
 
     # Bytes are the unscaled number in Avro, and in JSON the text of a number.
     kinds: frozenset[type] = frozenset((bytes if raw and unscaled is not None else str, _NONE))
@@ -64,46 +67,46 @@ def decimal_column(
     return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=native)
 
 
-def unscaled_of(schema: FieldSchema | None) -> int | None:
-    """Return the scale of the unscaled numbers that values with a schema are; None if they are something else."""
+def find_unscaled_scale(schema: FieldSchema | None) -> int | None:
+    """Return the scale of values that are unscaled numbers by their schema; None if they are something else."""
     if schema is None:
         return None
     return schema.scale if schema.name == DECIMAL and schema.kind == "bytes" else None
 
 
 def is_decimal_text(text: str) -> bool:
-    """Tell whether a text has the digits of a decimal, perhaps with an exponent."""
+    """Return whether a text is a decimal, possibly with an exponent."""
     return _DECIMAL_TEXT.fullmatch(text) is not None
 
 
-def decimal_text(value: Any, schema: FieldSchema | None) -> str:
-    """Return the digits of a decimal with or without schema. Raises Misfit for anything else."""
-    text = _text_of(value, unscaled_of(schema), schema is not None and schema.raw, finite=False)
+def read_decimal_digits(value: Any, schema: FieldSchema | None) -> str:
+    """Return the digits of a decimal, with or without a schema. Raises Misfit for anything else."""
+    text = _read_text(value, find_unscaled_scale(schema), schema is not None and schema.raw, finite=False)
     assert text is not None
-    return _without_exponent(text) if "e" in text or "E" in text else text
+    return _expand_exponent(text) if "e" in text or "E" in text else text
 
 
-def _without_exponent(text: str) -> str:
+def _expand_exponent(text: str) -> str:
     number = Decimal(text)
     if not number.is_finite() or abs(number.adjusted()) > _LARGEST_SCALE:
         return text
     return f"{number:f}"
 
 
-def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True, plain: bool = False) -> str | None:
+def _read_text(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True, plain: bool = False) -> str | None:
     if type(value) is str and unscaled is None and value in _NOT_FINITE:
         return None if finite else value
     if type(value) is dict and not plain:
         number, scale = value.get("value"), value.get("scale")
         if type(scale) is int and type(number) is (bytes if raw else str):
-            return _digits(_bytes_of(number), scale)
+            return _write_digits(_read_bytes(number), scale)
         raise Misfit("expected a decimal, found an object")
     if unscaled is not None and type(value) is (bytes if raw else str):
-        return _digits(_bytes_of(value), unscaled)
+        return _write_digits(_read_bytes(value), unscaled)
     if type(value) is str:
         if not _DECIMAL_TEXT.fullmatch(value):
             advice = "; if it is base64, set the table property 'debezium.decimal' to 'precise'"
-            raise Misfit(f"the string '{value[:40]}' is no decimal{'' if plain else advice}")
+            raise Misfit(f"the string '{value[:40]}' is not a decimal{'' if plain else advice}")
         return value
     if type(value) is int:
         return str(value)
@@ -111,31 +114,31 @@ def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True
         return repr(value) if value - value == 0 else None
     if type(value) is NumberText and not raw:
         return value.decode("ascii")
-    raise Misfit(f"expected a decimal, found {kind_of(value)}")
+    raise Misfit(f"expected a decimal, found {describe_kind(value)}")
 
 
-def _bytes_of(value: Any) -> bytes:
+def _read_bytes(value: Any) -> bytes:
     if type(value) is bytes:
         return value
     try:
         return binascii.a2b_base64(value, strict_mode=True)
     except ValueError as error:
         raise Misfit(
-            f"the string '{value[:40]}' is no base64 of an unscaled number ({error}); if it is a decimal, set the "
+            f"the string '{value[:40]}' is not the base64 of an unscaled number ({error}); if it is a decimal, set the "
             "table property 'debezium.decimal' to 'string'"
         ) from None
 
 
-def _digits(unscaled: bytes, scale: int) -> str:
+def _write_digits(unscaled: bytes, scale: int) -> str:
     if len(unscaled) > _MOST_BYTES or abs(scale) > _LARGEST_SCALE:
         raise Misfit(f"a number of {len(unscaled)} bytes with scale {scale} is larger than any database has")
     number = int.from_bytes(unscaled, "big", signed=True)
-    # Not by the text of the number, which Python limits to 4300 digits.
+    # Python limits the text of an integer to 4300 digits, so the text is not used.
     sign, digits, _ = Decimal(number).as_tuple()
     return f"{Decimal((sign, digits, -scale)):f}"
 
 
-def _rounded(text: str, scale: int) -> str:
+def _round(text: str, scale: int) -> str:
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     if isinstance(exponent, int) and exponent < -scale and number.adjusted() < 60:
@@ -143,8 +146,8 @@ def _rounded(text: str, scale: int) -> str:
     return str(number)
 
 
-def _of_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
-    # As in `values`: Arrow may only see short numbers without exponent.
+def _convert_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
+    # As in `json.values`, Arrow may only see short numbers without exponent.
     if max(map(len, filter(None, values)), default=0) > 38:
         raise ValueError
     texts = pa.array(values, pa.string())
@@ -153,7 +156,7 @@ def _of_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array
     return texts.cast(arrow_type)
 
 
-def _of_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
+def _convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
     """Convert unscaled numbers. Raises OverflowError for more than 16 bytes, ArrowInvalid for more than 38 digits."""
     numbers = b"".join(
         [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
@@ -166,44 +169,40 @@ def _of_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
     return array
 
 
-_NATIVE = ("leaf",)
-_SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
-
-
-def flag_column(path: str) -> Leaf:
+def make_flag_column(path: str) -> Leaf:
     """Return a column of booleans that reads true, false, 0 and 1."""
 
     def exact(value: Any) -> bool:
         if type(value) is bool or (type(value) is int and value in (0, 1)):
             return bool(value)
-        raise Misfit(f"expected true or false, found {kind_of(value)}")
+        raise Misfit(f"expected true or false, found {describe_kind(value)}")
 
     return Leaf(path, pa.bool_(), exact, kinds=frozenset((bool, _NONE)), native=("flag",))
 
 
-def whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
-    """Return a column of whole numbers that reads numbers without fraction, also as texts, and decimals.
+def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
+    """Return a column of whole numbers that reads numbers without a fraction, their texts, and decimals.
 
-    `plain`: no objects are decimals.
+    `plain`: objects are not decimals.
     """
-    arrow_type = arrow_type_of(data_type)
+    arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
-    scaled = unscaled_of(schema) is not None
+    scaled = find_unscaled_scale(schema) is not None
     floats = schema is not None and schema.kind in ("float32", "float64")
     raw = schema is not None and schema.raw
 
     def exact(value: Any) -> int:
         number = value
         if scaled or (type(value) is dict and not plain):
-            number = _whole(decimal_text(value, schema))
+            number = _parse_whole(read_decimal_digits(value, schema))
         elif type(value) is str:
-            number = _whole(value)
+            number = _parse_whole(value)
         elif type(value) is NumberText and not raw:
-            number = _of_float(float(value)) if floats else _whole(value.decode())
+            number = _convert_float(float(value)) if floats else _parse_whole(value.decode())
         elif type(value) is float:
-            number = _of_float(value)
+            number = _convert_float(value)
         if type(number) is not int:
-            raise Misfit(f"expected a whole number, found {kind_of(value)}")
+            raise Misfit(f"expected a whole number, found {describe_kind(value)}")
         if not -limit <= number < limit:
             raise Misfit(f"the number {str(number)[:40]} is out of the range of {data_type.simpleString()}")
         return number
@@ -211,24 +210,24 @@ def whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, 
     return Leaf(path, arrow_type, exact, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
 
 
-def _of_float(number: float) -> int | None:
+def _convert_float(number: float) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def _whole(text: str) -> int | None:
-    """Return the whole number that a decimal text is; None if it is none, or one of more than 38 digits."""
+def _parse_whole(text: str) -> int | None:
+    """Parse a decimal text as a whole number; return None if it is not one, or has more than 38 digits."""
     if not is_decimal_text(text):
         return None
     try:
-        return int(exact_decimal(text, 38, 0))
+        return int(parse_decimal(text, 38, 0))
     except Misfit:
         return None
 
 
-def floating_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
-    """Return a column of floats that reads numbers, also as texts, and decimals. `plain`: no objects are decimals."""
+def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
+    """Return a column of floats that reads numbers, their texts, and decimals. `plain`: objects are not decimals."""
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
-    scaled = unscaled_of(schema) is not None
+    scaled = find_unscaled_scale(schema) is not None
 
     def exact(value: Any) -> float:
         if type(value) is str and value in _SPECIAL and not scaled:
@@ -236,17 +235,17 @@ def floating_column(path: str, data_type: DataType, schema: FieldSchema | None, 
         if type(value) is float and not math.isfinite(value):
             return value
         if scaled or (type(value) is dict and not plain):
-            value = decimal_text(value, schema)
+            value = read_decimal_digits(value, schema)
         if type(value) not in (float, int, str, NumberText):
-            raise Misfit(f"expected a number, found {kind_of(value)}")
+            raise Misfit(f"expected a number, found {describe_kind(value)}")
         if type(value) is str and not is_decimal_text(value):
-            raise Misfit(f"the string '{value[:40]}' is no number")
+            raise Misfit(f"the string '{value[:40]}' is not a number")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if abs(number) >= limit or math.isnan(number):
-            raise Misfit(f"the number {shortened(value)} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the number {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return number
 
     def fast(values: Sequence[Any]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""What values of a field stand for, by Kafka Connect's and Debezium's semantic types, and their Spark types."""
+"""Maps the semantic types of Kafka Connect and Debezium to the meaning of their values and to Spark types."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ...core.spark_types import valid_decimal
+from ...core.spark_types import is_valid_decimal
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
 
 class Semantic(Enum):
-    """What values stand for. The value is the title of a line in the documentation."""
+    """Meanings of values. The value is the title of a line in the documentation."""
 
     NO_SCHEMA = "no schema"
     BOOLEAN = "boolean"
@@ -61,7 +61,7 @@ class Semantic(Enum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name stands for with some kinds of values, in words, and the unit of its numbers ("": they count none)."""
+    """The meaning of a schema's name with some kinds of values, in words, and the unit of its numbers ("": none)."""
 
     semantic: Semantic
     kinds: tuple[str, ...]
@@ -76,7 +76,7 @@ _NUMBERS = ("int32", "int64")
 _UNIT_WORDS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
-def _counted(semantic: Semantic, unit: str, since: str, kinds: tuple[str, ...] = _NUMBERS) -> Meaning:
+def _make_counted(semantic: Semantic, unit: str, since: str, kinds: tuple[str, ...] = _NUMBERS) -> Meaning:
     return Meaning(semantic, kinds, f"{_UNIT_WORDS[unit]}{since}", unit)
 
 
@@ -87,21 +87,21 @@ NAMED = MappingProxyType(
         _CONNECT + "Date": Meaning(Semantic.DATE, _NUMBERS, "days since 1970", "d"),
         _TIME + "Date": Meaning(Semantic.DATE, _NUMBERS, "days since 1970", "d"),
         _TIME + "IsoDate": Meaning(Semantic.ISO_DATE, _TEXT, "a date of ISO 8601"),
-        _CONNECT + "Timestamp": _counted(Semantic.TIMESTAMP, "ms", " since 1970"),
-        _TIME + "Timestamp": _counted(Semantic.TIMESTAMP, "ms", " since 1970"),
-        _TIME + "MicroTimestamp": _counted(Semantic.TIMESTAMP, "us", " since 1970"),
-        _TIME + "NanoTimestamp": _counted(Semantic.TIMESTAMP, "ns", " since 1970"),
+        _CONNECT + "Timestamp": _make_counted(Semantic.TIMESTAMP, "ms", " since 1970"),
+        _TIME + "Timestamp": _make_counted(Semantic.TIMESTAMP, "ms", " since 1970"),
+        _TIME + "MicroTimestamp": _make_counted(Semantic.TIMESTAMP, "us", " since 1970"),
+        _TIME + "NanoTimestamp": _make_counted(Semantic.TIMESTAMP, "ns", " since 1970"),
         _TIME + "ZonedTimestamp": Meaning(Semantic.ISO_TIMESTAMP, _TEXT, "a timestamp of ISO 8601 with its offset"),
         _TIME + "IsoTimestamp": Meaning(Semantic.ISO_TIMESTAMP, _TEXT, "a timestamp of ISO 8601"),
-        _CONNECT + "Time": _counted(Semantic.TIME, "ms", " of a day"),
-        _TIME + "Time": _counted(Semantic.TIME, "ms", " of a day"),
-        _TIME + "MicroTime": _counted(Semantic.TIME, "us", " of a day"),
-        _TIME + "NanoTime": _counted(Semantic.TIME, "ns", " of a day"),
+        _CONNECT + "Time": _make_counted(Semantic.TIME, "ms", " of a day"),
+        _TIME + "Time": _make_counted(Semantic.TIME, "ms", " of a day"),
+        _TIME + "MicroTime": _make_counted(Semantic.TIME, "us", " of a day"),
+        _TIME + "NanoTime": _make_counted(Semantic.TIME, "ns", " of a day"),
         _TIME + "ZonedTime": Meaning(Semantic.ISO_TIME, _TEXT, "a time of day of ISO 8601 with its offset"),
         _TIME + "IsoTime": Meaning(Semantic.ISO_TIME, _TEXT, "a time of day of ISO 8601"),
         _TIME + "Year": Meaning(Semantic.YEAR, _NUMBERS, "a year"),
-        _TIME + "MicroDuration": _counted(Semantic.DURATION, "us", "", (*_NUMBERS, "float64")),
-        _TIME + "NanoDuration": _counted(Semantic.DURATION, "ns", "", (*_NUMBERS, "float64")),
+        _TIME + "MicroDuration": _make_counted(Semantic.DURATION, "us", "", (*_NUMBERS, "float64")),
+        _TIME + "NanoDuration": _make_counted(Semantic.DURATION, "ns", "", (*_NUMBERS, "float64")),
         _TIME + "Interval": Meaning(Semantic.INTERVAL, _TEXT, "an interval of ISO 8601"),
         _DATA + "Json": Meaning(Semantic.JSON, _TEXT, "a JSON text"),
         _DATA + "Bits": Meaning(Semantic.BYTES, ("bytes",), "bits, the lowest byte first"),
@@ -118,7 +118,7 @@ NAMED = MappingProxyType(
         },
     }
 )
-"""Meanings by name. Of the MicroDuration, Oracle's connector writes float64."""
+"""Meanings by name. Oracle's connector writes a MicroDuration as float64."""
 
 _OF_KIND = {
     "boolean": Semantic.BOOLEAN,
@@ -133,36 +133,36 @@ _OF_KIND = {
 }
 
 
-def meaning_of(schema: FieldSchema) -> Meaning | None:
-    """Return what the name of a schema stands for; None if it says nothing."""
+def find_meaning(schema: FieldSchema) -> Meaning | None:
+    """Return the meaning of a schema's name; None if the name is unknown or does not fit the kind."""
     found = NAMED.get(schema.name)
     return found if found is not None and schema.kind in found.kinds else None
 
 
-def semantic_of(schema: FieldSchema | None) -> Semantic:
-    """Return what values with a schema stand for. A kind that Connect does not have is as no schema."""
+def find_semantic(schema: FieldSchema | None) -> Semantic:
+    """Return the meaning of values with a schema. A kind that Connect does not have counts as no schema."""
     if schema is None:
         return Semantic.NO_SCHEMA
-    found = meaning_of(schema)
+    found = find_meaning(schema)
     return _OF_KIND.get(schema.kind, Semantic.NO_SCHEMA) if found is None else found.semantic
 
 
-def unit_of(schema: FieldSchema) -> str:
+def find_unit(schema: FieldSchema) -> str:
     """Return the unit that whole numbers with a schema count; "" for none."""
-    found = meaning_of(schema)
+    found = find_meaning(schema)
     return "" if found is None else found.unit
 
 
-def described(schema: FieldSchema) -> str:
-    """Name a type for messages, such as "io.debezium.time.Timestamp (int64, milliseconds since 1970)"."""
+def describe_schema(schema: FieldSchema) -> str:
+    """Describe a type for messages, such as "io.debezium.time.Timestamp (int64, milliseconds since 1970)"."""
     words = [schema.kind] if schema.name else []
-    found = meaning_of(schema)
+    found = find_meaning(schema)
     if schema.name == DECIMAL:
         words.append(f"scale {schema.scale}")
     elif found is not None and found.words:
         words.append(found.words)
     elif schema.kind == "map" and schema.key is not None and schema.element is not None:
-        words.append(f"of {described(schema.key)} to {described(schema.element)}")
+        words.append(f"of {describe_schema(schema.key)} to {describe_schema(schema.element)}")
     name = (schema.name or schema.kind)[:100]
     return f"{name} ({', '.join(words)})" if words else name
 
@@ -186,33 +186,33 @@ _SEMANTIC: dict[Semantic, DataType] = {
 _WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
 
 
-def columns_of(image: FieldSchema) -> StructType:
+def choose_columns(image: FieldSchema) -> StructType:
     """Return the columns of a row with this schema, all nullable."""
-    return StructType([StructField(name, type_of(each)) for name, each in image.fields.items()])
+    return StructType([StructField(name, choose_type(field)) for name, field in image.fields.items()])
 
 
-def type_of(schema: FieldSchema | None) -> DataType:
-    """Return the type that a column with this schema has by default; a string, which takes all, for what has none."""
-    semantic = semantic_of(schema)
+def choose_type(schema: FieldSchema | None) -> DataType:
+    """Return the default type of a column with this schema; string, which holds everything, if no other type fits."""
+    semantic = find_semantic(schema)
     if schema is None:
         return StringType()
     if semantic is Semantic.DECIMAL:
-        exact = schema.precision > 0 and valid_decimal(schema.precision, schema.scale)
+        exact = schema.precision > 0 and is_valid_decimal(schema.precision, schema.scale)
         return DecimalType(schema.precision, schema.scale) if exact else StringType()
     if semantic is Semantic.ISO_TIMESTAMP:
         return TimestampType() if schema.name == _WITH_OFFSET else TimestampNTZType()
     if semantic is Semantic.ARRAY:
-        return ArrayType(type_of(schema.element))
+        return ArrayType(choose_type(schema.element))
     if semantic is Semantic.MAP:
-        return MapType(_key_type(schema.key), type_of(schema.element))
+        return MapType(_choose_key_type(schema.key), choose_type(schema.element))
     if semantic is Semantic.STRUCT and schema.fields:
-        return columns_of(schema)
+        return choose_columns(schema)
     if semantic in _BY_KIND:
         return _KINDS[schema.kind]
     return _SEMANTIC.get(semantic, StringType())
 
 
-def _key_type(schema: FieldSchema | None) -> DataType:
+def _choose_key_type(schema: FieldSchema | None) -> DataType:
     # Spark has no maps as keys of maps.
-    found = type_of(schema)
+    found = choose_type(schema)
     return StringType() if isinstance(found, MapType | ArrayType | StructType) else found

@@ -1,4 +1,4 @@
-"""Tells how a table's events encode times and decimals without a schema: Debezium's modes as table properties."""
+"""Describes how events without a schema encode times and decimals: Debezium's modes as table properties."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..feed import (
     OWN_CONNECTOR,
     TIME_PRECISION,
     UNAVAILABLE_VALUE,
-    time_units,
+    parse_time_units,
 )
 
 ASSUMED_MS = "ms?"
-"""Milliseconds, as nothing else is said: a number too large for them shows that the unit is another."""
+"""Milliseconds, assumed because nothing names another unit. A number too large for them shows that the unit differs."""
 
 _UNITS_OF_CONNECTORS = {"mysql": ASSUMED_MS, "mariadb": ASSUMED_MS, "postgresql": "us", OWN_CONNECTOR: "us"}
 """Adaptive mode gives a whole number in a unit that depends on the column's precision in the database. These are the
@@ -26,17 +26,17 @@ TIMESTAMP of PostgreSQL six digits. Oracle writes DATE in milliseconds and TIMES
 and Informix have types with other digits, too."""
 
 _UNITS_OF_PRECISIONS = {"connect": "ms", "microseconds": "us", "nanoseconds": "ns"}
-"""What the modes mean that give all timestamps one unit."""
+"""Units of the modes that give all timestamps one unit."""
 
 
 @dataclass(frozen=True)
 class Rules:
     """The encodings of one table and connector.
 
-    `unit_by_column` and `default_unit` (one of UNITS, ASSUMED_MS, None: unknown) are of whole numbers in columns of
-    timestamps. `decimal` ("string", "precise", "double") is of decimals, `binary` ("bytes", "base64",
-    "base64-url-safe", "hex", "": not told) of bytes. `placeholder` stands for values not sent. `connector` is "" if
-    unknown.
+    `unit_by_column` and `default_unit` (one of UNITS, ASSUMED_MS, None: unknown) are the units of whole numbers in
+    columns of timestamps. `decimal` is the mode of decimals ("string", "precise", "double"), `binary` that of bytes
+    ("bytes", "base64", "base64-url-safe", "hex", "": unknown). `placeholder` stands for values that were not sent.
+    `connector` is "" if unknown.
     """
 
     unit_by_column: Mapping[str, str]
@@ -54,7 +54,7 @@ class Rules:
         if precision == "isostring" and connector != OWN_CONNECTOR:
             of_connector = None
         return cls(
-            time_units(settings),
+            parse_time_units(settings),
             _UNITS_OF_PRECISIONS.get(precision, of_connector),
             settings.get(DECIMAL, "string"),
             settings.get(BINARY, ""),
@@ -67,7 +67,7 @@ class Rules:
         return self.unit_by_column.get(column, self.default_unit)
 
     def unknown_unit(self) -> str:
-        """Return what is said of a number {} whose unit nothing tells: the connector and the property to set."""
+        """Return the message about a number {} of unknown unit: it names the connector and the property to set."""
         written = f"the connector '{self.connector}' writes" if self.connector else "an event without connector has"
         return (
             "the unit of the number {} is unknown: "

@@ -1,8 +1,8 @@
 """Converts Debezium's dates, timestamps and times of day to days and microseconds.
 
-A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or a text of
-ISO 8601. What lies outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) has no value in Spark
-and is null; in a column of strings it can be read.
+A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or either is a
+text of ISO 8601. Dates and timestamps outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) have
+no value in Spark and are null; columns of strings show them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...core.columns import Leaf, Misfit, kind_of
-from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, leap_second_counts
+from ...core.columns import Leaf, Misfit, describe_kind
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, can_be_leap_second
 from ..feed import UNITS
 from .settings import ASSUMED_MS
 
@@ -34,16 +34,18 @@ _TIMESTAMP = re.compile(
 _DAYS_OF_CYCLE = 146_097
 _ENDLESS = ("infinity", "-infinity")
 _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
-"""Debezium's numbers for what PostgreSQL calls so."""
+"""Debezium's numbers for PostgreSQL's infinite timestamps."""
 _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
 _LARGEST_OFFSET = 18 * 3600
 _DAY_MICROS = 86_400_000_000
 _POSTGRES_INFINITE_DAYS = (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691)
-"""What Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
+"""The numbers that Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
 _POSTGRES_FIRST_DAY, _POSTGRES_LAST_DAY = -2_440_588, 106_751_991
-"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, to where seconds since 1970
-could be meant."""
+"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, up to numbers that could be
+seconds since 1970."""
+
+_NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
 TOO_LARGE = (
     "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
@@ -51,87 +53,84 @@ TOO_LARGE = (
 )
 
 
-def any_days(value: int) -> bool:
-    """Tell whether a schema's 32 bits can hold a number of days."""
+def is_any_day(value: int) -> bool:
+    """Return whether the 32 bits of a date with a schema can hold a number of days."""
     return -(2**31) <= value < 2**31
 
 
-def days_of_postgres(value: int) -> bool:
-    """Tell whether a number can be a date of PostgreSQL's: one of its infinities too."""
+def is_day_of_postgres(value: int) -> bool:
+    """Return whether a number can be a date of PostgreSQL, including its infinities."""
     return _POSTGRES_FIRST_DAY <= value <= _POSTGRES_LAST_DAY or value in _POSTGRES_INFINITE_DAYS
 
 
-def no_days(value: int) -> bool:
-    """Tell that no number outside the years 0001 to 9999 is a date."""
+def is_no_day(value: int) -> bool:
+    """Return False: numbers outside the years 0001 to 9999 are not dates."""
     return False
 
 
-def date_column(path: str, known: Callable[[int], bool], *, plain: bool = False) -> Leaf:
+def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = False) -> Leaf:
     """Return a column that reads days since 1970, or a date as text.
 
-    `known` tells which days outside the years 0001 to 9999 are dates all the same, and so null. `plain`: only texts
-    are dates.
+    `known` returns whether a number outside the years 0001 to 9999 is a date, and so null. `plain`: only texts are
+    dates.
     """
 
     def exact(value: Any) -> int | None:
         if plain and type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {kind_of(value)}")
+            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
             if known(value):
                 return None
             raise Misfit(
-                f"the number {value} is no day of the years 0001 to 9999; if it counts since 1970 in another unit, "
-                "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', else declare "
-                "it as STRING"
+                f"the number {value} is not a day of the years 0001 to 9999; if it counts another unit since 1970, "
+                "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', otherwise "
+                "declare it as STRING"
             )
         if type(value) is not str:
-            raise Misfit(f"expected days since 1970 or a date, found {kind_of(value)}")
-        return _days(value)
+            raise Misfit(f"expected days since 1970 or a date, found {describe_kind(value)}")
+        return _parse_days(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
-        there = within(days, FIRST_DAY, LAST_DAY)
+        there = limit_to_range(days, FIRST_DAY, LAST_DAY)
         if there.null_count != days.null_count:
-            raise ValueError  # Which of them are dates is found one by one.
+            raise ValueError  # The dates among them are found one by one.
         return there.cast(pa.int32()).view(pa.date32())
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=_stored_days, native=native)
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=_store_days, native=native)
 
 
-def midnight_column(path: str, unit: str) -> Leaf:
-    """Return a column of dates that reads timestamps, units since 1970 or texts, of which each is a midnight in UTC."""
+def make_midnight_column(path: str, unit: str) -> Leaf:
+    """Return a column of dates that reads timestamps at midnight in UTC, as units since 1970 or as texts."""
 
     def exact(value: Any) -> int | None:
         if type(value) is str:
-            return _days(value)
+            return _parse_days(value)
         if type(value) is not int or unit not in UNITS:
-            raise Misfit(f"expected a timestamp, found {kind_of(value)}")
+            raise Misfit(f"expected a timestamp, found {describe_kind(value)}")
         factor = UNITS[unit]
         day, rest = divmod(value * factor if factor else value, _DAY_MICROS if factor else _DAY_MICROS * 1000)
         if not FIRST_DAY <= day <= LAST_DAY:
             return None
         if rest:
-            raise Misfit(f"the number {value}, which is {as_text(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
+            raise Misfit(f"the number {value}, which is {make_time_writer(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
         return day
 
-    return Leaf(path, pa.date32(), exact, kinds=frozenset((_NONE,)), store=_stored_days)
+    return Leaf(path, pa.date32(), exact, kinds=frozenset((_NONE,)), store=_store_days)
 
 
-_NO_MIDNIGHT = "is no midnight, and so no date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
-
-
-def _stored_days(values: Sequence[int | None]) -> pa.Array:
+def _store_days(values: Sequence[int | None]) -> pa.Array:
     return pa.array(values, pa.int32()).view(pa.date32())
 
 
-def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unknown: str) -> Leaf:
+def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unknown: str) -> Leaf:
     """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset.
 
-    `unknown`: what is said of a number if `unit` is None.
+    `unknown`: the message about a number if `unit` is None.
     """
     assumed = unit == ASSUMED_MS
     if assumed:
@@ -141,13 +140,13 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unkno
         if type(value) is int:
             if unit is None:
                 raise Misfit(unknown.format(value))
-            micros = _in_range(_micros_of(value, unit))
+            micros = _limit_micros(_convert_to_micros(value, unit))
             if micros is None and assumed:
                 raise Misfit(TOO_LARGE.format(value))
             return micros
         if type(value) is not str:
-            raise Misfit(f"expected a whole number or a timestamp as a string, found {kind_of(value)}")
-        return micros_of_text(value)
+            raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
+        return parse_micros(value)
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).view(arrow_type)
@@ -158,23 +157,23 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unkno
             texts = pa.array(values, pa.string())
             if not pc.all(pc.match_substring_regex(texts, _FAST_TIMESTAMP)).as_py():
                 raise ValueError
-            # Texts with and without Z in one cast would be refused.
+            # One cast does not accept texts with and without Z together.
             plain = pc.utf8_rtrim(texts, "Z")
             micros = plain.cast(pa.timestamp("us")).view(pa.int64())
-            return within(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+            return limit_to_range(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
         if unit is None and kinds:
             raise ValueError
         numbers = pa.array(values, pa.int64())
         factor = UNITS[unit or "us"]
         if factor == 0:
-            numbers = _thousandths(numbers)
+            numbers = _divide_by_thousand(numbers)
         elif factor > 1:
             limit = 2**63 // factor - 1
-            small = within(numbers, -limit, limit)
+            small = limit_to_range(numbers, -limit, limit)
             if assumed and small.null_count != numbers.null_count:
                 raise ValueError
             numbers = pc.multiply(small, factor)
-        micros = within(numbers, FIRST_MICROS, LAST_MICROS)
+        micros = limit_to_range(numbers, FIRST_MICROS, LAST_MICROS)
         if assumed and micros.null_count != numbers.null_count:
             raise ValueError
         return micros.view(arrow_type)
@@ -183,14 +182,14 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unkno
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
 
 
-def _thousandths(numbers: pa.Array) -> pa.Array:
+def _divide_by_thousand(numbers: pa.Array) -> pa.Array:
     """Divide by 1000, rounding down."""
     filled: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(filled // 1000, mask=numbers.is_null().to_numpy(zero_copy_only=False))
 
 
-def within(numbers: pa.Array, low: int, high: int) -> pa.Array:
-    """Return the numbers, null where out of range."""
+def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
+    """Return the numbers, with null for those out of range."""
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return numbers
@@ -198,33 +197,33 @@ def within(numbers: pa.Array, low: int, high: int) -> pa.Array:
     return pc.if_else(there, numbers, pa.scalar(None, numbers.type))
 
 
-def _in_range(micros: int) -> int | None:
+def _limit_micros(micros: int) -> int | None:
     return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
-def _micros_of(value: int, unit: str) -> int:
+def _convert_to_micros(value: int, unit: str) -> int:
     factor = UNITS[unit]
     return value * factor if factor else value // 1000
 
 
-def _days(text: str) -> int | None:
+def _parse_days(text: str) -> int | None:
     if text in _ENDLESS:
         return None
     match = _DATE.fullmatch(text)
     if match is None and (moment := _TIMESTAMP.fullmatch(text)):
-        micros = micros_of_text(text)
+        micros = parse_micros(text)
         if micros is None:
             return None
         if micros % _DAY_MICROS or (moment[7] or "")[6:].strip("0"):
             raise Misfit(f"the timestamp '{text[:40]}' {_NO_MIDNIGHT}")
         return micros // _DAY_MICROS
     if match is None:
-        raise Misfit(f"the string '{text[:40]}' is no date such as 2024-01-31")
-    _offset_seconds(match[4], match[5], match[6], text)
-    return _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+        raise Misfit(f"the string '{text[:40]}' is not a date such as 2024-01-31")
+    _parse_offset(match[4], match[5], match[6], text)
+    return _count_days(int(match[1]), int(match[2]), int(match[3]), text)
 
 
-def _offset_seconds(sign: str | None, hours: str, minutes: str | None, text: str) -> int:
+def _parse_offset(sign: str | None, hours: str, minutes: str | None, text: str) -> int:
     """Return the seconds east of UTC; 0 without a sign. Raises Misfit beyond 18 hours, as java.time does."""
     if not sign:
         return 0
@@ -234,48 +233,48 @@ def _offset_seconds(sign: str | None, hours: str, minutes: str | None, text: str
     return -seconds if sign == "-" else seconds
 
 
-def _ordinal(year: int, month: int, day: int, text: str) -> int | None:
+def _count_days(year: int, month: int, day: int, text: str) -> int | None:
     if not 1 <= year <= 9999:
         return None
     try:
         return datetime.date(year, month, day).toordinal() - _EPOCH
     except ValueError:
-        raise Misfit(f"the string '{text[:40]}' is no date of the calendar") from None
+        raise Misfit(f"the string '{text[:40]}' is not a date of the calendar") from None
 
 
-def micros_of_text(text: str) -> int | None:
-    """Return microseconds since 1970 in UTC, further digits cut off; None for what Spark has no value for.
+def parse_micros(text: str) -> int | None:
+    """Parse a timestamp as microseconds since 1970 in UTC; further digits are cut off.
 
-    Raises Misfit for a text that is no timestamp.
+    Returns None for a timestamp that Spark has no value for. Raises Misfit for any other text.
     """
     if text in _ENDLESS:
         return None
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        raise Misfit(f"the string '{text[:40]}' is no timestamp such as 2024-01-31T12:00:00.5Z")
-    days = _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+        raise Misfit(f"the string '{text[:40]}' is not a timestamp such as 2024-01-31T12:00:00.5Z")
+    days = _count_days(int(match[1]), int(match[2]), int(match[3]), text)
     hours, minutes, seconds = int(match[4]), int(match[5]), int(match[6] or 0)
     if hours > 23 or minutes > 59 or seconds > 60:
-        raise Misfit(f"the string '{text[:40]}' is no time of a day")
-    offset = _offset_seconds(match[9], match[10], match[11], text)
+        raise Misfit(f"the string '{text[:40]}' is not a time of day")
+    offset = _parse_offset(match[9], match[10], match[11], text)
     if days is None:
         return None
     whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
-    if seconds == 60 and not leap_second_counts(whole):
-        raise Misfit(f"the string '{text[:40]}' is no time of a day")
-    return _in_range(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
+    if seconds == 60 and not can_be_leap_second(whole):
+        raise Misfit(f"the string '{text[:40]}' is not a time of day")
+    return _limit_micros(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
 
 
-def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
-    """Return what writes numbers of a semantic type as ISO 8601, for columns of strings."""
+def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
+    """Return a function that writes numbers of a semantic type as ISO 8601, for columns of strings."""
     if kind == "date":
-        return lambda value: _iso_date(value)
+        return lambda value: _format_date(value)
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
     per_second = 10**digits
     per_unit = 10 ** max(6 - digits, 0)
 
     def clock(value: int) -> str:
-        # MySQL's TIME goes from -838:59:59 to 838:59:59; the sign is that of the whole.
+        # MySQL's TIME goes from -838:59:59 to 838:59:59; the sign belongs to the whole time.
         seconds, fraction = divmod(abs(value), per_second)
         text = f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return f"{text}.{fraction:0{digits}}" if digits else text
@@ -284,13 +283,13 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
         if digits <= 6 and value * per_unit in _ENDLESS_MICROS:
             return _ENDLESS_MICROS[value * per_unit]
         days, rest = divmod(value, 86_400 * per_second)
-        return f"{_iso_date(days)}T{clock(rest)}"
+        return f"{_format_date(days)}T{clock(rest)}"
 
     return clock if kind == "time" else moment
 
 
-def _iso_date(days: int) -> str:
-    """Return the date, with a sign outside the years 0000 to 9999, as ISO 8601 has it."""
+def _format_date(days: int) -> str:
+    """Format a date as ISO 8601 does, with a sign outside the years 0000 to 9999."""
     if FIRST_DAY <= days <= LAST_DAY:
         return datetime.date.fromordinal(days + _EPOCH).isoformat()
     # The calendar repeats itself after 400 years.

@@ -23,8 +23,8 @@ def path(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "python":
             patch.setenv(native.SWITCH, "0")
-        elif native.module() is None:
-            pytest.skip(native.status().text)
+        elif native.get_module() is None:
+            pytest.skip(native.get_status().text)
         yield
 
 

@@ -76,16 +76,16 @@ class Schemas:
             return self._union(depth)
         found = self._branch(depth)
         # Directly within itself a record would have no end.
-        return ["null", found] if any(found is each for each in self._open) else found
+        return ["null", found] if any(found is named for named in self._open) else found
 
     def _union(self, depth: int) -> Type:
         found: list[Type] = ["null"] if self.chance.random() < 0.5 else []
         for _ in range(1 + self.chance.randrange(4)):
             branch = self._branch(depth + 1) if self.chance.random() < 0.7 else self._plain(depth + 1)
-            if all(key_of(branch) != key_of(each) for each in found):
+            if all(key_of(branch) != key_of(other) for other in found):
                 found.append(branch)
         self.chance.shuffle(found)
-        if "null" not in found and any(isinstance(each, Named) and each in self._open for each in found):
+        if "null" not in found and any(isinstance(branch, Named) and branch in self._open for branch in found):
             found.append("null")
         return found if found != ["null"] else "int"
 
@@ -96,9 +96,9 @@ class Schemas:
     def _branch(self, depth: int) -> Type:
         """A named type: a new one, or one that is there."""
         namespace, name = self.chance.choice(NAMESPACES), self.chance.choice(NAMES)
-        for each in self.named:
-            if (each.namespace, each.name) == (namespace, name):
-                return each
+        for named in self.named:
+            if (named.namespace, named.name) == (namespace, name):
+                return named
         kind = self.chance.choice(("record", "record", "record", "enum", "fixed"))
         found = Named(kind, namespace, name, size=self.chance.choice((1, 2)))
         if kind == "enum":
@@ -123,7 +123,7 @@ def schema_json(node: Type, done: set[str] | None = None) -> Any:
     if isinstance(node, str):
         return node
     if isinstance(node, list):
-        return [schema_json(each, done) for each in node]
+        return [schema_json(branch, done) for branch in node]
     if isinstance(node, tuple):
         return {"type": node[0], "items" if node[0] == "array" else "values": schema_json(node[1], done)}
     if node.full_name in done:
@@ -137,12 +137,12 @@ def schema_json(node: Type, done: set[str] | None = None) -> Any:
     if node.kind == "fixed":
         return found | {"size": node.size}
     fields = []
-    for each in node.fields:
-        one = {"name": each.name, "type": schema_json(each.type, done)}
-        if each.default is not None:
-            one["default"] = each.default[0]
-        if each.aliases:
-            one["aliases"] = each.aliases
+    for member in node.fields:
+        one = {"name": member.name, "type": schema_json(member.type, done)}
+        if member.default is not None:
+            one["default"] = member.default[0]
+        if member.aliases:
+            one["aliases"] = member.aliases
         fields.append(one)
     return found | {"fields": fields}
 
@@ -163,9 +163,9 @@ class Reader:
             case "namespace" if named is not self.root:
                 self._move(named)
             case "order":
-                for each in named.fields:
-                    if isinstance(each.type, list) and each.default is None:
-                        self.chance.shuffle(each.type)
+                for field in named.fields:
+                    if isinstance(field.type, list) and field.default is None:
+                        self.chance.shuffle(field.type)
             case "fields" if named.fields and self.chance.random() < 0.6:
                 self._change_field(named)
             case "fields" if named.kind == "record":
@@ -177,16 +177,16 @@ class Reader:
                     added = Field(name, kind, (DEFAULTS[kind],))
                 named.fields.insert(self.chance.randrange(len(named.fields) + 1), added)
             case "type" if named.fields:
-                each = self.chance.choice(named.fields)
-                if each.default is None:
-                    each.type = self._retyped(each.type)
+                changed = self.chance.choice(named.fields)
+                if changed.default is None:
+                    changed.type = self._retyped(changed.type)
             case "symbols":
                 named.symbols = list(SYMBOLS[: 1 + self.chance.randrange(3)]) if named.kind == "enum" else []
                 named.size = self.chance.choice((1, 2))
 
     def _move(self, named: Named) -> None:
         old, space, name = named.full_name, self.chance.choice(NAMESPACES), self.chance.choice((named.name, *NAMES))
-        if any((each.namespace, each.name) == (space, name) for each in self.named):
+        if any((other.namespace, other.name) == (space, name) for other in self.named):
             return
         named.namespace, named.name = space, name
         if self.chance.random() < 0.4:
@@ -194,13 +194,13 @@ class Reader:
         self.lenient = self.lenient or named.kind != "record"
 
     def _change_field(self, record: Named) -> None:
-        each = self.chance.choice(record.fields)
-        if each.name == "id":
+        changed = self.chance.choice(record.fields)
+        if changed.name == "id":
             return
         if self.chance.random() < 0.5 and len(record.fields) > 1:
-            record.fields.remove(each)
-        elif not each.aliases and not each.name.startswith("new"):
-            each.aliases, each.name = [each.name], f"{each.name}_renamed"
+            record.fields.remove(changed)
+        elif not changed.aliases and not changed.name.startswith("new"):
+            changed.aliases, changed.name = [changed.name], f"{changed.name}_renamed"
         self.chance.shuffle(record.fields)
 
     def _retyped(self, node: Type) -> Type:
@@ -210,11 +210,15 @@ class Reader:
         if isinstance(node, str):
             return {"string": "bytes", "bytes": "string"}.get(node, "string")
         if isinstance(node, list):
-            found = [each if self.chance.random() < 0.7 else self._retyped(each) for each in node if each != "null"]
+            found = [
+                branch if self.chance.random() < 0.7 else self._retyped(branch) for branch in node if branch != "null"
+            ]
             if len(found) > 1 and self.chance.random() < 0.3:
                 found.pop()
                 self.lenient = self.lenient or found == ["string"]  # which takes enums
-            if any(isinstance(each, list) for each in found) or len({key_of(each) for each in found}) < len(found):
+            if any(isinstance(branch, list) for branch in found) or len({key_of(branch) for branch in found}) < len(
+                found
+            ):
                 return node
             return ["null", *found] if "null" in node else found
         if isinstance(node, tuple):
@@ -234,7 +238,7 @@ def value_of(node: Type, chance: random.Random, depth: int = 0) -> Any:
     if isinstance(node, list):
         branch = chance.choice(node)
         if depth > 6:
-            branch = "null" if "null" in node else min(node, key=lambda each: isinstance(each, Named))
+            branch = "null" if "null" in node else min(node, key=lambda found_node: isinstance(found_node, Named))
         return None if branch == "null" else {key_of(branch): value_of(branch, chance, depth + 1)}
     if isinstance(node, tuple):
         count = 0 if depth > 6 else chance.randrange(3)
@@ -244,7 +248,7 @@ def value_of(node: Type, chance: random.Random, depth: int = 0) -> Any:
         return chance.choice(node.symbols)
     if node.kind == "fixed":
         return "\u00fe" * node.size
-    return {each.name: value_of(each.type, chance, depth + 1) for each in node.fields}
+    return {field.name: value_of(field.type, chance, depth + 1) for field in node.fields}
 
 
 def text(node: Type) -> str:

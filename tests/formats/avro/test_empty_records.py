@@ -44,7 +44,7 @@ def test_a_root_without_fields_has_rows_without_columns() -> None:
     assert schema.names == []
     batch, bad = BothPaths("avro", schema, text).check(EventBuffer.of([b"", b"", b"x"]))
     assert batch.num_rows == 2
-    assert [each.index for each in bad] == [2]
+    assert [event.index for event in bad] == [2]
 
 
 def test_a_few_bytes_cannot_claim_billions_of_elements() -> None:
@@ -55,6 +55,6 @@ def test_a_few_bytes_cannot_claim_billions_of_elements() -> None:
     events = [most, twice, most, b"\2\xfe\xff\xff\xff\x0f\0\0"]
     batch, bad = BothPaths("avro", schema, text).check(EventBuffer.of(events))
     assert [len(row["c"][0]) for row in batch.to_pylist()] == [10_000, 10_000]
-    assert [(each.index, each.reason) for each in bad] == [
+    assert [(event.index, event.reason) for event in bad] == [
         (place, "it has more than 10,000 elements that take no bytes") for place in (1, 3)
     ]

@@ -15,7 +15,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.core.test_evolution import field, record
 
@@ -65,8 +65,8 @@ def rows_of(schema: Any, *payloads: bytes, writer: Any = None) -> tuple[list[Any
     text = json.dumps(schema)
     writers = [WriterSchema(json.dumps(schema if writer is None else writer), "Avro", "")]
     both = BothPaths("avro", AVRO.spark_schema(text), text, writers.__getitem__)
-    batch, bad = both.check(EventBuffer.of([header(0) + each for each in payloads]))
-    return batch.to_pylist(), [each.reason for each in bad]
+    batch, bad = both.check(EventBuffer.of([make_header(0) + payload for payload in payloads]))
+    return batch.to_pylist(), [event.reason for event in bad]
 
 
 def rewritten(schema: Any, row: dict[str, Any]) -> bytes:
@@ -229,9 +229,9 @@ def test_depth() -> None:
     assert len(rows) == 1
     assert rows[0]["next"].count("{") == 500
     assert rewritten(NODE, rows[0]) == linked(500)
-    assert bad == ["column 'next': it is nested more than 500 deep"] * 2
+    assert bad == ["column 'next': it is nested more than 500 levels deep"] * 2
     deep = '{"id":1,"next":' * 501 + "null" + "}" * 501
-    with pytest.raises(InvalidRowError, match=r"row 0 .* column 'next' .* nested more than 500 deep"):
+    with pytest.raises(InvalidRowError, match=r"row 0 .* column 'next' .* nested more than 500 levels deep"):
         rewritten(NODE, {"id": 1, "next": deep})
 
 
@@ -251,7 +251,7 @@ def test_depth() -> None:
 def test_other_columns_are_read_without_it(schema: Any, values: list[Any]) -> None:
     text = json.dumps(schema)
     whole = AVRO.spark_schema(text)
-    wanted = StructType([each for each in whole if each.name in ("id", "name", "e")])
+    wanted = StructType([field for field in whole if field.name in ("id", "name", "e")])
     both = BothPaths("avro", wanted, text)
     events = [payload(schema, value) for value in values]
     batch, bad = both.check(EventBuffer.of(events))
@@ -271,7 +271,7 @@ def test_what_contains_itself_is_skipped_natively(caplog: pytest.LogCaptureFixtu
         batch, bad = both.check(EventBuffer.of(events))
     assert "is decoded in Python" not in caplog.text
     assert batch.to_pylist() == [{"id": 1}] * 3
-    assert [each.index for each in bad] == [3, 4]
+    assert [event.index for event in bad] == [3, 4]
 
 
 LOOSE = record(
@@ -317,7 +317,7 @@ def test_texts_that_are_written(text: str, again: str | None) -> None:
         ('{"n": 1.0}', r"at \$.n: expected an integer, found a number with a fraction"),
         ('{"n": null}', r"at \$.n: expected an integer, found null"),
         ('{"n": 3000000000}', r"at \$.n: the integer 3000000000 is out of the range of int"),
-        ('{"n": NaN}', "NaN is no number"),
+        ('{"n": NaN}', "NaN is not a number"),
         ('{"next": {"next": {"n": true}}}', r"at \$.next.next.n: expected an integer, found a boolean"),
         ('{"either": "QUJD"}', r"at \$.either: it fits several types of the union, string and bytes"),
         ('{"either": true}', r"at \$.either: it fits no type of the union: string \(.*expected a string"),
@@ -325,7 +325,7 @@ def test_texts_that_are_written(text: str, again: str | None) -> None:
         ('{"shape": {"x": 1, "w": 1}}', r"at \$.shape: it fits no type of the union: record 'A' .*no field 'w'"),
         ('{"shape": {}}', r"the field 'x' of record 'A' is missing"),
         ('{"either": "\\ud800"}', "half of a surrogate pair"),
-        ("[" * 100_000, "nested more than 500 deep"),
+        ("[" * 100_000, "nested more than 500 levels deep"),
     ],
 )
 def test_texts_that_are_refused(text: str, reason: str) -> None:

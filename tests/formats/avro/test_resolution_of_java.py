@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.avro.generated_schemas import Named, Reader, Schemas, Type, key_of, schema_json, text, value_of
 from tests.formats.avro.java_avro import JavaAvro
 from tests.formats.both_paths import BothPaths
@@ -47,27 +47,27 @@ def column_value(node: Type, value: Any, inside: tuple[Named, ...] = ()) -> Any:
         return union_value(node, value, inside)
     if isinstance(node, tuple):
         if node[0] == "array":
-            return [column_value(node[1], each, inside) for each in value]
-        return sorted((key, column_value(node[1], each, inside)) for key, each in value.items())
+            return [column_value(node[1], item, inside) for item in value]
+        return sorted((key, column_value(node[1], item, inside)) for key, item in value.items())
     if node.kind != "record":
         return value.encode("latin-1") if node.kind == "fixed" else value
     if node in inside:
         return json_value(node, value)
-    return {each.name: column_value(each.type, value[each.name], (*inside, node)) for each in node.fields}
+    return {field.name: column_value(field.type, value[field.name], (*inside, node)) for field in node.fields}
 
 
 def union_value(node: list[Type], value: Any, inside: tuple[Named, ...]) -> Any:
     if value is None:
         return None
     ((name, inner),) = value.items()
-    branches = [each for each in node if each != "null"]
+    branches = [branch for branch in node if branch != "null"]
     if len(branches) == 1:
         return column_value(branches[0], inner, inside)
-    if {key_of(each) for each in branches} in MERGED:
+    if {key_of(branch) for branch in branches} in MERGED:
         return float(inner) if name in ("float", "double") else inner
     return {
-        f"member{place}": column_value(each, inner, inside) if key_of(each) == name else None
-        for place, each in enumerate(branches)
+        f"member{place}": column_value(branch, inner, inside) if key_of(branch) == name else None
+        for place, branch in enumerate(branches)
     }
 
 
@@ -81,14 +81,14 @@ def json_value(node: Type, value: Any) -> Any:
         if value is None:
             return None
         ((name, inner),) = value.items()
-        return json_value(next(each for each in node if key_of(each) == name), inner)
+        return json_value(next(branch for branch in node if key_of(branch) == name), inner)
     if isinstance(node, tuple):
         if node[0] == "array":
-            return [json_value(node[1], each) for each in value]
-        return {key: json_value(node[1], each) for key, each in value.items()}
+            return [json_value(node[1], item) for item in value]
+        return {key: json_value(node[1], item) for key, item in value.items()}
     if node.kind != "record":
         return base64.b64encode(value.encode("latin-1")).decode() if node.kind == "fixed" else value
-    return {each.name: json_value(each.type, value[each.name]) for each in node.fields}
+    return {field.name: json_value(field.type, value[field.name]) for field in node.fields}
 
 
 def comparable(node: Type, value: Any, inside: tuple[Named, ...] = ()) -> Any:
@@ -96,22 +96,22 @@ def comparable(node: Type, value: Any, inside: tuple[Named, ...] = ()) -> Any:
     if value is None or isinstance(node, str):
         return value
     if isinstance(node, list):
-        branches = [each for each in node if each != "null"]
-        if len(branches) == 1 or {key_of(each) for each in branches} in MERGED:
+        branches = [branch for branch in node if branch != "null"]
+        if len(branches) == 1 or {key_of(branch) for branch in branches} in MERGED:
             return comparable(branches[0], value, inside)
         return {
-            name: comparable(each, value[name], inside)
-            for name, each in ((f"member{place}", each) for place, each in enumerate(branches))
+            name: comparable(branch, value[name], inside)
+            for name, branch in ((f"member{place}", branch) for place, branch in enumerate(branches))
         }
     if isinstance(node, tuple):
         if node[0] == "array":
-            return [comparable(node[1], each, inside) for each in value]
-        return sorted((key, comparable(node[1], each, inside)) for key, each in value)
+            return [comparable(node[1], item, inside) for item in value]
+        return sorted((key, comparable(node[1], item, inside)) for key, item in value)
     if node.kind != "record":
         return value
     if node in inside:
         return json.loads(value)
-    return {each.name: comparable(each.type, value[each.name], (*inside, node)) for each in node.fields}
+    return {field.name: comparable(field.type, value[field.name], (*inside, node)) for field in node.fields}
 
 
 def decoded(table: Type, writer: Type, events: list[bytes]) -> tuple[list[Any], set[int], pa.RecordBatch]:
@@ -119,12 +119,12 @@ def decoded(table: Type, writer: Type, events: list[bytes]) -> tuple[list[Any], 
     schema = AVRO.spark_schema(text(table))
     writers = [WriterSchema(text(writer), "Avro", "")]
     both = BothPaths("avro", schema, text(table), writers.__getitem__)
-    buffer = EventBuffer.of([header(0) + event for event in events])
+    buffer = EventBuffer.of([make_header(0) + event for event in events])
     batch, bad = both.check(buffer, masked=False)
     # What is not wanted is skipped alike.
     last = StructType([schema["id"]])
     BothPaths("avro", last, text(table), writers.__getitem__).check(buffer)
-    return [comparable(table, row) for row in batch.to_pylist()], {each.index for each in bad}, batch
+    return [comparable(table, row) for row in batch.to_pylist()], {bad_event.index for bad_event in bad}, batch
 
 
 def seed(piece: int) -> random.Random:
@@ -152,20 +152,20 @@ def test_values_under_another_schema(java: JavaAvro) -> None:
                 # Names that aliases make twice, and records without fields that its JSON decoder cannot tell.
                 assert "uplicate" in answer["error"] or "NullPointer" in answer["error"], (shown, answer)
                 continue
-            events = [bytes.fromhex(each["event"]) for each in answer["events"]]
+            events = [bytes.fromhex(answered["event"]) for answered in answer["events"]]
             rows, bad, _ = decoded(reader.root, writer.root, events)
             left = iter(rows)
-            for place, each in enumerate(answer["events"]):
+            for place, answered in enumerate(answer["events"]):
                 row = None if place in bad else next(left)
                 if row is None:
                     found["refused"] += 1
-                    assert "refused" in each or answer["doubtful"], (shown, place, each)
-                elif "refused" in each:
+                    assert "refused" in answered or answer["doubtful"], (shown, place, answered)
+                elif "refused" in answered:
                     found["more lenient"] += 1
-                    assert reader.lenient, (shown, place, each, row)
+                    assert reader.lenient, (shown, place, answered, row)
                 else:
                     found["the same"] += 1
-                    assert row == column_value(reader.root, each["resolved"]), (shown, place, each)
+                    assert row == column_value(reader.root, answered["resolved"]), (shown, place, answered)
     assert found["the same"] > 0.6 * found.total(), found
     assert found["refused"] > 0
     assert found["not for Java"] < 0.05 * CASES, found
@@ -180,12 +180,13 @@ def test_java_reads_what_is_written(java: JavaAvro) -> None:
         schemas = [schema_json(table) for table in tables]
         values = [[value_of(table, chance) for _ in range(VALUES)] for table in tables]
         asked = [
-            {"writer": schema, "reader": schema, "values": each} for schema, each in zip(schemas, values, strict=True)
+            {"writer": schema, "reader": schema, "values": values_of_schema}
+            for schema, values_of_schema in zip(schemas, values, strict=True)
         ]
         again = []
         kept = []
         for table, answer in zip(tables, java.ask(asked), strict=True):
-            events = [bytes.fromhex(each["event"]) for each in answer["events"]]
+            events = [bytes.fromhex(answered["event"]) for answered in answer["events"]]
             _, bad, batch = decoded(table, table, events)
             assert bad == set()
             encoder = AVRO.encoder(AVRO.spark_schema(text(table)), text(table))
@@ -199,9 +200,12 @@ def test_java_reads_what_is_written(java: JavaAvro) -> None:
                     assert "it fits several types of the union" in str(error), text(table)
             kept.append(written)
             again.append({"events": [event.hex() for event, _ in written]})
-        asked = [{"writer": schema, "reader": schema, **each} for schema, each in zip(schemas, again, strict=True)]
+        asked = [
+            {"writer": schema, "reader": schema, **question_again}
+            for schema, question_again in zip(schemas, again, strict=True)
+        ]
         for question, written, answer in zip(asked, kept, java.ask(asked), strict=True):
-            for (_, value), each in zip(written, answer["events"], strict=True):
+            for (_, value), answered in zip(written, answer["events"], strict=True):
                 found["the same"] += 1
-                assert each.get("resolved") == value, (json.dumps(question), each)
+                assert answered.get("resolved") == value, (json.dumps(question), answered)
     assert found["the same"] > 0.9 * found.total(), found

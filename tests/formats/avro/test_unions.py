@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.both_paths import BothPaths
 from tests.formats.core.test_evolution import field, read, record
 
@@ -37,7 +37,7 @@ PLANTS = record(field("p", [reading("plant.v1"), reading("plant.v2", UNIT)]), na
 
 @pytest.mark.parametrize(
     "around",
-    [lambda each: each, lambda each: {"type": "array", "items": each}, lambda each: {"type": "map", "values": each}],
+    [lambda node: node, lambda node: {"type": "array", "items": node}, lambda node: {"type": "map", "values": node}],
     ids=["field", "array", "map"],
 )
 def test_each_value_stays_in_its_branch_and_is_written_back(around: Any) -> None:
@@ -113,7 +113,7 @@ def test_names_that_java_takes(name: str) -> None:
     assert schema.names == [name]
     writers = [WriterSchema(text, "Avro", "")]
     both = BothPaths("avro", schema, text, writers.__getitem__)
-    batch, bad = both.check(EventBuffer.of([header(0) + b"\2"]))
+    batch, bad = both.check(EventBuffer.of([make_header(0) + b"\2"]))
     assert (batch.to_pylist(), bad) == ([{name: 1}], [])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.debezium import avro
-from pyspark_pravega.formats.changes.debezium.avro import read_schemas, schemas_by_id
+from pyspark_pravega.formats.changes.debezium.avro import parse_schemas_by_id, read_schemas
 
 
 def test_text_and_files(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_text_and_files(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(path)
     assert read_schemas(f" {text}\n") == read_schemas(str(path)) == read_schemas(str(link)) == text
-    assert list(schemas_by_id(text)) == [7]
+    assert list(parse_schemas_by_id(text)) == [7]
 
 
 def _listen(path: Path) -> None:
@@ -32,9 +32,9 @@ def _listen(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (os.mkfifo, "it is no regular file"),
-        (Path.mkdir, "it is no regular file"),
-        (lambda path: path.symlink_to("/dev/zero"), "it is no regular file"),
+        (os.mkfifo, "it is not a regular file"),
+        (Path.mkdir, "it is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is not a regular file"),
         (_listen, "No such device or address"),
         (lambda path: None, "No such file or directory"),
         (lambda path: path.write_bytes(b"[" * 11), "it has 11 bytes"),
@@ -56,7 +56,7 @@ def test_what_is_no_file_of_schemas(
 @pytest.mark.parametrize("text", ["[" * 100_000, "[7]", '{"a": {}}', '[{"id": 7}]'])
 def test_json_that_has_no_schemas(text: str) -> None:
     with pytest.raises(InvalidOptionError, match="a JSON object of schemas by id"):
-        schemas_by_id(read_schemas(text))
+        parse_schemas_by_id(read_schemas(text))
 
 
 def test_a_long_path_is_cut() -> None:

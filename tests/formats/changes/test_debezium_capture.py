@@ -34,14 +34,14 @@ def changelog(table: Table, events: list[Record], schema: StructType | None = No
     settings = {key: text for key, text in SETTINGS.items() if "ts3" in columns.names}
     wanted = StructType([*changelog_schema(columns), MARKS])
     decoder = format.decoder(wanted, format.schema_text(columns, "t", "s"), None, settings)
-    return decoder.decode(EventBuffer.of([each.value for each in events]))
+    return decoder.decode(EventBuffer.of([event.value for event in events]))
 
 
 def fold(
     table: Table, batches: list[pa.RecordBatch], memory: int = 1 << 28, columns: list[str] | None = None
 ) -> list[dict[str, Any]]:
     """The current rows after these changes, all in one segment."""
-    names = columns or [each.name for each in table.columns]
+    names = columns or [column.name for column in table.columns]
     rest = [name for name in names if name not in table.key]
     offset = 0
     with CurrentRows(table.key, rest, memory) as rows:
@@ -70,9 +70,9 @@ def known(table: Table) -> dict[tuple[Any, ...], dict[str, Any]]:
             rows[(key,)]["body"] = None  # written when the column was called `payload`
     if table.name == "accounts":
         told = {
-            each["after"]["id"]
+            change["after"]["id"]
             for record in records()[table.topic]
-            if record.value and (each := json.loads(record.value))["after"] and "currency" in each["after"]
+            if record.value and (change := json.loads(record.value))["after"] and "currency" in change["after"]
         }
         for identity, row in rows.items():
             if identity[0] not in told:
@@ -125,7 +125,7 @@ def test_events_that_are_delivered_again_change_nothing() -> None:
     for name in ("customers", "orders", "accounts", "scratch", "staging", "Mixed Case"):
         table = tables()[name]
         changes = changelog(table, records()[table.topic])
-        streamed = [i for i, each in enumerate(changes.column("op").to_pylist()) if each != "r"]
+        streamed = [i for i, operation in enumerate(changes.column("op").to_pylist()) if operation != "r"]
         begin = streamed[len(streamed) // 3]
         again = changes.slice(begin, streamed[len(streamed) * 2 // 3] - begin)
         # A connector that stopped and began again where its offsets were last flushed, seen before it caught up.
@@ -136,7 +136,7 @@ def test_events_that_are_delivered_again_change_nothing() -> None:
 @pytest.mark.parametrize("memory", [1 << 28, 10_000])
 def test_tables_without_a_primary_key_fold_to_what_the_database_had(name: str, memory: int) -> None:
     table = tables()[name]
-    columns = [each.name for each in table.columns]
+    columns = [column.name for column in table.columns]
     changes = changelog(table, records()[table.topic])
     streamed = [place for place, op in enumerate(changes.column("op").to_pylist()) if op != "r"]
     begin = streamed[len(streamed) // 3]
@@ -160,7 +160,7 @@ def test_tables_without_a_primary_key_fold_to_what_the_database_had(name: str, m
 
 def test_what_spark_has_no_value_for_is_null() -> None:
     table = tables()["edge"]
-    columns = StructType([each for each in table.schema.fields if each.name not in ("ia", "ta")])
+    columns = StructType([field for field in table.schema.fields if field.name not in ("ia", "ta")])
     rows = fold(table, [changelog(table, records()[table.topic], columns)], columns=columns.names)
     found = {row["id"]: row for row in rows}
     assert len(found) == len(table.rows)
@@ -180,8 +180,8 @@ def test_any_column_can_be_a_string() -> None:
         table = tables()[name]
         columns = StructType(
             [
-                StructField(each.name, each.dataType if each.name in table.key else StringType())
-                for each in table.schema.fields
+                StructField(field.name, field.dataType if field.name in table.key else StringType())
+                for field in table.schema.fields
             ]
         )
         rows = {row["id"]: row for row in fold(table, [changelog(table, records()[table.topic], columns)])}
@@ -211,7 +211,7 @@ def test_columns_cut_down_to_the_wanted_ones() -> None:
         [StructField("after", StructType([after["id"], StructField("pt", point)])), full["unavailable"]]
     )
     decoder = format.decoder(wanted, format.schema_text(table.schema, "t", "s"), None, SETTINGS)
-    rows = decoder.decode(EventBuffer.of([each.value for each in records()[table.topic]])).to_pylist()
+    rows = decoder.decode(EventBuffer.of([record.value for record in records()[table.topic]])).to_pylist()
     images = [row["after"] for row in rows if row["after"] is not None]
     assert {"id": 11, "pt": {"y": -2.25}} in images
     toast = {column for row in rows for column in row["unavailable"] or ()}

@@ -23,7 +23,7 @@ from pyspark.sql import types as t
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import changelog_schema, checked_settings, time_units
+from pyspark_pravega.formats.changes.feed import changelog_schema, check_settings, parse_time_units
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 
@@ -285,7 +285,7 @@ def test_units_of_columns_and_of_databases() -> None:
 @pytest.mark.parametrize("number", [1_709_212_455_123_456, -1_709_212_455_123_456, 2**62])
 def test_a_number_too_large_for_the_assumed_unit_is_refused(connector: str, number: int) -> None:
     table = columns(id=t.LongType(), at=t.TimestampType())
-    events = [event({"id": 1, "at": each}, source={"connector": connector}) for each in (1_709_212_455_000, number)]
+    events = [event({"id": 1, "at": moment}, source={"connector": connector}) for moment in (1_709_212_455_000, number)]
     with pytest.raises(BadEvent, match=f"number {number} is beyond the year 9999.*'debezium.time-units'"):
         decode(table, events)
     # Where the unit is said, it is a time that Spark has no value for.
@@ -302,7 +302,7 @@ def test_times_that_spark_has_no_value_for_are_strings_where_asked_for() -> None
     dates = ["+10000-01-01", "-0043-03-15", "0000-02-29", "2024-02-29", "+5877641-06-23"]
     dated = [(int(np.datetime64(text.lstrip("+"), "D").astype(int)), text) for text in dates]
     for schema, pairs in ((micros, cases), (days, dated)):
-        payloads = [envelope({"before": None, "after": {"x": each}, "op": "c"}, [("x", schema)]) for each, _ in pairs]
+        payloads = [envelope({"before": None, "after": {"x": value}, "op": "c"}, [("x", schema)]) for value, _ in pairs]
         assert [row["after"]["x"] for row in decode(columns(x=t.StringType()), payloads)] == [text for _, text in pairs]
         kind = t.DateType() if schema is days else t.TimestampNTZType()
         nulls = [row["after"]["x"] is None for row in decode(columns(x=kind), payloads)]
@@ -589,7 +589,7 @@ def test_avro_with_confluents_framing() -> None:
     by_object = json.dumps({"7": first, "300": json.dumps(second)})
     for schemas in (by_list, by_object):
         rows = decode(AVRO_TABLE, events, "debezium-avro", debezium__avro_schemas=schemas)
-        assert [each["op"] for each in rows] == ["c", None, "u", "d", "t"]
+        assert [change["op"] for change in rows] == ["c", None, "u", "d", "t"]
         assert rows[0]["after"] == rows[3]["before"] == expected
         assert rows[2]["after"] == expected | {"raw": None, "tags": None, "extra": "e"}
         assert rows[2]["unavailable"] == ["raw", "tags"]
@@ -601,7 +601,7 @@ def test_avro_with_confluents_framing() -> None:
     with pytest.raises(InvalidOptionError, match="JSON object of schemas by id"):
         decode(AVRO_TABLE, events, "debezium-avro", debezium__avro_schemas="[7]")
     format = find_format("debezium-avro")
-    with pytest.raises(UnsupportedOperationError, match="given by its own registry"):
+    with pytest.raises(UnsupportedOperationError, match="come from its own registry"):
         format.encoder(AVRO_TABLE, settings={"debezium.avro-schemas": by_object})
     candidates = format.truncate_candidates(EventBuffer.of(events))  # type: ignore[attr-defined]
     assert 4 in candidates.tolist()
@@ -655,9 +655,9 @@ def test_rows_are_read_as_they_were_written(format: str, settings: dict[str, str
     batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(after))))
     payloads = found.encoder(WRITTEN, text, None, "", settings | {"written-at": "1700000000000"}).encode(batch)
     changes = decoder.decode(EventBuffer.of_arrow(payloads)).to_pylist()
-    assert [each["after"] for each in changes] == rows
-    assert {each["op"] for each in changes} == {"c"}
-    assert {each["before"] for each in changes} == {None}
+    assert [change["after"] for change in changes] == rows
+    assert {change["op"] for change in changes} == {"c"}
+    assert {change["before"] for change in changes} == {None}
     assert changes[0]["ts"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 
 
@@ -687,7 +687,7 @@ def changelog_type(table: t.StructType) -> pa.DataType:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"[]", "it should be a change event of Debezium's but is an array"),
+        (b"[]", "it should be a change event of Debezium but is an array"),
         (b'{"id": 1}', "it has no 'op'. Events that ExtractNewRecordState flattened are rows"),
         (b'{"op": "x"}', "its 'op' is 'x', not one of c, u, d, r, t, m"),
         (b'{"op": "c"}', "its 'op' is 'c', but it has no 'after'"),
@@ -695,13 +695,13 @@ def changelog_type(table: t.StructType) -> pa.DataType:
         (b'{"op": "c", "after": {"id": "x"}}', "column 'after.id': expected a whole number, found a string"),
         (b'{"op": "c", "after": {"id": 1}} x', "something follows the JSON document"),
         (b'{"schema":{"type":"struct"},"other":1}', "it has a 'schema', but no 'payload'"),
-        (b"  ", "it is nothing but white space"),
+        (b"  ", "it consists of white space only"),
         (b"\xff", "it is not UTF-8 text"),
         (b'{"id": 7, "status": "open"}', "it has no 'op'"),
         (b'{"id": 7, "status": "END", "total": 5}', "it has no 'op'"),
         (b'{"schema":{"type":"struct","fields":5},"payload":{}}', "it has no 'op'"),
-        (b'{"op": "c", "after": {"id": {"a":[' + b"[]," * 513 + b'"' + b'\\"' * 500_000, "it is no JSON document"),
-        (b'{"op": "c", "after": ' + b"[" * 100_000, "nested more than 512 deep"),
+        (b'{"op": "c", "after": {"id": {"a":[' + b"[]," * 513 + b'"' + b'\\"' * 500_000, "it is not a JSON document"),
+        (b'{"op": "c", "after": ' + b"[" * 100_000, "nested more than 512 levels deep"),
     ],
 )
 def test_a_bad_event_is_named_and_moves_no_other(payload: bytes, reason: str) -> None:
@@ -710,7 +710,7 @@ def test_a_bad_event_is_named_and_moves_no_other(payload: bytes, reason: str) ->
     decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
     good = [event({"id": number}) for number in range(3)]
     batch, bad = decoder.decode_valid(EventBuffer.of([good[0], payload, good[1], payload, good[2]]))
-    assert [each.index for each in bad] == [1, 3]
+    assert [bad_event.index for bad_event in bad] == [1, 3]
     assert reason in bad[0].reason
     assert [row["after"]["id"] for row in batch.to_pylist()] == [0, 1, 2]
 
@@ -736,8 +736,8 @@ def test_a_text_that_is_no_map_makes_its_event_bad() -> None:
     table = columns(id=t.IntegerType(), h=t.MapType(t.StringType(), t.StringType()))
     decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
     texts = ["[" * 200_000, "[1]", '{"a": "b"}']
-    batch, bad = decoder.decode_valid(EventBuffer.of([event({"id": 1, "h": each}) for each in texts]))
-    assert [each.index for each in bad] == [0, 1]
+    batch, bad = decoder.decode_valid(EventBuffer.of([event({"id": 1, "h": text}) for text in texts]))
+    assert [bad_event.index for bad_event in bad] == [0, 1]
     assert batch.column("after").to_pylist() == [{"id": 1, "h": [("a", "b")]}]
 
 
@@ -778,12 +778,12 @@ def test_events_that_change_no_row() -> None:
 
 def test_properties_are_checked_against_the_columns() -> None:
     table = columns(Id=t.IntegerType(), line_no=t.IntegerType(), tags=t.ArrayType(t.StringType()))
-    assert checked_settings(table, {"primary-key": "id, LINE_NO"})["primary-key"] == "Id,line_no"
-    assert time_units({"debezium.time-units": "a b=ms, c=us"}) == {"a b": "ms", "c": "us"}
+    assert check_settings(table, {"primary-key": "id, LINE_NO"})["primary-key"] == "Id,line_no"
+    assert parse_time_units({"debezium.time-units": "a b=ms, c=us"}) == {"a b": "ms", "c": "us"}
     for settings, message in (
         (
             {"primary-key": "line"},
-            "'primary-key' names 'line', which is no column of the table. Did you mean 'line_no'",
+            "'primary-key' names 'line', which is not a column of the table. Did you mean 'line_no'",
         ),
         ({"primary-key": "id,ID"}, "should name one or more different columns"),
         ({"primary-key": ","}, "should name one or more different columns"),
@@ -791,9 +791,9 @@ def test_properties_are_checked_against_the_columns() -> None:
         ({"debezium.time-units": "x=ms"}, "'debezium.time-units' names 'x'"),
     ):
         with pytest.raises(InvalidOptionError, match=message):
-            checked_settings(table, settings)
-    with pytest.raises(Exception, match=r"array<string>, by whose values rows cannot be told apart"):
-        checked_settings(table, {"primary-key": "tags"})
+            check_settings(table, settings)
+    with pytest.raises(Exception, match=r"array<string>, whose values cannot identify rows"):
+        check_settings(table, {"primary-key": "tags"})
 
 
 def test_another_placeholder() -> None:
@@ -820,8 +820,8 @@ def test_maxwell() -> None:
         {**head, "type": "delete", "data": row},
         {**head, "type": "table-alter", "sql": "ALTER TABLE ..."},
     ]
-    rows = decode(table, [json.dumps(each).encode() for each in events], "maxwell-json")
-    assert [each["op"] for each in rows] == [None, "r", "u", "d", None]
+    rows = decode(table, [json.dumps(event).encode() for event in events], "maxwell-json")
+    assert [change["op"] for change in rows] == [None, "r", "u", "d", None]
     assert rows[1]["after"] == {
         "id": 1,
         "at": datetime(2024, 2, 29, 13, 14, 15, 123456),
@@ -877,7 +877,7 @@ def test_a_record_that_contains_itself_makes_the_events_of_its_schema_bad(kind: 
     )
     events = [b"\1" + number.to_bytes(4, "big") + payload for number in (1, 2, 1)]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert "contains itself, and Debezium's events have no recursive schemas" in bad[0].reason
     assert batch.column("after").to_pylist() == [{"id": 7}] * 2
 
@@ -890,13 +890,13 @@ def bad_reasons(table: t.StructType, events: Sequence[bytes], format: str = "deb
     wanted = t.StructType([field for field in changelog_schema(table) if field.name != "source"])
     decoder = found.decoder(wanted, found.schema_text(table, "t", "s"), None, options)
     batch, bad = decoder.decode_valid(EventBuffer.of(list(events)))
-    return [row["after"] for row in batch.to_pylist()], {each.index: each.reason for each in bad}
+    return [row["after"] for row in batch.to_pylist()], {event.index: event.reason for event in bad}
 
 
 PLAIN: list[tuple[str, t.DataType, Any]] = [
     ('"1500"', t.DecimalType(10, 2), Decimal("1500.00")),
     ("15.25", t.DecimalType(10, 2), Decimal("15.25")),
-    ('"AQ=="', t.DecimalType(10, 2), "'AQ==' is no decimal ("),
+    ('"AQ=="', t.DecimalType(10, 2), "'AQ==' is not a decimal ("),
     ('{"scale":0,"value":"AQ=="}', t.DecimalType(10, 2), "expected a decimal, found an object"),
     ('{"scale":0,"value":"AQ=="}', t.LongType(), "expected a whole number, found an object"),
     ('{"scale":0,"value":"AQ=="}', t.DoubleType(), "expected a number, found an object"),
@@ -939,7 +939,7 @@ def test_values_of_a_json_text_are_plain_json(
 def test_maps_of_objects_and_of_texts_are_told_apart() -> None:
     table = columns(m=t.MapType(t.StringType(), t.DecimalType(10, 2)))
     values: list[Any] = ['{"a":"15"}', {"a": "Bds="}, None, '{"b":"16"}', [["c", "AQ=="]]]
-    rows, bad = bad_reasons(table, [event({"m": each}) for each in values], debezium__decimal="precise")
+    rows, bad = bad_reasons(table, [event({"m": value}) for value in values], debezium__decimal="precise")
     assert rows == [
         {"m": None if pair is None else [(pair[0], Decimal(pair[1]))]}
         for pair in (("a", "15.00"), ("a", "14.99"), None, ("b", "16.00"), ("c", "0.01"))
@@ -975,14 +975,15 @@ def test_texts_of_floats(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for data_type in (t.FloatType(), t.DoubleType()):
         for schema in ({"type": "string"}, None):
             texts = ["1.5", "-2e3", "+.5", "Infinity", "1_000", " 7 ", "\u0661\u0662", "inf", "0x1p3", "nan", ""]
-            payloads = [{"before": None, "after": {"x": each}, "op": "c"} for each in texts]
+            payloads = [{"before": None, "after": {"x": text}, "op": "c"} for text in texts]
             events = [
-                json.dumps(each).encode() if schema is None else envelope(each, [("x", schema)]) for each in payloads
+                json.dumps(payload).encode() if schema is None else envelope(payload, [("x", schema)])
+                for payload in payloads
             ]
             rows, bad = bad_reasons(columns(x=data_type), events)
             assert [row["x"] for row in rows] == [1.5, -2000.0, 0.5, float("inf")]
             assert list(bad) == [4, 5, 6, 7, 8, 9, 10]
-            assert all("is no number" in reason for reason in bad.values())
+            assert all("is not a number" in reason for reason in bad.values())
 
 
 @pytest.mark.parametrize("native", ["1", "0"])
@@ -990,15 +991,17 @@ def test_texts_of_floats(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_offsets_beyond_those_of_java(native: str, name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PRAVEGA_NATIVE", native)
     offsets = ["+18:00", "-18:00", "Z", "+99:99", "+18:01", "-18:59", "-19:00", "+23:59", "+05:60", "+1801"]
-    payloads = [{"before": None, "after": {"x": f"2024-01-01T00:00:00{each}"}, "op": "c"} for each in offsets]
+    payloads = [{"before": None, "after": {"x": f"2024-01-01T00:00:00{offset}"}, "op": "c"} for offset in offsets]
     schema = {"type": "string", "name": name}
-    events = [json.dumps(each).encode() if name is None else envelope(each, [("x", schema)]) for each in payloads]
+    events = [
+        json.dumps(payload).encode() if name is None else envelope(payload, [("x", schema)]) for payload in payloads
+    ]
     for data_type in (t.TimestampType(), t.TimestampNTZType()):
         rows, bad = bad_reasons(columns(x=data_type), events)
         assert [row["x"].day for row in rows] == [31, 1, 1]
         assert list(bad) == list(range(3, 10))
         assert all("no offset between -18:00 and +18:00" in reason for reason in bad.values())
-    dates = [event({"x": f"2024-01-01{each}"}) for each in ("+18:00", "+18:01", "-05:60")]
+    dates = [event({"x": f"2024-01-01{offset}"}) for offset in ("+18:00", "+18:01", "-05:60")]
     assert list(bad_reasons(columns(x=t.DateType()), dates)[1]) == [1, 2]
 
 

@@ -27,7 +27,7 @@ def corpus(kind: str) -> tuple[str, object, dict[str, str], list[bytes]]:
     """The format, the table, its settings and good events."""
     if kind == "captured":
         table = tables()["types"]
-        events = [each.value for each in records()[table.topic]][:12]
+        events = [record.value for record in records()[table.topic]][:12]
         return "debezium-json", table.schema, {}, events
     if kind == "envelope":
         payload = {
@@ -59,7 +59,7 @@ def test_damaged_changes(kind: str) -> None:
         events = [good[0] if at % 10 == 0 else damaged(good[at % len(good)], chance) for at in range(100)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         batch.validate(full=True)
-        wrong = {each.index for each in bad}
+        wrong = {event.index for event in bad}
         assert batch.num_rows == len(events) - len(wrong)
         assert not any(index % 10 == 0 for index in wrong)
         kept = [index for index in range(len(events)) if index not in wrong]

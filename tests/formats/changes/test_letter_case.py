@@ -16,7 +16,7 @@ from tests.formats.both_paths import BothPaths
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
 
 TABLE = t.StructType([t.StructField("id", t.LongType()), t.StructField("name", t.StringType())])
-REASON = "it has no column '{}', but '{}', and names count with their case; name the table's column `{}`"
+REASON = "it has no column '{}', but '{}', and the case of names matters; name the table's column `{}`"
 
 
 def event(row: dict[str, Any] | None, operation: str = "c", schema: list[str] | None = None) -> bytes:
@@ -38,7 +38,7 @@ def decoded(events: list[bytes], table: t.StructType = TABLE, *wanted: str) -> t
     changelog = t.StructType([field for field in changelog_schema(image) if field.name != "source"])
     batch, bad = BothPaths("debezium-json", changelog, text).check(EventBuffer.of(events))
     rows = [row["after"] or row["before"] for row in batch.to_pylist()]
-    return rows, {each.index: each.reason for each in bad}
+    return rows, {event.index: event.reason for event in bad}
 
 
 @pytest.mark.parametrize("wanted", [(), ("name",), ("id",)])

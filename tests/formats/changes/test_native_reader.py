@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
-from pyspark_pravega.formats.changes.positions import SOURCE_TYPE, positions, positions_of
+from pyspark_pravega.formats.changes.positions import SOURCE_TYPE, make_position_arrays, read_positions
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from tests.debezium import records, tables
@@ -51,7 +51,7 @@ def by_reference(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def events_of(name: str) -> list[bytes]:
-    return [each.value for each in records()[tables()[name].topic]]
+    return [record.value for record in records()[tables()[name].topic]]
 
 
 @needs_native
@@ -92,7 +92,7 @@ def test_the_shapes_of_mysql(by_reference: list[int]) -> None:
     ]
     both = both_paths(MYSQL, folded(MYSQL), debezium__time_units="at6=us")
     _, bad = both.check(EventBuffer.of(events))
-    assert [each.index for each in bad] == [52, 53]
+    assert [event.index for event in bad] == [52, 53]
     by_reference.clear()
     both.native.decode_valid(EventBuffer.of(events))
     assert by_reference == [2]
@@ -113,7 +113,7 @@ def test_timestamps_of_rfc_3339() -> None:
     assert [at.timestamp() for at in read] == [
         1706702400, 1483228800, 1483228800.5,
     ]  # fmt: skip
-    assert [(each.index, "no time of a day" in each.reason) for each in bad] == [(3, True)]
+    assert [(event.index, "not a time of day" in event.reason) for event in bad] == [(3, True)]
 
 
 ENVELOPED = columns(**{name: data_type for name, _, _, data_type, _ in FIELDS if data_type.simpleString() != "string"})
@@ -166,7 +166,7 @@ def test_events_with_a_schema_among_others() -> None:
         {**bare, "schema": {}, "payload": bare},
         {"payload": bare},
     ]
-    events = [json.dumps(each, separators=(",", ":")).encode() for each in (bare, *odd, bare)]
+    events = [json.dumps(document, separators=(",", ":")).encode() for document in (bare, *odd, bare)]
     both = both_paths(table, folded(table))
     both.check(EventBuffer.of(events))
     for event in events:
@@ -218,11 +218,11 @@ def test_positions_are_those_of_the_reference() -> None:
     chance = random.Random(7)
     for count in (0, 1, 2, 3000):
         blocks = [None if chance.random() < 0.05 else values(chance) for _ in range(count)]
-        found = positions(pa.array(blocks, SOURCE_TYPE))
-        wanted = positions_of(blocks)
-        for place, each in enumerate(POSITION_TYPE):
-            if each.name != "time":
-                assert found[each.name].to_pylist() == [position[place] for position in wanted], each.name
+        found = make_position_arrays(pa.array(blocks, SOURCE_TYPE))
+        wanted = read_positions(blocks)
+        for place, member in enumerate(POSITION_TYPE):
+            if member.name != "time":
+                assert found[member.name].to_pylist() == [position[place] for position in wanted], member.name
         low, high = -62_135_596_800_000_000, 253_402_300_799_999_999
         times = [
             position[-1] if position[-1] is not None and low <= position[-1] <= high else None for position in wanted

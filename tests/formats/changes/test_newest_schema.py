@@ -28,8 +28,10 @@ def change(fields: Mapping[str, Any], lsn: int | None = None, time: int | None =
 
 
 def columns(*tails: Sequence[bytes], format: str = "debezium-json", **settings: str) -> dict[str, str] | None:
-    found = find_change_format(format).infer_columns((EventBuffer.of(list(each)) for each in tails), settings)
-    return None if found is None else {each.name: each.dataType.simpleString() for each in found}
+    found = find_change_format(format).infer_columns(
+        (EventBuffer.of(list(events_of_tail)) for events_of_tail in tails), settings
+    )
+    return None if found is None else {field.name: field.dataType.simpleString() for field in found}
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -117,5 +119,5 @@ def test_avro_by_the_ids_of_schemas() -> None:
 
 def test_samples_are_of_all_segments() -> None:
     events = [json.dumps({"op": "c", "after": row}).encode() for row in ({"id": 1}, {"id": 1.5, "v": "a"})]
-    assert columns(*([each] for each in events)) is None
-    assert columns(*([each] for each in events), **{"infer-columns": "sample"}) == {"id": "double", "v": "string"}
+    assert columns(*([event] for event in events)) is None
+    assert columns(*([event] for event in events), **{"infer-columns": "sample"}) == {"id": "double", "v": "string"}

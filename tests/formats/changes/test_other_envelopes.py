@@ -48,7 +48,7 @@ SCHEMA = {"type": "struct", "fields": [{"field": "id", "type": "string"}]}
     [
         (CLOUD_EVENT, "it is a CloudEvent, .*'value.converter'='org.apache.kafka.connect.json.JsonConverter'"),
         ({"schema": SCHEMA, "payload": CLOUD_EVENT}, "it is a CloudEvent, .* 'debezium.format.value'='json'"),
-        (CANAL, "it is an event of Canal's, .* capture the changes with Debezium or Maxwell"),
+        (CANAL, "it is an event of Canal, .* capture the changes with Debezium or Maxwell"),
         (DMS, "it is an event of AWS DMS, .* 'format'='json' and the columns 'data' and 'metadata'"),
         (GOLDEN_GATE, "it is an event of Oracle GoldenGate, .* 'format'='json'"),
     ],
@@ -75,8 +75,8 @@ def reason_of(format_name: str, event: dict[str, Any], own: dict[str, Any]) -> s
     table = t.StructType([t.StructField("id", t.LongType()), t.StructField("name", t.StringType())])
     format = find_format(format_name)
     decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
-    payloads = [json.dumps(each).encode() for each in (own, event, own)]
+    payloads = [json.dumps(document).encode() for document in (own, event, own)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert [row["after"] for row in batch.to_pylist()] == [ROW, ROW]
-    assert [each.index for each in bad] == [1]
+    assert [bad_event.index for bad_event in bad] == [1]
     return bad[0].reason

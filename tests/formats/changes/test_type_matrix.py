@@ -19,8 +19,8 @@ from pyspark.sql import types as t
 
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import FieldSchema
-from pyspark_pravega.formats.changes.encodings.matrix import MATRIX, Target, reading_of, target_of
-from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, semantic_of, type_of
+from pyspark_pravega.formats.changes.encodings.matrix import MATRIX, Target, find_reading, find_target
+from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, choose_type, find_semantic
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, find_format
@@ -80,11 +80,11 @@ def test_decimals_as_numbers_are_read_natively() -> None:
     ]
     batch, bad = both.check(EventBuffer.of(events))
     assert [row["after"]["p"] for row in batch.to_pylist()] == [Decimal("1.50"), Decimal("1.50"), None]
-    assert [each.index for each in bad] == [2]
+    assert [bad_event.index for bad_event in bad] == [2]
     # Without schema, what may be hex as well is left to Python, which refuses it.
     texts = ("AAECAwQF", "deadbeef", "DEADBEEF01")
     _, bad = both.check(EventBuffer.of([event({"id": 1, "b": text}) for text in texts]))
-    assert [each.index for each in bad] == [1, 2]
+    assert [bad_event.index for bad_event in bad] == [1, 2]
 
 
 MOMENTS = [
@@ -101,7 +101,7 @@ MOMENTS = [
 def test_a_date_over_a_timestamp_is_exact_at_midnight(schema: dict[str, Any], midnight: Any, later: Any) -> None:
     assert one(schema, midnight, t.DateType()) == date(2018, 7, 26)
     reason = refused(schema, later, t.DateType())
-    assert schema["name"] in reason and "is no midnight" in reason and "DATE" in reason
+    assert schema["name"] in reason and "is not midnight" in reason and "DATE" in reason
 
 
 @pytest.mark.parametrize("data_type", [t.TimestampType(), t.TimestampNTZType()])
@@ -125,7 +125,7 @@ def test_a_timestamp_over_another_count_is_refused(
         reason = refused(schema, 17738, data_type, **settings)
         column = data_type.simpleString().upper()
         assert f"the event's type is {schema.get('name', '')}" in reason
-        assert f"{words}, which a column of type {column} does not take; declare it as {instead}" in reason
+        assert f"{words}, which a column of type {column} cannot hold; declare the column as {instead}" in reason
 
 
 def test_a_plain_number_counts_in_the_unit_that_is_named() -> None:
@@ -147,7 +147,7 @@ def test_a_plain_number_counts_in_the_unit_that_is_named() -> None:
 )
 def test_a_date_over_what_counts_no_days_is_refused(schema: dict[str, Any], value: Any) -> None:
     reason = refused(schema, value, t.DateType())
-    assert schema.get("name", schema["type"]) in reason and "a column of type DATE does not take" in reason
+    assert schema.get("name", schema["type"]) in reason and "a column of type DATE cannot hold" in reason
 
 
 def test_texts_of_bytes_are_no_numbers() -> None:
@@ -159,21 +159,21 @@ def test_texts_of_bytes_are_no_numbers() -> None:
 def test_days_out_of_32_bits_are_never_null() -> None:
     days = {"type": "int32", "name": TIME + "Date"}
     assert one(days, 2**31 - 1, t.DateType()) is None
-    assert "no day of the years 0001 to 9999" in refused(days, 2**31, t.DateType())
+    assert "not a day of the years 0001 to 9999" in refused(days, 2**31, t.DateType())
 
 
 @pytest.mark.parametrize("connector", ["mysql", "oracle", "postgresql"])
 def test_a_number_that_is_no_day_is_refused_without_schema(connector: str) -> None:
     table, source = columns(d=t.DateType()), {"connector": connector}
     for number in (1_532_592_105_000, 1_532_592_105, -(2**40)):
-        with pytest.raises(BadEvent, match=f"the number {number} is no day of the years 0001 to 9999; if it counts"):
+        with pytest.raises(BadEvent, match=f"the number {number} is not a day of the years 0001 to 9999; if it counts"):
             decode(table, [event({"d": number}, source=source)])
     assert decode(table, [event({"d": 17738}, source=source)])[0]["after"]["d"] == date(2018, 7, 26)
     infinite = [event({"d": number}, source=source) for number in (-2_147_472_692, -622_191_234, -735_160)]
     if connector == "postgresql":
         assert [row["after"]["d"] for row in decode(table, infinite)] == [None] * 3
     else:
-        with pytest.raises(BadEvent, match="no day of the years"):
+        with pytest.raises(BadEvent, match="not a day of the years"):
             decode(table, infinite)
 
 
@@ -222,7 +222,7 @@ def test_a_text_of_another_mode_is_refused(mode: str, text: str) -> None:
 def test_inserted_bytes_are_read_back(mode: str | None) -> None:
     table = columns(b=t.BinaryType(), list=t.ArrayType(t.BinaryType()), at=t.TimestampNTZType())
     settings = {} if mode is None else {"debezium.binary": mode}
-    rows = [{"b": each, "list": [each, None], "at": datetime(2024, 1, 31)} for each in (BYTES, b"", bytes(6), None)]
+    rows = [{"b": value, "list": [value, None], "at": datetime(2024, 1, 31)} for value in (BYTES, b"", bytes(6), None)]
     found = find_format("debezium-json")
     for precision in ("adaptive", "isostring", "nanoseconds", "microseconds", "connect", "adaptive_time_microseconds"):
         chosen = settings | {"debezium.time-precision": precision}
@@ -391,26 +391,26 @@ def test_every_semantic_type_has_a_line_and_can_be_inferred() -> None:
         for kind in (*meaning.kinds, "int16")
         for precision in (0, 10, 60)
     ]
-    schemas += [FieldSchema("array", element=each) for each in schemas]
-    schemas += [FieldSchema("map", element=each, key=key) for key in schemas[:40] for each in schemas[:40]]
-    schemas += [FieldSchema("struct", fields={"x": each}) for each in schemas] + [FieldSchema("struct")]
+    schemas += [FieldSchema("array", element=inner) for inner in schemas]
+    schemas += [FieldSchema("map", element=inner, key=key) for key in schemas[:40] for inner in schemas[:40]]
+    schemas += [FieldSchema("struct", fields={"x": inner}) for inner in schemas] + [FieldSchema("struct")]
     for schema in schemas:
         check_inferred(schema)
-    assert {semantic_of(each) for each in schemas} == set(Semantic) - {Semantic.NO_SCHEMA}
+    assert {find_semantic(inner) for inner in schemas} == set(Semantic) - {Semantic.NO_SCHEMA}
 
 
 def check_inferred(schema: FieldSchema | None) -> None:
     """The column that is inferred for a schema reads it, and so do its parts."""
-    data_type = type_of(schema)
-    target = target_of(data_type)
-    assert target is not None and reading_of(schema, target) is not None, (schema, data_type)
+    data_type = choose_type(schema)
+    target = find_target(data_type)
+    assert target is not None and find_reading(schema, target) is not None, (schema, data_type)
     if schema is None:
         return
     if isinstance(data_type, t.ArrayType | t.MapType):
         check_inferred(schema.element)
     if isinstance(data_type, t.MapType):
-        key = target_of(data_type.keyType)
-        assert key is not None and reading_of(schema.key, key) is not None
+        key = find_target(data_type.keyType)
+        assert key is not None and find_reading(schema.key, key) is not None
     if isinstance(data_type, t.StructType):
-        for each in schema.fields.values():
-            check_inferred(each)
+        for field in schema.fields.values():
+            check_inferred(field)

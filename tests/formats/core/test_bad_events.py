@@ -23,8 +23,8 @@ from pyspark_pravega.formats.core import batches, framing
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, header
-from pyspark_pravega.formats.core.spark_types import spark_type_named
+from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, make_header
+from pyspark_pravega.formats.core.spark_types import parse_spark_type
 from tests.formats.strategies import assert_same_batch
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
@@ -36,7 +36,7 @@ def schema_of(**types: str) -> StructType:
     """Column types by Spark's names; a trailing `!` means NOT NULL."""
     fields = []
     for name, type_name in types.items():
-        data_type = spark_type_named(type_name.rstrip("!"))
+        data_type = parse_spark_type(type_name.rstrip("!"))
         assert data_type is not None
         fields.append(StructField(name, data_type, not type_name.endswith("!")))
     return StructType(fields)
@@ -49,7 +49,7 @@ def reason_of(decoder: Decoder, payload: bytes) -> str:
     with pytest.raises(BadEvent) as caught:
         decoder.decode(events)
     batch, bad = decoder.decode_valid(events)
-    assert [each.index for each in bad] == [1] == [caught.value.index]
+    assert [event.index for event in bad] == [1] == [caught.value.index]
     assert batch.num_rows == 2
     assert_same_batch(batch, decoder.decode(EventBuffer.of([good, good])))
     return bad[0].reason
@@ -58,13 +58,13 @@ def reason_of(decoder: Decoder, payload: bytes) -> str:
 JSON_REFUSED = [
     ("bigint", b"", "empty"),
     ("bigint", b" \n", "empty"),
-    ("bigint", b"{", "no JSON document"),
-    ("bigint", b'{"a": 1', "no JSON document"),
-    ("bigint", b'{"a": 1,}', "no JSON document"),
-    ("bigint", b'{"a": 01}', "no JSON document"),
-    ("bigint", b'{"a": 1.}', "no JSON document"),
-    ("bigint", b'{"a": +1}', "no JSON document"),
-    ("bigint", b"{'a': 1}", "no JSON document"),
+    ("bigint", b"{", "not a JSON document"),
+    ("bigint", b'{"a": 1', "not a JSON document"),
+    ("bigint", b'{"a": 1,}', "not a JSON document"),
+    ("bigint", b'{"a": 01}', "not a JSON document"),
+    ("bigint", b'{"a": 1.}', "not a JSON document"),
+    ("bigint", b'{"a": +1}', "not a JSON document"),
+    ("bigint", b"{'a': 1}", "not a JSON document"),
     ("bigint", b'{"a": 1} {"a": 2}', "something follows"),
     ("bigint", b'{"a": 1}\0', "something follows"),
     ("bigint", b'{"a": 1}x', "something follows"),
@@ -76,14 +76,14 @@ JSON_REFUSED = [
     ("bigint", b'{"a": 1e2}', "expected an integer"),
     ("bigint", b'{"a": true}', "expected an integer, found a boolean"),
     ("bigint", b'{"a": 9223372036854775808}', "the integer 9223372036854775808 is out of the range of bigint"),
-    ("bigint", b'{"a": ' + b"9" * 5000 + b"}", "no JSON document"),
+    ("bigint", b'{"a": ' + b"9" * 5000 + b"}", "not a JSON document"),
     ("int", b'{"a": 2147483648}', "out of the range of int"),
     ("smallint", b'{"a": -32769}', "out of the range of smallint"),
     ("tinyint", b'{"a": 128}', "out of the range of tinyint"),
     ("boolean", b'{"a": 1}', "expected true or false, found an integer"),
     ("boolean", b'{"a": "true"}', "expected true or false, found a string"),
-    ("double", b'{"a": NaN}', "NaN is no JSON"),
-    ("double", b'{"a": -Infinity}', "-Infinity is no JSON"),
+    ("double", b'{"a": NaN}', "NaN is not JSON"),
+    ("double", b'{"a": -Infinity}', "-Infinity is not JSON"),
     ("double", b'{"a": "nan"}', "expected a number, found a string"),
     ("double", b'{"a": "1.5"}', "expected a number, found a string"),
     ("double", b'{"a": 1e400}', "out of the range of double"),
@@ -100,7 +100,7 @@ JSON_REFUSED = [
     ("string", b'{"a": 1}', "expected a string, found an integer"),
     ("string", b'{"a": ["x"]}', "expected a string, found an array"),
     ("string", b'{"a": "\\ud800"}', "half of a surrogate pair"),
-    ("string", b'{"a": "x\ny"}', "no JSON document"),
+    ("string", b'{"a": "x\ny"}', "not a JSON document"),
     ("string", b'{"a": "\xff"}', "not UTF-8 text (byte 7)"),
     ("string", b'{"a": "\xed\xa0\x80"}', "not UTF-8 text"),
     ("string", b'{"b": "\xff"}', "not UTF-8 text"),
@@ -108,28 +108,28 @@ JSON_REFUSED = [
     ("binary", b'{"a": "AA="}', "not base64"),
     ("binary", b'{"a": "A A A"}', "not base64"),
     ("binary", b'{"a": 1}', "expected a base64 string"),
-    ("date", b'{"a": "2024-02-30"}', "'2024-02-30' is no date"),
-    ("date", b'{"a": "0000-01-01"}', "no date"),
-    ("date", b'{"a": "2024-1-1"}', "no date"),
+    ("date", b'{"a": "2024-02-30"}', "'2024-02-30' is not a date"),
+    ("date", b'{"a": "0000-01-01"}', "not a date"),
+    ("date", b'{"a": "2024-1-1"}', "not a date"),
     ("date", b'{"a": 19000}', "expected a date as a string"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:00"}', "no timestamp with Z or an offset"),
-    ("timestamp", b'{"a": "2024-01-01"}', "no timestamp"),
-    ("timestamp", b'{"a": "2024-01-01T24:00:00Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:60Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "2016-12-30T23:59:60Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "2016-12-31T23:59:61Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "9999-12-31T23:59:60Z"}', "no timestamp"),
-    ("timestamp_ntz", b'{"a": "2016-12-31T23:59:60"}', "no timestamp without Z"),
-    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00z"}', "no timestamp without Z"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:00+24:00"}', "no timestamp"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:00.Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "0001-01-01T00:00:00+01:00"}', "no timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:00"}', "not a timestamp with Z or an offset"),
+    ("timestamp", b'{"a": "2024-01-01"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T24:00:00Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:60Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2016-12-30T23:59:60Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2016-12-31T23:59:61Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "9999-12-31T23:59:60Z"}', "not a timestamp"),
+    ("timestamp_ntz", b'{"a": "2016-12-31T23:59:60"}', "not a timestamp without Z"),
+    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00z"}', "not a timestamp without Z"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:00+24:00"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:00.Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "0001-01-01T00:00:00+01:00"}', "not a timestamp"),
     ("timestamp", b'{"a": 1700000000000}', "expected a timestamp as a string, found an integer"),
-    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00Z"}', "no timestamp without Z"),
+    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00Z"}', "not a timestamp without Z"),
 ]
 
 
-@pytest.mark.parametrize(("type_name", "payload", "reason"), JSON_REFUSED, ids=lambda each: repr(each)[:40])
+@pytest.mark.parametrize(("type_name", "payload", "reason"), JSON_REFUSED, ids=lambda case: repr(case)[:40])
 def test_json_refuses(type_name: str, payload: bytes, reason: str) -> None:
     found = reason_of(JSON.decoder(schema_of(a=type_name)), payload)
     assert reason in found, found
@@ -137,7 +137,7 @@ def test_json_refuses(type_name: str, payload: bytes, reason: str) -> None:
     schema = schema_of(a=type_name, z="string")
     batch, bad = JSON.decoder(schema).decode_valid(EventBuffer.of(['{"z": "é"}'.encode(), payload]))
     assert batch.to_pylist() == [{"a": None, "z": "é"}]
-    assert [(each.index, each.reason) for each in bad] == [(1, found)]
+    assert [(event.index, event.reason) for event in bad] == [(1, found)]
 
 
 JSON_ACCEPTED = [
@@ -175,7 +175,7 @@ JSON_ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("type_name", "payload", "value"), JSON_ACCEPTED, ids=lambda each: repr(each)[:40])
+@pytest.mark.parametrize(("type_name", "payload", "value"), JSON_ACCEPTED, ids=lambda case: repr(case)[:40])
 def test_json_accepts(type_name: str, payload: bytes, value: object) -> None:
     column = JSON.decoder(schema_of(a=type_name)).decode(EventBuffer.of([payload])).column(0)
     if pa.types.is_temporal(column.type):
@@ -200,7 +200,7 @@ def test_both_ways_of_reading_timestamps_agree(text: str) -> None:
         alone, bad_alone = decoder.decode_valid(EventBuffer.of([payload]))
         beside, bad_beside = decoder.decode_valid(EventBuffer.of([payload, b'{"a": "wrong"}']))
         assert alone.equals(beside)
-        assert [each.reason for each in bad_alone] == [each.reason for each in bad_beside][: len(bad_alone)]
+        assert [event.reason for event in bad_alone] == [event.reason for event in bad_beside][: len(bad_alone)]
         assert len(bad_beside) == len(bad_alone) + 1
 
 
@@ -214,15 +214,15 @@ def test_json_nesting(depth: int, fine: bool, wanted: str) -> None:
     if fine and wanted == "other":
         assert bad == []
     else:
-        assert [each.index for each in bad] == [0]
-        assert ("nested more than 512 deep" in bad[0].reason) is not fine
+        assert [event.index for event in bad] == [0]
+        assert ("nested more than 512 levels deep" in bad[0].reason) is not fine
 
 
 def test_json_null_in_a_not_null_column() -> None:
     decoder = JSON.decoder(schema_of(a="bigint!"))
     batch, bad = decoder.decode_valid(EventBuffer.of([b"{}", b'{"a": 1}', b'{"a": null}', b'{"a": "x"}']))
     assert batch.to_pylist() == [{"a": 1}]
-    assert [(each.index, "NOT NULL" in each.reason) for each in bad] == [(0, True), (2, True), (3, False)]
+    assert [(event.index, "NOT NULL" in event.reason) for event in bad] == [(0, True), (2, True), (3, False)]
 
 
 def test_paths_of_nested_values() -> None:
@@ -243,11 +243,11 @@ def test_paths_of_nested_values() -> None:
         (b'{"s": {"m": {"k": {}}}}', "column 's.m.value': expected an array, found an object"),
         (
             b'{"s": {"m": {"\\udc00": []}}}',
-            "column 's.m.key': the string has half of a surrogate pair, which is no character",
+            "column 's.m.key': the string has half of a surrogate pair, which is not a character",
         ),
     ]:
         batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))
-        assert [each.reason for each in bad] == [reason]
+        assert [event.reason for event in bad] == [reason]
         assert batch.to_pylist() == [{"s": {"m": [("k", [1, None])]}}] * 2
 
 
@@ -296,16 +296,16 @@ AVRO_REFUSED = [
 
 
 def with_part(place: int, part: bytes) -> bytes:
-    return b"".join(part if place == each else good for each, good in enumerate(GOOD_PARTS))
+    return b"".join(part if place == other_place else good for other_place, good in enumerate(GOOD_PARTS))
 
 
-@pytest.mark.parametrize(("place", "part", "reason"), AVRO_REFUSED, ids=lambda each: repr(each)[:40])
+@pytest.mark.parametrize(("place", "part", "reason"), AVRO_REFUSED, ids=lambda case: repr(case)[:40])
 def test_avro_refuses(place: int, part: bytes, reason: str) -> None:
     decoder = AVRO.decoder(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT)
     good = b"".join(GOOD_PARTS)
     expected = decoder.decode(EventBuffer.of([good]))
     batch, bad = decoder.decode_valid(EventBuffer.of([good, with_part(place, part), good]))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert reason in bad[0].reason, bad[0].reason
     assert batch.equals(pa.concat_batches([expected, expected]))
 
@@ -316,7 +316,7 @@ def test_every_truncation_of_an_avro_event_is_bad() -> None:
     payloads = [good[:length] for length in range(len(good))]
     batch, bad = decoder.decode_valid(EventBuffer.of([*payloads, good]))
     assert batch.num_rows == 1
-    assert [each.index for each in bad] == list(range(len(good)))
+    assert [event.index for event in bad] == list(range(len(good)))
     assert bad[0].reason == "it is empty"
 
 
@@ -367,32 +367,32 @@ def resolve(encoding_id: int) -> WriterSchema:
 def test_framing() -> None:
     decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
     events = [
-        header(0) + b'{"a": 0}',
+        make_header(0) + b'{"a": 0}',
         b"",
         b"\1\0\0\0",
-        header(0),
+        make_header(0),
         b'{"a": 4}',
-        header(1) + gzip.compress(b'{"a": 5}' + b"\0" * 120),
-        header(2) + bytes(cramjam.snappy.compress_raw(b'{"a": 6}' + b"\0" * 248)),
-        header(1) + b"not gzip",
-        header(2) + b"\xff\xff\xff\xff\x0f",
-        header(1) + gzip.compress(b'{"a": 9}')[:-3],
-        header(1) + gzip.compress(b'{"a"') + gzip.compress(b": 10}"),
-        header(1) + gzip.compress(b'{"a": 11}') + b"x",
-        header(3) + b"{}",
-        header(4) + b"{}",
-        header(99) + b"{}",
+        make_header(1) + gzip.compress(b'{"a": 5}' + b"\0" * 120),
+        make_header(2) + bytes(cramjam.snappy.compress_raw(b'{"a": 6}' + b"\0" * 248)),
+        make_header(1) + b"not gzip",
+        make_header(2) + b"\xff\xff\xff\xff\x0f",
+        make_header(1) + gzip.compress(b'{"a": 9}')[:-3],
+        make_header(1) + gzip.compress(b'{"a"') + gzip.compress(b": 10}"),
+        make_header(1) + gzip.compress(b'{"a": 11}') + b"x",
+        make_header(3) + b"{}",
+        make_header(4) + b"{}",
+        make_header(99) + b"{}",
         b"\1\xff\xff\xff\xff{}",
-        header(0) + b'{"a": 16}\0\1',
-        header(1) + gzip.compress(b"\0" * 100),
-        header(1),
-        header(2),
-        header(0) + b'{"a": 20}',
-        header(1) + gzip.compress(b"") * 400_000,
+        make_header(0) + b'{"a": 16}\0\1',
+        make_header(1) + gzip.compress(b"\0" * 100),
+        make_header(1),
+        make_header(2),
+        make_header(0) + b'{"a": 20}',
+        make_header(1) + gzip.compress(b"") * 400_000,
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [0, 5, 6, 10, 20]
-    reasons = {each.index: each.reason for each in bad}
+    reasons = {event.index: event.reason for event in bad}
     assert sorted(reasons) == [1, 2, 3, 4, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21]
     expected = {
         1: "it is empty",
@@ -419,26 +419,26 @@ def test_framing() -> None:
 
 def test_decompression_bombs() -> None:
     decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
-    good = header(0) + b'{"a": 1}'
+    good = make_header(0) + b'{"a": 1}'
     # 8 MiB of zeros gzip to 8 kB; of 65 MiB, gzipped, no more than the limit is ever held.
     compressor = zlib.compressobj(9, wbits=31)
     bomb = b"".join(compressor.compress(b" " * (1 << 20)) for _ in range(65)) + compressor.flush()
     lying = b"\xff\xff\xff\xff\x07" + b"\0" * 20
-    batch, bad = decoder.decode_valid(EventBuffer.of([good, header(1) + bomb, header(2) + lying, good]))
+    batch, bad = decoder.decode_valid(EventBuffer.of([good, make_header(1) + bomb, make_header(2) + lying, good]))
     assert batch.num_rows == 2
-    assert [each.index for each in bad] == [1, 2]
-    assert all(f"at most {LARGEST_PAYLOAD} are allowed" in each.reason for each in bad), bad
+    assert [event.index for event in bad] == [1, 2]
+    assert all(f"at most {LARGEST_PAYLOAD} are allowed" in event.reason for event in bad), bad
 
 
 def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "LARGEST_BATCH", 1 << 20)
     decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
-    large = header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
+    large = make_header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large] * 3))
     batch, bad = decoder.decode_valid(EventBuffer.of([large] * 2))
     assert (batch.num_rows, bad) == (2, [])
-    other = header(2) + cramjam.snappy.compress_raw(b'{"a": 1}' + b" " * ((1 << 19) - 8)).read()
+    other = make_header(2) + cramjam.snappy.compress_raw(b'{"a": 1}' + b" " * ((1 << 19) - 8)).read()
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large, other, other]))
 
@@ -449,18 +449,18 @@ def test_nuls_may_follow_behind_a_registry_header_only() -> None:
     writers = {0: WriterSchema(text, "Avro", ""), 1: WriterSchema(text, "Avro", "application/x-gzip")}
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, writers.__getitem__)
     events = [
-        header(1) + gzip.compress(b"\2" + b"\0" * 127),
-        header(1) + gzip.compress(b"\2"),
-        header(0) + b"\2" + b"\0" * 58,
-        header(1) + gzip.compress(b"\2\0\1"),
-        header(0) + b"\2\0\1",
-        header(0) + b"\4",
+        make_header(1) + gzip.compress(b"\2" + b"\0" * 127),
+        make_header(1) + gzip.compress(b"\2"),
+        make_header(0) + b"\2" + b"\0" * 58,
+        make_header(1) + gzip.compress(b"\2\0\1"),
+        make_header(0) + b"\2\0\1",
+        make_header(0) + b"\4",
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [1, 1, 1, 2]
-    assert [each.index for each in bad] == [3, 4]
+    assert [event.index for event in bad] == [3, 4]
     _, bad = AVRO.decoder(AVRO.spark_schema(text), text).decode_valid(EventBuffer.of([b"\2", b"\2\0"]))
-    assert [(each.index, each.reason) for each in bad] == [(1, "it has 1 bytes more than its schema accounts for")]
+    assert [(event.index, event.reason) for event in bad] == [(1, "it has 1 bytes more than its schema accounts for")]
 
 
 @pytest.mark.parametrize("name", ["json", "debezium-json"])
@@ -471,13 +471,13 @@ def test_nuls_may_follow_documents_behind_a_registry_header(name: str) -> None:
     padded = [document, document + bytes(58), document + b"\0 ", document + b"\0}", document[:-1] + b"\0"]
     writer = WriterSchema('{"type": "object"}', "Json", "")
     decoder = find_format(name).decoder(wanted, None, lambda encoding_id: writer)
-    batch, bad = decoder.decode_valid(EventBuffer.of([header(0) + each for each in padded]))
+    batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + payload for payload in padded]))
     row = 5 if name == "json" else {"a": 5}
     assert batch.column(0).to_pylist() == [row, row]
-    assert [each.index for each in bad] == [2, 3, 4]
+    assert [event.index for event in bad] == [2, 3, 4]
     batch, bad = find_format(name).decoder(wanted).decode_valid(EventBuffer.of(padded))
     assert batch.column(0).to_pylist() == [row]
-    assert [each.index for each in bad] == [1, 2, 3, 4]
+    assert [event.index for event in bad] == [1, 2, 3, 4]
 
 
 def test_a_registry_that_is_away_makes_no_event_bad() -> None:
@@ -485,7 +485,7 @@ def test_a_registry_that_is_away_makes_no_event_bad() -> None:
         raise ServerUnavailableError("away")
 
     with pytest.raises(ServerUnavailableError):
-        JSON.decoder(schema_of(a="bigint"), None, away).decode_valid(EventBuffer.of([header(0) + b"{}"]))
+        JSON.decoder(schema_of(a="bigint"), None, away).decode_valid(EventBuffer.of([make_header(0) + b"{}"]))
 
 
 def test_an_id_that_was_unknown_is_asked_for_again() -> None:
@@ -497,7 +497,7 @@ def test_an_id_that_was_unknown_is_asked_for_again() -> None:
         return known[encoding_id]
 
     decoder = JSON.decoder(schema_of(a="bigint"), None, late)
-    events = EventBuffer.of([header(0) + b"{}"])
+    events = EventBuffer.of([make_header(0) + b"{}"])
     assert len(decoder.decode_valid(events)[1]) == 1
     known[0] = WRITERS[0]
     assert decoder.decode(events).num_rows == 1
@@ -512,12 +512,12 @@ def test_order_over_many_pieces_and_ids(choices: list[tuple[int, bool]]) -> None
         codec: Any = {1: gzip.compress, 2: lambda data: bytes(cramjam.snappy.compress_raw(data))}.get(
             encoding_id, bytes
         )
-        payloads.append(header(encoding_id) + codec(text))
+        payloads.append(make_header(encoding_id) + codec(text))
         if is_good and encoding_id != 3:
             wanted.append(number)
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.column(0).to_pylist() == wanted
-    assert [each.index for each in bad] == sorted(set(range(len(choices))) - set(wanted))
+    assert [event.index for event in bad] == sorted(set(range(len(choices))) - set(wanted))
 
 
 def test_more_events_than_a_piece() -> None:
@@ -525,10 +525,10 @@ def test_more_events_than_a_piece() -> None:
     payloads = [b'{"a": %d, "z": "%s"}' % (number, b"x" * (number % 7)) for number in range(count)]
     payloads[5_000] = b"{"
     batch, bad = JSON.decoder(schema_of(a="bigint")).decode_valid(EventBuffer.of(payloads))
-    assert [each.index for each in bad] == [5_000]
+    assert [event.index for event in bad] == [5_000]
     assert batch.column(0).to_pylist() == [number for number in range(count) if number != 5_000]
 
 
 def test_header_bytes() -> None:
-    assert framing.header(0x01020304) == b"\1\1\2\3\4"
+    assert framing.make_header(0x01020304) == b"\1\1\2\3\4"
     assert framing.find_codec("application/x-gzip") is framing.find_codec("gzip")

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Resolve, WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 
 AVRO, JSON = find_format("avro"), find_format("json")
 
@@ -46,10 +46,10 @@ def read(table: Any, *events: tuple[Any, Any]) -> tuple[list[dict[str, Any]], li
     """Rows and reasons, of (writer's schema, value) pairs."""
     text = json.dumps(table)
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, resolver(*(schema for schema, _ in events)))
-    payloads = [header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
+    payloads = [make_header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     batch.validate(full=True)
-    return batch.to_pylist(), [each.reason for each in bad]
+    return batch.to_pylist(), [event.reason for event in bad]
 
 
 def test_all_versions_in_one_scan_in_the_order_of_the_events() -> None:
@@ -200,10 +200,10 @@ def test_only_events_with_the_wrong_branch_are_bad() -> None:
     writer = record(field("c", ["int", "string"]))
     text = json.dumps(record(field("c", "int")))
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, resolver(writer))
-    payloads = [header(0) + written(writer, {"c": value}) for value in (1, "x", 2)]
+    payloads = [make_header(0) + written(writer, {"c": value}) for value in (1, "x", 2)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"c": 1}, {"c": 2}]
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
 
 
 def test_logical_types_by_the_writers_unit_and_scale() -> None:
@@ -216,7 +216,9 @@ def test_logical_types_by_the_writers_unit_and_scale() -> None:
         resolver(record(field("c", millis)), record(field("c", micros)), record(field("c", "long"))),
     )
     payload = written("long", 1500)
-    found = decoder.decode(EventBuffer.of([header(0) + payload, header(1) + payload, header(2) + payload]))
+    found = decoder.decode(
+        EventBuffer.of([make_header(0) + payload, make_header(1) + payload, make_header(2) + payload])
+    )
     assert found.column(0).cast(pa.int64()).to_pylist() == [1_500_000, 1500, 1500]
     scale1 = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 1}
     scale3 = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 3}
@@ -293,8 +295,8 @@ def test_writing_members_of_unions() -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
     payloads = encoder.encode(batch).to_pylist()
     parsed = fastavro.parse_schema(json.loads(text))
-    theirs: list[Any] = [fastavro.schemaless_reader(io.BytesIO(each), parsed, None) for each in payloads]
-    assert [each["u"] for each in theirs] == ["x", 5, None]
+    theirs: list[Any] = [fastavro.schemaless_reader(io.BytesIO(payload), parsed, None) for payload in payloads]
+    assert [record_of_fastavro["u"] for record_of_fastavro in theirs] == ["x", 5, None]
     assert AVRO.decoder(schema, text).decode(EventBuffer.of(payloads)).to_pylist() == rows
     both = pa.RecordBatch.from_pylist([{"u": {"member0": "x", "member1": 1}, "n": 1}], schema=arrow_schema(schema))
     with pytest.raises(InvalidRowError, match="more than one member"):
@@ -304,9 +306,9 @@ def test_writing_members_of_unions() -> None:
 @pytest.mark.parametrize(
     ("avro_type", "value", "reason"),
     [
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "'B', which is no symbol of enum 'E': A"),
-        ({"type": "fixed", "name": "F", "size": 2}, b"abc", "another length than 2"),
-        ({"type": "string", "logicalType": "uuid"}, "x", "no UUID"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "'B', which is not a symbol of enum 'E': A"),
+        ({"type": "fixed", "name": "F", "size": 2}, b"abc", "a length other than the 2 bytes"),
+        ({"type": "string", "logicalType": "uuid"}, "x", "not a UUID"),
         (
             {"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 3},
             decimal.Decimal(128),
@@ -415,7 +417,7 @@ def test_json_evolution() -> None:
     payloads = [b'{"id": 1}', b'{"temp": 2, "gone": [1, {"x": null}], "id": 2}', b'{"temp": 3}']
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"id": 1, "temp": None}, {"id": 2, "temp": 2.0}]
-    assert [each.index for each in bad] == [2]
+    assert [event.index for event in bad] == [2]
 
 
 def test_json_of_any_type_is_kept_as_text() -> None:

@@ -72,7 +72,7 @@ def maxwell_json() -> tuple[Decoder, list[bytes]]:
     return decoder, [json.dumps({**event, "data": {**MYSQL_ROW, **times}}).encode(), b'{"type":"insert","data":{}}']
 
 
-CASES = {each.__name__: each for each in (csv, text, protobuf, debezium_avro, maxwell_json)}
+CASES = {make.__name__: make for make in (csv, text, protobuf, debezium_avro, maxwell_json)}
 
 
 @pytest.mark.timeout(0 if COUNT > 100_000 else 240)
@@ -87,7 +87,7 @@ def test_damaged_events(case: str) -> None:
         events = [payloads[0] if at % ALONE == 0 else damaged(chance.choice(payloads), chance) for at in range(size)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         batch.validate(full=True)
-        reasons = {each.index: each.reason for each in bad}
+        reasons = {event.index: event.reason for event in bad}
         assert batch.num_rows == size - len(reasons)
         read, refused = read + batch.num_rows, refused + len(reasons)
         places = {index: place for place, index in enumerate(i for i in range(size) if i not in reasons)}
@@ -95,7 +95,7 @@ def test_damaged_events(case: str) -> None:
             assert [str(column) for column in batch.slice(places[index], 1).columns] == whole
         for index in range(7, size, ALONE):
             alone, bad_alone = decoder.decode_valid(EventBuffer.of([events[index]]))
-            assert [each.reason for each in bad_alone] == ([reasons[index]] if index in reasons else [])
+            assert [event.reason for event in bad_alone] == ([reasons[index]] if index in reasons else [])
             if index in places:
                 row = batch.slice(places[index], 1)
                 assert list(map(str, alone.columns)) == list(map(str, row.columns))

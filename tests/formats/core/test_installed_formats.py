@@ -9,7 +9,7 @@ import pytest
 
 import pyspark_pravega.formats
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.formats.core.format import ENTRY_POINTS, find_format, format_names
+from pyspark_pravega.formats.core.format import ENTRY_POINTS, find_format, list_format_names
 
 MODULE = """
 from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Format
@@ -54,7 +54,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
 @pytest.mark.parametrize("bring", ["Whole", "Changes"], indirect=True)
 def test_a_format_is_found_by_its_name(bring: str) -> None:
     assert find_format(bring.upper()).name == bring
-    assert bring in format_names()
+    assert bring in list_format_names()
 
 
 @pytest.mark.parametrize(

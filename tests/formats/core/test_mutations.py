@@ -12,14 +12,14 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec
-from pyspark_pravega.formats.core.spark_types import spark_type_named
+from pyspark_pravega.formats.core.spark_types import parse_spark_type
 from tests.formats.fuzzing import damaged
 from tests.protobuf_schemas import schema_text
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
 
 NAMES = "boolean tinyint int bigint float double string binary date timestamp timestamp_ntz".split()
-FIELDS = [StructField(name, spark_type_named(name) or StringType()) for name in NAMES]
+FIELDS = [StructField(name, parse_spark_type(name) or StringType()) for name in NAMES]
 SCHEMA = StructType(
     [
         *FIELDS,
@@ -58,13 +58,13 @@ def check_damaged(decoder: Decoder, payloads: list[bytes], chance: random.Random
         events = [payloads[0] if place % 10 == 0 else damaged(payloads[place % 2], chance) for place in range(200)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         batch.validate(full=True)
-        reasons = {each.index: each.reason for each in bad}
+        reasons = {event.index: event.reason for event in bad}
         assert batch.num_rows == len(events) - len(bad)
         assert not any(index % 10 == 0 for index in reasons)
         good = [index for index in range(len(events)) if index not in reasons]
         for index in range(0, len(events), 7):
             alone, bad_alone = decoder.decode_valid(EventBuffer.of([events[index]]))
-            assert [each.reason for each in bad_alone] == ([reasons[index]] if index in reasons else [])
+            assert [event.reason for event in bad_alone] == ([reasons[index]] if index in reasons else [])
             if index not in reasons:
                 row = batch.slice(good.index(index), 1)
                 assert list(map(str, alone.columns)) == list(map(str, row.columns))

@@ -132,7 +132,7 @@ class TestEdges:
 
     def test_floats(self, format: Format) -> None:
         bits = [0x3DCCCCCD, 0x00000001, 0x7F7FFFFF, 0x4B800000, 0x80000000, 0x7F800000, 0x7FC00000, 0x15AE43FD]
-        column(format, FloatType(), [struct.unpack("<f", struct.pack("<I", each))[0] for each in bits])
+        column(format, FloatType(), [struct.unpack("<f", struct.pack("<I", bit))[0] for bit in bits])
 
     def test_decimals(self, format: Format) -> None:
         largest = 10**38 - 1
@@ -223,7 +223,7 @@ class TestEdges:
 
     def test_other_columns_than_the_tables(self, format: Format) -> None:
         schema = StructType([StructField("c", StringType())])
-        with pytest.raises(InvalidRowError, match="the rows have the columns d, but c"):
+        with pytest.raises(InvalidRowError, match="the rows have the columns d, but the columns to write are c"):
             format.encoder(schema).encode(pa.RecordBatch.from_pydict({"d": ["x"]}))
 
     def test_unknown_codec(self, format: Format) -> None:

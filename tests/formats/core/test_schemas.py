@@ -31,11 +31,11 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.errors import InvalidNameError, InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark, comment_of_avro
+from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark, read_avro_comment
 from pyspark_pravega.formats.avro.spark_to_schema import spark_to_avro
-from pyspark_pravega.formats.core.defaults import with_default
+from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.schema_to_spark import comment_of_json_schema, json_schema_to_spark
+from pyspark_pravega.formats.json.schema_to_spark import json_schema_to_spark, read_json_schema_comment
 from pyspark_pravega.formats.json.spark_to_schema import spark_to_json_schema
 from tests.formats.strategies import schemas
 
@@ -50,7 +50,7 @@ def struct(**types: DataType) -> StructType:
 def test_spark_to_avro_and_back(schema: StructType, name: str, namespace: str, comment: str | None) -> None:
     text = spark_to_avro(schema, name, namespace, comment)
     assert avro_to_spark(text) == schema
-    assert comment_of_avro(text) == comment
+    assert read_avro_comment(text) == comment
     fastavro.parse_schema(json.loads(text))
 
 
@@ -58,7 +58,7 @@ def test_spark_to_avro_and_back(schema: StructType, name: str, namespace: str, c
 def test_spark_to_json_schema_and_back(schema: StructType, comment: str | None) -> None:
     text = spark_to_json_schema(schema, comment)
     assert json_schema_to_spark(text) == schema
-    assert comment_of_json_schema(text) == comment
+    assert read_json_schema_comment(text) == comment
 
 
 class _Point(UserDefinedType):
@@ -85,7 +85,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("format_name", ["avro", "json"])
-@pytest.mark.parametrize("data_type", UNSUPPORTED, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("data_type", UNSUPPORTED, ids=lambda case: type(case).__name__)
 def test_other_types_are_refused_by_their_path(format_name: str, data_type: DataType) -> None:
     schema = struct(a=struct(b=ArrayType(data_type)))
     with pytest.raises(UnsupportedTypeError, match=r"column 'a\.b\.element' has type"):
@@ -102,9 +102,9 @@ def test_names_that_avro_cannot_hold(name: str) -> None:
 
 def test_a_column_twice() -> None:
     schema = StructType([StructField("a", LongType()), StructField("a", LongType())])
-    for each in (AVRO, JSON):
+    for format_ in (AVRO, JSON):
         with pytest.raises(InvalidNameError, match="'a' occurs twice"):
-            each.schema_text(schema, "t", "s")
+            format_.schema_text(schema, "t", "s")
 
 
 def test_type_names() -> None:
@@ -170,7 +170,7 @@ def test_avro_durations_are_refused_by_name() -> None:
 
 def test_a_default_of_many_digits_is_exact_in_avro() -> None:
     text = "12345678901234567890123456789012345.67"
-    column = with_default(StructField("d", DecimalType(38, 2)), text, text)
+    column = add_default(StructField("d", DecimalType(38, 2)), text, text)
     [field] = json.loads(spark_to_avro(StructType([column]), "t", "s"))["fields"]
     unscaled = int.from_bytes(field["default"].encode("latin-1"), "big", signed=True)
     assert unscaled == 1234567890123456789012345678901234567
@@ -220,20 +220,20 @@ BOMB = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}
         ("", "is not JSON"),
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("5", "5 is no type"),
+        ("5", "5 is not a type"),
         ('"wat"', "'wat' is not defined"),
         ("[]", "a union without types"),
         ('["int", "int"]', "'int' twice"),
         ('["int", ["string"]]', "a union directly inside a union"),
         ('{"type": "record", "name": "R"}', "has no 'fields'"),
-        ('{"type": "record", "name": "R", "fields": [{"name": "a-b", "type": "int"}]}', "'a-b', which is no valid"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a-b", "type": "int"}]}', "'a-b', which is not a valid"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a"}]}', "invalid at 'a': a field without type"),
         ('{"type": "enum", "name": "E", "symbols": ["A", "A"]}', "a symbol twice"),
         ('{"type": "fixed", "name": "F", "size": -1}', "no valid 'size'"),
         ('{"type": "array"}', "without 'items'"),
         ('"null"', "can only be null"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "R"}]}', "each value of the record 'R'"),
-        (json.dumps(ENDLESS), "each value of the record 'R' contains another one, without end"),
+        (json.dumps(ENDLESS), "each value of the record 'R' contains another one, endlessly"),
         (json.dumps(BOMB), "'R0' twice|more than 10000 columns|not defined"),
     ],
 )

@@ -84,7 +84,7 @@ _any: st.SearchStrategy[Schema] = st.recursive(_leaves | _references, _composed,
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     """Schemas whose root is an object, by composition or at once."""
-    root = draw(_composed(_any).filter(lambda each: "anyOf" not in each and "oneOf" not in each))
+    root = draw(_composed(_any).filter(lambda schema: "anyOf" not in schema and "oneOf" not in schema))
     definitions = {name: draw(_any if draw(st.booleans()) else _objects(_any)) for name in DEFINITIONS}
     draft = draw(st.sampled_from(list(DRAFTS)))
     said = {} if draft is None else {"$schema": draft}
@@ -93,9 +93,9 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 def is_valid(schema: Schema, document: Any) -> bool:
     """Tell whether the validators of the schema's draft take a document."""
-    checked = {key: each for key, each in schema.items() if key != "$schema"}
+    checked = {key: value for key, value in schema.items() if key != "$schema"}
     try:
-        return all(each(checked).is_valid(document) for each in DRAFTS[schema.get("$schema")])
+        return all(validator(checked).is_valid(document) for validator in DRAFTS[schema.get("$schema")])
     except RecursionError:  # a schema that is a part of itself, of which no validator can make anything
         reject()
 
@@ -123,15 +123,15 @@ def documents(draw: st.DrawFn, root: Schema, schema: Any = None, depth: int = 0)
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2].replace("%20", " ")
         found = draw(documents(root, root if schema["$ref"] == "#" else root["definitions"][name], depth + 1))
-        own = {key: each for key, each in schema.items() if key != "$ref"}
+        own = {key: value for key, value in schema.items() if key != "$ref"}
         more = draw(documents(root, own, depth + 1)) if "properties" in own else None
         return {**more, **found} if isinstance(found, dict) and isinstance(more, dict) else found
     for key in ("anyOf", "oneOf"):
         if key in schema:
             return draw(documents(root, draw(st.sampled_from(schema[key])), depth + 1))
     own = draw(_of_type(root, schema, depth))
-    for each in schema.get("allOf", []):
-        other = draw(documents(root, each, depth + 1))
+    for joined in schema.get("allOf", []):
+        other = draw(documents(root, joined, depth + 1))
         own = {**own, **other} if isinstance(own, dict) and isinstance(other, dict) else other
     return own
 
@@ -147,9 +147,9 @@ def _of_type(draw: st.DrawFn, root: Schema, schema: Schema, depth: int) -> Any:
         kind = draw(st.sampled_from(kind))
     if kind == "object":
         found = {}
-        for name, each in schema.get("properties", {}).items():
+        for name, inner in schema.get("properties", {}).items():
             if name in schema.get("required", []) or draw(st.booleans()):
-                found[name] = draw(documents(root, each, depth + 1))
+                found[name] = draw(documents(root, inner, depth + 1))
         if "properties" not in schema:
             for name in draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True)):
                 found[name] = draw(documents(root, schema["additionalProperties"], depth + 1))

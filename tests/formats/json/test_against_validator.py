@@ -43,14 +43,14 @@ def shows(data_type: DataType, found: Any, value: Any) -> bool:
     if value is None or found is None:
         return found is value
     if isinstance(data_type, StructType):
-        return all(shows(each.dataType, found[each.name], value.get(each.name)) for each in data_type)
+        return all(shows(field.dataType, found[field.name], value.get(field.name)) for field in data_type)
     if isinstance(data_type, ArrayType):
         pairs = zip(found, value, strict=True)
-        return all(shows(data_type.elementType, each, wanted) for each, wanted in pairs)
+        return all(shows(data_type.elementType, item, wanted) for item, wanted in pairs)
     if isinstance(data_type, MapType):
         there = dict(found)
         return there.keys() == value.keys() and all(
-            shows(data_type.valueType, there[key], each) for key, each in value.items()
+            shows(data_type.valueType, there[key], item) for key, item in value.items()
         )
     if isinstance(data_type, StringType):
         return bool(found == value) if isinstance(value, str) else json.loads(found) == value
@@ -77,12 +77,12 @@ def rows_of(data_type: DataType) -> st.SearchStrategy[Any]:
     """Values of a column, null among them, as the schemas' keywords may like them."""
     found: st.SearchStrategy[Any]
     if isinstance(data_type, StructType):
-        found = st.fixed_dictionaries({each.name: rows_of(each.dataType) for each in data_type})
+        found = st.fixed_dictionaries({field.name: rows_of(field.dataType) for field in data_type})
     elif isinstance(data_type, ArrayType):
         found = st.lists(rows_of(data_type.elementType), max_size=2)
     elif isinstance(data_type, MapType):
         found = st.dictionaries(st.sampled_from("abk"), rows_of(data_type.valueType), max_size=2).map(
-            lambda each: list(each.items())
+            lambda pairs_of: list(pairs_of.items())
         )
     elif isinstance(data_type, LongType):
         found = st.sampled_from([0, 2, 7, -6])
@@ -101,7 +101,7 @@ def rows_of(data_type: DataType) -> st.SearchStrategy[Any]:
 def test_what_is_written_is_valid_and_nothing_else_is_refused(schema: Schema, data: st.DataObject) -> None:
     columns = columns_of(schema)
     text = json.dumps(schema)
-    row = data.draw(st.fixed_dictionaries({each.name: rows_of(each.dataType) for each in columns}))
+    row = data.draw(st.fixed_dictionaries({column.name: rows_of(column.dataType) for column in columns}))
     batch = pa.RecordBatch.from_pylist([row], schema=arrow_schema(columns))
     encoder = JSON.encoder(columns, text)
     assert isinstance(encoder, JsonEncoder)

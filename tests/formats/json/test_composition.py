@@ -188,8 +188,8 @@ def test_types_of_choices_that_are_made_anew() -> None:
     kinds = ["string", "boolean", "integer", "array", "object"]
     schemas = [{"type": [kind, {"type": "null"}]} for kind in kinds * 20]
     splitter = Splitter(schemas)
-    for each in schemas:
-        assert splitter.types(each) == {each["type"][0], "null"}
+    for schema in schemas:
+        assert splitter.types(schema) == {schema["type"][0], "null"}
 
 
 def test_parts_that_fit_no_value() -> None:
@@ -205,20 +205,19 @@ def test_parts_that_fit_no_value() -> None:
     [
         ({"oneOf": [{"required": ["a"]}, {"properties": {"a": {"minimum": 5}}}]}, []),
         ({"anyOf": [{"properties": {"x": {}}}, {"$ref": "#/definitions/named"}]},
-         ["'anyOf' at the root: no columns are made of x, name"]),
+         ["'anyOf' at the root: there are no columns for x, name"]),
         ({"if": {"properties": {"a": {"const": 1}}}, "then": {"properties": {"s": {"properties": {"t": {}, "u": {}}}}}},
-         ["'then' at the root: no columns are made of s.u"]),
+         ["'then' at the root: there are no columns for s.u"]),
         ({"dependentSchemas": {"a": {"properties": {"x": {}}}}},
-         ["'dependentSchemas' at the root: no columns are made of x"]),
+         ["'dependentSchemas' at the root: there are no columns for x"]),
         ({"patternProperties": {"^x": {}}},
-         ["'patternProperties' at the root: no columns are made of properties like '^x'"]),
+         ["'patternProperties' at the root: there are no columns for properties like '^x'"]),
         ({"additionalProperties": {"type": "integer"}, "unevaluatedProperties": False},
-         ["'additionalProperties' at the root: no columns are made of properties that have no names in the schema"]),
+         ["'additionalProperties' at the root: there are no columns for properties that the schema does not name"]),
         ({"additionalProperties": False, "minProperties": 1, "not": {"required": ["q"]}}, []),
         ({"$schema": DRAFT_7, "allOf": [{"$ref": "#/definitions/named", "properties": {"x": {}}}]},
-         ["'properties' at the root: those beside $ref do not count before draft 2019-09: x"]),
-        ({"allOf": [{"$dynamicRef": "#more"}]}, ["'$dynamicRef' at the root: what '#more' adds is not known before the "
-          "values are"]),
+         ["'properties' at the root: those beside $ref are ignored before draft 2019-09: x"]),
+        ({"allOf": [{"$dynamicRef": "#more"}]}, ["'$dynamicRef' at the root: what '#more' adds depends on the values"]),
     ],
 )  # fmt: skip
 def test_what_is_in_no_column_is_said(schema: dict[str, Any], unread: list[str]) -> None:
@@ -238,10 +237,10 @@ def test_what_is_in_no_column_is_said(schema: dict[str, Any], unread: list[str])
         ({"type": "integer", "minimum": 3, "exclusiveMinimum": True}, 3, "less than or equal to the minimum of 3"),
         ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, [1, 1], "has non-unique elements"),
         ({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 10}]}, "11", "oneOf"),
-        ({"oneOf": [{"type": "integer"}, {"type": "boolean"}]}, "1.5", "takes the text of a JSON value there"),
+        ({"oneOf": [{"type": "integer"}, {"type": "boolean"}]}, "1.5", "expects the text of a JSON value there"),
         ({"type": "number"}, float("nan"), "column 'v' is NaN or infinite"),
         ({"type": "array", "items": {"type": "integer"}}, [None], "column 'v.element' is null, which the JSON schema"),
-        (False, "x", "takes the text of a JSON value there (nothing)"),
+        (False, "x", "expects the text of a JSON value there (nothing)"),
         ({"const": "a"}, "b", "was expected"),
     ],
 )  # fmt: skip
@@ -322,7 +321,7 @@ def test_what_says_a_later_draft_is_not_of_draft_3(later: dict[str, Any]) -> Non
 
 def test_what_cannot_be_checked_is_refused() -> None:
     schema = {"properties": {"v": {"type": "string", "pattern": "("}}}
-    with pytest.raises(InvalidSchemaError, match="the JSON schema says 'pattern' at 'v', so that each row is checked"):
+    with pytest.raises(InvalidSchemaError, match="the JSON schema says 'pattern' at 'v', so each row is checked"):
         written(schema, v="a")
 
 
@@ -331,10 +330,10 @@ def test_a_recursive_schema() -> None:
     row = {"v": 1, "kids": ['{"v":2,"kids":[]}'], "next": '{"v":1}', "named": [("k", '{"v":3}')]}
     assert read(TREE, document) == row
     assert written(TREE, **row) == document.encode()
-    for value, reason in (("x", "takes the text of a JSON value"), ('{"w":2}', '"v" is a required property')):
+    for value, reason in (("x", "expects the text of a JSON value"), ('{"w":2}', '"v" is a required property')):
         with pytest.raises(InvalidRowError, match=reason):
             written(TREE, v=1, next=value)
-    with pytest.raises(InvalidRowError, match="nested more than 512 deep"):
+    with pytest.raises(InvalidRowError, match="nested more than 512 levels deep"):
         written(TREE, v=1, next='{"v":1,"x":' + "[" * 511 + "]" * 511 + "}")
 
 
@@ -360,11 +359,11 @@ def test_a_changed_schema_keeps_its_parts() -> None:
     changed = edited(CAT, *kept, EditedColumn(new, None))
     assert JSON.spark_schema(json.dumps(changed)) == StructType([*JSON.spark_schema(text), new])
     age = {"age": {"type": ["integer", "null"]}}
-    assert {key: each for key, each in changed.items() if key != "links"} == CAT | {
+    assert {key: value for key, value in changed.items() if key != "links"} == CAT | {
         "properties": CAT["properties"] | age
     }
     kept = [EditedColumn(field, field.name) for field in JSON.spark_schema(json.dumps(changed))]
-    without = edited(changed, *(each for each in kept if each.source != "meow"))
+    without = edited(changed, *(column for column in kept if column.source != "meow"))
     assert JSON.spark_schema(json.dumps(without)).names == ["id", "age"]
     assert without["properties"] == age and without["allOf"] == CAT["allOf"]
 
@@ -376,7 +375,7 @@ def test_a_change_to_another_part_is_refused() -> None:
         [EditedColumn(StructField("id", LongType(), False, {"comment": "k"}), "id")],
         [EditedColumn(StructField("id", LongType()), "id", relaxed=True)],
     ):
-        with pytest.raises(UnsupportedOperationError, match=r"Column id is .* that the schema describes elsewhere"):
+        with pytest.raises(UnsupportedOperationError, match=r"Column id has .* that the schema describes elsewhere"):
             edited(CAT, *others, own)
 
 
@@ -386,5 +385,5 @@ def test_a_new_type_keeps_the_rules() -> None:
     wide = StructField("a", JSON.spark_schema('{"properties":{"a":{"type":"number"}}}')["a"].dataType)
     changed = edited(schema, EditedColumn(wide, "a", retyped=True), b)
     assert changed["properties"]["a"] == {"type": ["number", "null"], "minimum": 3}
-    with pytest.raises(UnsupportedOperationError, match="Column b is"):
+    with pytest.raises(UnsupportedOperationError, match="Column b has"):
         edited(schema, EditedColumn(wide, "a"), EditedColumn(StructField("b", wide.dataType), "b", retyped=True))

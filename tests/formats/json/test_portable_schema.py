@@ -26,12 +26,12 @@ def keywords(node: object) -> set[str]:
     if not isinstance(node, dict):
         return set()
     found = set(node)
-    for name, each in node.items():
+    for name, inner in node.items():
         if name == "properties":
-            for child in each.values():
+            for child in inner.values():
                 found |= keywords(child)
         elif name in ("items", "additionalProperties"):
-            found |= keywords(each)
+            found |= keywords(inner)
     return found
 
 

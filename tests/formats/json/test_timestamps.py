@@ -27,7 +27,7 @@ def read(payload: bytes, unit: str) -> tuple[int | None, str | None]:
     alone, bad = decoder.decode_valid(EventBuffer.of([payload]))
     beside, bad_beside = decoder.decode_valid(EventBuffer.of([payload, b'{"t":"?"}']))
     assert alone.equals(beside)
-    assert [each.reason for each in bad] == [each.reason for each in bad_beside[:-1]]
+    assert [event.reason for event in bad] == [event.reason for event in bad_beside[:-1]]
     return (None, bad[0].reason) if bad else (alone.column(0).view(pa.int64())[0].as_py(), None)
 
 
@@ -64,7 +64,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("unit", "number", "reason"), REFUSED, ids=lambda each: repr(each)[:30])
+@pytest.mark.parametrize(("unit", "number", "reason"), REFUSED, ids=lambda case: repr(case)[:30])
 def test_what_is_no_timestamp_is_a_bad_event(unit: str, number: bytes, reason: str) -> None:
     micros, found = read(b'{"t":%s}' % number, unit)
     assert micros is None

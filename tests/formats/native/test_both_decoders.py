@@ -16,8 +16,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.batches import BatchDecoder
-from pyspark_pravega.formats.core.defaults import with_default
-from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, parts_of, with_parts
+from pyspark_pravega.formats.core.defaults import add_default
+from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.native import NativeReader
@@ -88,7 +88,7 @@ def test_tables_with_fewer_and_other_columns(
 def test_what_is_refused_has_the_same_reason(type_name: str, payload: bytes, reason: str) -> None:
     good = b'{"a": null}'
     _, bad = BothPaths("json", schema_of(a=type_name)).check(EventBuffer.of([good, payload, good]))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert reason in bad[0].reason
 
 
@@ -155,7 +155,7 @@ def test_deep_nesting(template: bytes, depth: int) -> None:
     _, bad = BothPaths("json", schema_of(a="bigint")).check(
         EventBuffer.of([b"{}", payload, payload[: len(payload) // 2]])
     )
-    assert (1 in [each.index for each in bad]) is (depth > 512)
+    assert (1 in [event.index for event in bad]) is (depth > 512)
 
 
 @needs_native
@@ -186,7 +186,7 @@ def test_hostile_lengths_of_lists() -> None:
     both = BothPaths("avro", schema, text)
     huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
     _, bad = both.check(EventBuffer.of([huge, b"\x01" + huge, huge * 2, b"\x02\x02\x00", b"\x01\x02\x02\x00"]))
-    assert [each.index for each in bad] == [0, 1, 2]
+    assert [event.index for event in bad] == [0, 1, 2]
 
 
 @needs_native
@@ -195,8 +195,8 @@ def test_the_switch() -> None:
     decoder = find_format("json").decoder(schema)
     assert isinstance(decoder, BatchDecoder) and isinstance(decoder.reader_of(None), NativeReader)
     with reference_only():
-        assert not native.status().active
-        assert native.SWITCH in native.status().text
+        assert not native.get_status().active
+        assert native.SWITCH in native.get_status().text
         decoder = find_format("json").decoder(schema)
         assert isinstance(decoder, BatchDecoder) and not isinstance(decoder.reader_of(None), NativeReader)
 
@@ -221,7 +221,7 @@ def test_without_the_library(tmp_path_factory: pytest.TempPathFactory, library: 
 
 @needs_native
 def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference() -> None:
-    column = with_default(StructField("n", LongType(), True), "7", "7")
+    column = add_default(StructField("n", LongType(), True), "7", "7")
     text = find_format("json").schema_text(StructType([column]), "t", "s")
     schema = find_format("json").spark_schema(text)
     payloads = EventBuffer.of([b'{"n":1}', b'{"n":null}', b"{}", b'{"n":"x"}'])
@@ -236,13 +236,13 @@ def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference
 
 def changed(column: EditedColumn, chance: random.Random, rename: bool) -> EditedColumn:
     """A column after changes of what is in it, at any depth: fields added, dropped, renamed, moved, of wider types."""
-    parts = parts_of(column)
+    parts = list_parts(column)
     if parts is None:
         if not isinstance(column.field.dataType, IntegerType) or chance.random() < 0.5:
             return column
         field = StructField(column.field.name, LongType(), column.field.nullable, column.field.metadata)
         return replace(column, field=field, retyped=True)
-    new = [each if each.source == KEY else changed(each, chance, rename) for each in parts]
+    new = [part if part.source == KEY else changed(part, chance, rename) for part in parts]
     if isinstance(column.field.dataType, StructType):
         if rename:
             place = chance.randrange(len(new))
@@ -251,8 +251,8 @@ def changed(column: EditedColumn, chance: random.Random, rename: bool) -> Edited
             new[place] = replace(new[place], field=renamed)
         new = chance.sample(new, max(1, len(new) - chance.randrange(2)))
         new.append(EditedColumn(StructField("added_later", StructType([StructField("x", LongType())])), None))
-        new.append(EditedColumn(with_default(StructField("with_default", LongType(), False), "7", "7"), None))
-    return with_parts(column, new)
+        new.append(EditedColumn(add_default(StructField("with_default", LongType(), False), "7", "7"), None))
+    return replace_parts(column, new)
 
 
 @needs_native
@@ -271,7 +271,7 @@ def test_columns_whose_fields_have_changed(
     edited = [changed(EditedColumn(field, field.name), chance, format_name == "avro") for field in written]
     table_text = format.edited_text(text, edited, None)
     table, writer = format.spark_schema(table_text), WriterSchema(text, str(format.registry_format), "")
-    assert table.simpleString() == StructType([each.field for each in edited]).simpleString()
+    assert table.simpleString() == StructType([column.field for column in edited]).simpleString()
     # Under nulls there is a default, or anything.
     found, bad = BothPaths(format_name, table, table_text, lambda encoding_id: writer).check(payloads, masked=False)
     assert (found.num_rows, bad) == (batch.num_rows, [])

@@ -44,7 +44,7 @@ def both(
     make = find_format("json").encoder
     encoder = make(schema, text or None, 7, codec, settings)
     assert isinstance(encoder, JsonEncoder) and encoder._native is not None
-    struct_array = encoder.struct_of(batch)
+    struct_array = encoder.to_struct(batch)
     written = encoder._native(struct_array.field(0) if text else struct_array)
     found = encoder.encode(batch) if written is not None else None
     with reference_only():

@@ -45,7 +45,7 @@ def test_the_nearest_double(text: Callable[[random.Random], str]) -> None:
     chance = random.Random(f"{SEED} {text.__name__}")
     texts = [text(chance) for _ in range(COUNT)]
     decoder = find_format("json").decoder(StructType([StructField("x", DoubleType())]))
-    read = decoder.decode(EventBuffer.of([f'{{"x": {each}}}'.encode() for each in texts])).column(0).to_numpy()
-    expected = np.array([float(each) for each in texts])
+    read = decoder.decode(EventBuffer.of([f'{{"x": {digits}}}'.encode() for digits in texts])).column(0).to_numpy()
+    expected = np.array([float(digits) for digits in texts])
     wrong = np.flatnonzero(read.view(np.int64) != expected.view(np.int64))
     assert not len(wrong), [texts[place] for place in wrong[:5]]

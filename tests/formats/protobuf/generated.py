@@ -10,7 +10,8 @@ import base64
 import json
 import random
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -70,7 +71,7 @@ class Message:
     """A message. One whose name is Google's is in Google's files."""
 
     name: str
-    fields: list[Field] = field(default_factory=list)
+    fields: list[Field] = dataclass_field(default_factory=list)
     within: Message | None = None
 
 
@@ -126,14 +127,14 @@ def schema_of(chance: random.Random) -> Schema:
         numbers += chance.choices(numbers, k=chance.randrange(3))
         enums.append(Enum(f"gen.E{place}", [(f"E{place}_{n}", number) for n, number in enumerate(numbers)]))
     messages = [Message(f"gen.M{place}") for place in range(chance.randrange(1, 5))]
-    for each in messages[1:]:
+    for message in messages[1:]:
         if chance.random() < 0.3:
-            each.within = messages[0]
-            each.name = each.name.replace("gen.", "gen.M0.")
-    for each in messages:
-        count = chance.choice((0, 1, 3, 6)) if each is not messages[0] else chance.choice((0, 4, 8, 12))
+            message.within = messages[0]
+            message.name = message.name.replace("gen.", "gen.M0.")
+    for message in messages:
+        count = chance.choice((0, 1, 3, 6)) if message is not messages[0] else chance.choice((0, 4, 8, 12))
         numbers = chance.sample([*range(1, 16), 16, 100, 2047, 2048, 18_999, 20_000, 2**29 - 1], count)
-        each.fields = [_field(chance, proto3, number, each, messages, enums) for number in numbers]
+        message.fields = [_field(chance, proto3, number, message, messages, enums) for number in numbers]
     return Schema(proto3, messages, enums)
 
 
@@ -186,59 +187,61 @@ def file_of(schema: Schema, *, edition: bool) -> d.FileDescriptorProto:
             described.value.add(name=name, number=number)
         if len({number for _, number in enum.values}) < len(enum.values):
             described.options.allow_alias = True
-    described_messages = {id(each): d.DescriptorProto(name=each.name.rpartition(".")[2]) for each in schema.messages}
-    for each in schema.messages:
-        _describe(described_messages[id(each)], each, schema.proto3, edition)
-    for each in schema.messages:
-        if each.within is not None:
-            described_messages[id(each.within)].nested_type.append(described_messages[id(each)])
-    file.message_type.extend(described_messages[id(each)] for each in schema.messages if each.within is None)
+    described_messages = {
+        id(message): d.DescriptorProto(name=message.name.rpartition(".")[2]) for message in schema.messages
+    }
+    for message in schema.messages:
+        _describe(described_messages[id(message)], message, schema.proto3, edition)
+    for message in schema.messages:
+        if message.within is not None:
+            described_messages[id(message.within)].nested_type.append(described_messages[id(message)])
+    file.message_type.extend(described_messages[id(message)] for message in schema.messages if message.within is None)
     return file
 
 
 def _describe(into: d.DescriptorProto, message: Message, proto3: bool, edition: bool) -> None:
-    if any(each.label == "member" for each in message.fields):
+    if any(field.label == "member" for field in message.fields):
         into.oneof_decl.add(name="either")
-    for each in message.fields:
-        described = into.field.add(name=each.name, number=each.number, json_name=f"json{each.number}")
-        if each.key:
-            entry = into.nested_type.add(name=f"{each.name.replace('_', '').capitalize()}Entry")
+    for field in message.fields:
+        described = into.field.add(name=field.name, number=field.number, json_name=f"json{field.number}")
+        if field.key:
+            entry = into.nested_type.add(name=f"{field.name.replace('_', '').capitalize()}Entry")
             entry.options.map_entry = True
-            _type(entry.field.add(name="key", number=1, label="LABEL_OPTIONAL"), Field("", 0, each.key, ""))
-            _type(entry.field.add(name="value", number=2, label="LABEL_OPTIONAL"), each)
+            _type(entry.field.add(name="key", number=1, label="LABEL_OPTIONAL"), Field("", 0, field.key, ""))
+            _type(entry.field.add(name="value", number=2, label="LABEL_OPTIONAL"), field)
             described.type, described.type_name = d.FieldDescriptorProto.TYPE_MESSAGE, f".{message.name}.{entry.name}"
         else:
-            _type(described, each)
-        described.label = d.FieldDescriptorProto.LABEL_REPEATED if each.many else d.FieldDescriptorProto.LABEL_OPTIONAL
-        if each.label == "member":
+            _type(described, field)
+        described.label = d.FieldDescriptorProto.LABEL_REPEATED if field.many else d.FieldDescriptorProto.LABEL_OPTIONAL
+        if field.label == "member":
             described.oneof_index = 0
-        if each.label == "required":
+        if field.label == "required":
             if edition:
                 described.options.features.field_presence = d.FeatureSet.LEGACY_REQUIRED
             else:
                 described.label = d.FieldDescriptorProto.LABEL_REQUIRED
-        if each.packed is not None:
+        if field.packed is not None:
             if edition:
-                encoding = d.FeatureSet.PACKED if each.packed else d.FeatureSet.EXPANDED
+                encoding = d.FeatureSet.PACKED if field.packed else d.FeatureSet.EXPANDED
                 described.options.features.repeated_field_encoding = encoding
             else:
-                described.options.packed = each.packed
-        if each.default:
-            described.default_value = each.default
-        if each.kind == "group":
-            assert each.message is not None
-            group = into.nested_type.add(name=each.message.name.rpartition(".")[2])
-            _describe(group, each.message, proto3, edition)
+                described.options.packed = field.packed
+        if field.default:
+            described.default_value = field.default
+        if field.kind == "group":
+            assert field.message is not None
+            group = into.nested_type.add(name=field.message.name.rpartition(".")[2])
+            _describe(group, field.message, proto3, edition)
             if edition:
                 described.type = d.FieldDescriptorProto.TYPE_MESSAGE
                 described.options.features.message_encoding = d.FeatureSet.DELIMITED
-        if proto3 and each.label == "optional" and each.kind != "message":
+        if proto3 and field.label == "optional" and field.kind != "message":
             if edition:
                 described.options.features.field_presence = d.FeatureSet.EXPLICIT
             else:
                 described.proto3_optional = True
                 described.oneof_index = len(into.oneof_decl)
-                into.oneof_decl.add(name=f"_{each.name}")
+                into.oneof_decl.add(name=f"_{field.name}")
 
 
 def _type(into: d.FieldDescriptorProto, of: Field) -> None:
@@ -267,11 +270,11 @@ def varint(number: int, extra: int = 0) -> bytes:
 def payload_of(chance: random.Random, message: Message, depth: int = 0) -> bytes:
     """Make up a message: fields in any order and any number, packed or not, with unknown and ill-typed ones."""
     records = []
-    for each in message.fields:
-        if chance.random() < (0.75 if each.label == "required" or depth < 2 else 0.35) - 0.1 * depth:
-            records += [_record(chance, each, depth) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
+    for field in message.fields:
+        if chance.random() < (0.75 if field.label == "required" or depth < 2 else 0.35) - 0.1 * depth:
+            records += [_record(chance, field, depth) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
     if chance.random() < 0.1:
-        number = chance.choice([each.number for each in message.fields] or [3])
+        number = chance.choice([field.number for field in message.fields] or [3])
         unknown = [b"\xf2\x7f\x02ab", tag(number, 5) + b"abcd", tag(number, 0) + b"\7", b"\xf3\x7f\x08\1\xf4\x7f"]
         records.append(chance.choice(unknown))
     chance.shuffle(records)
@@ -282,31 +285,31 @@ def tag(number: int, wire_type: int) -> bytes:
     return varint(number << 3 | wire_type)
 
 
-def _record(chance: random.Random, each: Field, depth: int) -> bytes:
-    if each.key:
-        parts = [_one(chance, Field("", 1, each.key, ""), 1, depth), _one(chance, each, 2, depth)]
+def _record(chance: random.Random, field: Field, depth: int) -> bytes:
+    if field.key:
+        parts = [_one(chance, Field("", 1, field.key, ""), 1, depth), _one(chance, field, 2, depth)]
         inner = b"".join(part for part in parts if chance.random() < 0.85)
-        return tag(each.number, 2) + varint(len(inner)) + inner
-    packable = each.kind in (*VARINTS, *FIXED32, *FIXED64)
-    if each.many and packable and chance.random() < 0.5:
-        inner = b"".join(_scalar(chance, each) for _ in range(chance.randrange(4)))
-        return tag(each.number, 2) + varint(len(inner)) + inner
-    return _one(chance, each, each.number, depth)
+        return tag(field.number, 2) + varint(len(inner)) + inner
+    packable = field.kind in (*VARINTS, *FIXED32, *FIXED64)
+    if field.many and packable and chance.random() < 0.5:
+        inner = b"".join(_scalar(chance, field) for _ in range(chance.randrange(4)))
+        return tag(field.number, 2) + varint(len(inner)) + inner
+    return _one(chance, field, field.number, depth)
 
 
-def _one(chance: random.Random, each: Field, number: int, depth: int) -> bytes:
-    if each.kind in VARINTS:
-        return tag(number, 0) + _scalar(chance, each)
-    if each.kind in FIXED32:
-        return tag(number, 5) + _scalar(chance, each)
-    if each.kind in FIXED64:
-        return tag(number, 1) + _scalar(chance, each)
-    if each.message is not None:
-        inner = _known(chance, each.message) or payload_of(chance, each.message, depth + 1)
-        if each.kind == "group":
+def _one(chance: random.Random, field: Field, number: int, depth: int) -> bytes:
+    if field.kind in VARINTS:
+        return tag(number, 0) + _scalar(chance, field)
+    if field.kind in FIXED32:
+        return tag(number, 5) + _scalar(chance, field)
+    if field.kind in FIXED64:
+        return tag(number, 1) + _scalar(chance, field)
+    if field.message is not None:
+        inner = _known(chance, field.message) or payload_of(chance, field.message, depth + 1)
+        if field.kind == "group":
             return tag(number, 3) + inner + tag(number, 4)
     else:
-        inner = _scalar(chance, each)
+        inner = _scalar(chance, field)
     return tag(number, 2) + varint(len(inner)) + inner
 
 
@@ -325,27 +328,27 @@ def _known(chance: random.Random, message: Message) -> bytes:
     return b"\x08" + varint(seconds % 2**64) + b"\x10" + varint(nanos % 2**64)
 
 
-def _scalar(chance: random.Random, each: Field) -> bytes:
-    if each.kind == "enum":
-        assert each.enum is not None
-        numbers = [number for _, number in each.enum.values]
-        number = chance.choice(numbers if each.known else [*numbers, *numbers, 3, 2**40 + 3])
+def _scalar(chance: random.Random, field: Field) -> bytes:
+    if field.kind == "enum":
+        assert field.enum is not None
+        numbers = [number for _, number in field.enum.values]
+        number = chance.choice(numbers if field.known else [*numbers, *numbers, 3, 2**40 + 3])
         return varint(number % 2**64)
-    if each.kind in VARINTS:
+    if field.kind in VARINTS:
         number = chance.choice((*EDGES, chance.getrandbits(64), chance.getrandbits(20)))
         spare = max(9 - max(1, -(-number.bit_length() // 7)), 0)
         return varint(number, chance.randrange(spare + 1) if chance.random() < 0.1 else 0)
-    if each.kind == "float":
+    if field.kind == "float":
         return struct.pack("<f", chance.choice((*FLOATS, -3.4e38, 1e-45, chance.random())))
-    if each.kind == "double":
+    if field.kind == "double":
         return struct.pack("<d", chance.choice((*FLOATS, 1e300, 5e-324, 1e15, chance.random())))
-    if each.kind in FIXED32:
+    if field.kind in FIXED32:
         return struct.pack("<I", chance.choice(EDGES) % 2**32)
-    if each.kind in FIXED64:
+    if field.kind in FIXED64:
         return struct.pack("<Q", chance.choice(EDGES))
-    if each.kind == "string" and chance.random() < 0.02:
+    if field.kind == "string" and chance.random() < 0.02:
         return chance.choice((b"\xff", b"\xed\xa0\x80", b"a\xc3"))
-    if each.kind == "string":
+    if field.kind == "string":
         return chance.choice(TEXTS).encode()
     return chance.choice((b"", b"\0\xff", b"abc"))
 
@@ -356,14 +359,14 @@ def _scalar(chance: random.Random, each: Field) -> bytes:
 def type_of(message: Message, opened: tuple[str, ...] = ()) -> str:
     """The type that a message's columns make together, as docs/formats/protobuf.md says."""
     opened = (*opened, message.name)
-    return f"struct<{','.join(f'{each.name}:{_column_type(each, opened)}' for each in message.fields)}>"
+    return f"struct<{','.join(f'{field.name}:{_column_type(field, opened)}' for field in message.fields)}>"
 
 
-def _column_type(each: Field, opened: tuple[str, ...]) -> str:
-    one = SPARK.get(each.kind) or _message_type(each, opened)
-    if each.key:
-        return f"map<{SPARK[each.key]},{one}>"
-    return f"array<{one}>" if each.many else one
+def _column_type(field: Field, opened: tuple[str, ...]) -> str:
+    one = SPARK.get(field.kind) or _message_type(field, opened)
+    if field.key:
+        return f"map<{SPARK[field.key]},{one}>"
+    return f"array<{one}>" if field.many else one
 
 
 def short(message: Message) -> str:
@@ -376,15 +379,15 @@ def is_text(message: Message, opened: tuple[str, ...]) -> bool:
     return short(message) in JSON_VALUES or message.name in opened
 
 
-def _message_type(each: Field, opened: tuple[str, ...]) -> str:
-    assert each.message is not None
-    if short(each.message) == "Timestamp":
+def _message_type(field: Field, opened: tuple[str, ...]) -> str:
+    assert field.message is not None
+    if short(field.message) == "Timestamp":
         return "timestamp"
-    if is_text(each.message, opened):
+    if is_text(field.message, opened):
         return "string"
-    if short(each.message).endswith("Value"):
-        return SPARK[each.message.fields[0].kind]
-    return type_of(each.message, opened)
+    if short(field.message).endswith("Value"):
+        return SPARK[field.message.fields[0].kind]
+    return type_of(field.message, opened)
 
 
 # ---- rows: ours, and what Java's JSON says, made comparable
@@ -393,71 +396,71 @@ def _message_type(each: Field, opened: tuple[str, ...]) -> str:
 def ours(message: Message, row: dict[str, Any], opened: tuple[str, ...] = ()) -> dict[str, Any]:
     """A row with floats by their bits and texts of JSON by what they say."""
     opened = (*opened, message.name)
-    return {each.name: _our_field(each, row[each.name], opened) for each in message.fields}
+    return {field.name: _our_field(field, row[field.name], opened) for field in message.fields}
 
 
-def _our_field(each: Field, value: Any, opened: tuple[str, ...]) -> Any:
+def _our_field(field: Field, value: Any, opened: tuple[str, ...]) -> Any:
     if value is None:
         return None
-    if each.key:
-        return sorted(((key, _our_value(each, one, opened)) for key, one in value), key=repr)
-    return [_our_value(each, one, opened) for one in value] if each.many else _our_value(each, value, opened)
+    if field.key:
+        return sorted(((key, _our_value(field, one, opened)) for key, one in value), key=repr)
+    return [_our_value(field, one, opened) for one in value] if field.many else _our_value(field, value, opened)
 
 
-def _our_value(each: Field, value: Any, opened: tuple[str, ...]) -> Any:
-    if each.message is None:
-        return bits(each.kind, value)
-    if short(each.message) == "Timestamp":
+def _our_value(field: Field, value: Any, opened: tuple[str, ...]) -> Any:
+    if field.message is None:
+        return bits(field.kind, value)
+    if short(field.message) == "Timestamp":
         return value
-    if is_text(each.message, opened):
-        return canonical(each, json.loads(value))
-    if short(each.message).endswith("Value"):
-        return bits(each.message.fields[0].kind, value)
-    return ours(each.message, value, opened)
+    if is_text(field.message, opened):
+        return canonical(field, json.loads(value))
+    if short(field.message).endswith("Value"):
+        return bits(field.message.fields[0].kind, value)
+    return ours(field.message, value, opened)
 
 
 def theirs(message: Message, said: dict[str, Any], opened: tuple[str, ...] = ()) -> dict[str, Any]:
     """The row that a message's JSON stands for."""
     opened = (*opened, message.name)
-    return {each.name: _their_field(each, said, opened) for each in message.fields}
+    return {field.name: _their_field(field, said, opened) for field in message.fields}
 
 
-def _their_field(each: Field, said: dict[str, Any], opened: tuple[str, ...]) -> Any:
-    if each.name not in said:
-        if each.many:
+def _their_field(field: Field, said: dict[str, Any], opened: tuple[str, ...]) -> Any:
+    if field.name not in said:
+        if field.many:
             return []
-        return bits(each.kind, _nothing(each)) if each.label == "implicit" else None
-    value = said[each.name]
-    if each.key:
-        keys = ((_key(each.key, key), one) for key, one in value.items())
-        return sorted(((key, _their_value(each, one, opened)) for key, one in keys), key=repr)
-    return [_their_value(each, one, opened) for one in value] if each.many else _their_value(each, value, opened)
+        return bits(field.kind, _nothing(field)) if field.label == "implicit" else None
+    value = said[field.name]
+    if field.key:
+        keys = ((_key(field.key, key), one) for key, one in value.items())
+        return sorted(((key, _their_value(field, one, opened)) for key, one in keys), key=repr)
+    return [_their_value(field, one, opened) for one in value] if field.many else _their_value(field, value, opened)
 
 
-def _nothing(each: Field) -> Any:
-    if each.enum is not None:
-        return next(name for name, number in each.enum.values if number == 0)
-    return {"bool": False, "string": "", "bytes": b"", "float": 0.0, "double": 0.0}.get(each.kind, 0)
+def _nothing(field: Field) -> Any:
+    if field.enum is not None:
+        return next(name for name, number in field.enum.values if number == 0)
+    return {"bool": False, "string": "", "bytes": b"", "float": 0.0, "double": 0.0}.get(field.kind, 0)
 
 
 def _key(kind: str, text: str) -> Any:
     return text if kind == "string" else text == "true" if kind == "bool" else scalar(kind, text)
 
 
-def _their_value(each: Field, value: Any, opened: tuple[str, ...]) -> Any:
-    if each.message is None:
-        return scalar(each.kind, value)
-    name = short(each.message)
+def _their_value(field: Field, value: Any, opened: tuple[str, ...]) -> Any:
+    if field.message is None:
+        return scalar(field.kind, value)
+    name = short(field.message)
     if name == "Timestamp":
         # More digits than Python's times have are cut off.
         whole, _, fraction = value.removesuffix("Z").partition(".")
         moment = datetime.fromisoformat(whole).replace(tzinfo=UTC)
         return moment.replace(microsecond=int(fraction.ljust(6, "0")[:6]))
-    if is_text(each.message, opened):
-        return canonical(each, value)
+    if is_text(field.message, opened):
+        return canonical(field, value)
     if name.endswith("Value"):
-        return scalar(each.message.fields[0].kind, value)
-    return theirs(each.message, _plain(name, value), opened)
+        return scalar(field.message.fields[0].kind, value)
+    return theirs(field.message, _plain(name, value), opened)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -489,11 +492,11 @@ def bits(kind: str, value: Any) -> Any:
     return "NaN" if value != value else struct.pack("<f" if kind == "float" else "<d", value)
 
 
-def canonical(each: Field, value: Any) -> Any:
+def canonical(field: Field, value: Any) -> Any:
     """JSON of a value with floats by their bits."""
-    message = each.message
+    message = field.message
     if message is None:
-        return scalar(each.kind, value) if each.kind in ("float", "double") else value
+        return scalar(field.kind, value) if field.kind in ("float", "double") else value
     name = short(message)
     if name in JSON_VALUES:
         return json.loads(json.dumps(value), parse_int=float)
@@ -505,7 +508,7 @@ def canonical(each: Field, value: Any) -> Any:
     return {key: _canonical_field(by_name[key], found) for key, found in value.items()}
 
 
-def _canonical_field(each: Field, value: Any) -> Any:
-    if each.key:
-        return {key: canonical(each, one) for key, one in value.items()}
-    return [canonical(each, one) for one in value] if each.many else canonical(each, value)
+def _canonical_field(field: Field, value: Any) -> Any:
+    if field.key:
+        return {key: canonical(field, one) for key, one in value.items()}
+    return [canonical(field, one) for one in value] if field.many else canonical(field, value)

@@ -13,8 +13,8 @@ from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import find_codec, header
-from pyspark_pravega.formats.protobuf.messages import length_without_padding, message_class, message_type
+from pyspark_pravega.formats.core.framing import find_codec, make_header
+from pyspark_pravega.formats.protobuf.messages import find_length_without_padding, find_message_class, read_message_type
 from tests.formats.protobuf.generated import varint
 from tests.interop.foreign import Foreign
 from tests.interop.protobuf_json import protobuf_as_json
@@ -76,15 +76,15 @@ CASES: list[tuple[str, str, Row, str | None]] = [
      {"v": "null", "l": "[null]", "m": '{"v":null,"m":{"any":{}},"snake_case":1,"named":2}'}, None),
 ]  # fmt: skip
 REFUSED: list[tuple[str, str, str]] = [
-    ("numbers", "10ffffffffffffffffffff01", "no message of the table's type"),
-    ("numbers", "10ff", "no message of the table's type"),
-    ("numbers", "0f", "no message of the table's type"),
-    ("numbers", "0001", "no message of the table's type"),
-    ("numbers", "5205 0801", "no message of the table's type"),
+    ("numbers", "10ffffffffffffffffffff01", "not a message of the table's type"),
+    ("numbers", "10ff", "not a message of the table's type"),
+    ("numbers", "0f", "not a message of the table's type"),
+    ("numbers", "0001", "not a message of the table's type"),
+    ("numbers", "5205 0801", "not a message of the table's type"),
     ("edition", "0801", "it lacks required fields: c"),
-    ("extended", "1b 0801 24", "no message of the table's type"),
+    ("extended", "1b 0801 24", "not a message of the table's type"),
     ("json", "0a09 11000000000000f87f", "a google.protobuf.Value in it has no JSON text"),
-    ("json", "1204 120c 0a0a 11000000000000f07f", "no message"),
+    ("json", "1204 120c 0a0a 11000000000000f07f", "not a message"),
 ]
 
 
@@ -97,14 +97,14 @@ def read(text: str, *payloads: bytes) -> tuple[list[Row], list[BadEvent]]:
     return batch.to_pylist(), bad
 
 
-@pytest.mark.parametrize(("name", "payload", "row", "java"), CASES, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("name", "payload", "row", "java"), CASES, ids=lambda case: str(case)[:20])
 def test_values(name: str, payload: str, row: Row, java: str | None) -> None:
     rows, bad = read(text_of(name), bytes.fromhex(payload))
     assert not bad
     assert {key: rows[0][key] for key in row} == row
 
 
-@pytest.mark.parametrize(("name", "payload", "reason"), REFUSED, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("name", "payload", "reason"), REFUSED, ids=lambda case: str(case)[:20])
 def test_refused(name: str, payload: str, reason: str) -> None:
     rows, bad = read(text_of(name), bytes.fromhex(payload), b"\x18\x01")
     assert len(rows) == 1
@@ -136,8 +136,8 @@ def test_messages_without_fields() -> None:
     empty = text.replace("M ", "E ", 1)
     assert PROTOBUF.spark_schema(empty) == StructType([])
     rows, bad = read(empty, b"", b"\x08\1", b"\x08")
-    assert rows == [{}, {}] and [each.index for each in bad] == [2]
-    with pytest.raises(UnsupportedOperationError, match="message 'E' has no fields, so that no row can be written"):
+    assert rows == [{}, {}] and [event.index for event in bad] == [2]
+    with pytest.raises(UnsupportedOperationError, match="message 'E' has no fields, so no row can be written"):
         PROTOBUF.encoder(StructType([]), empty)
 
 
@@ -156,7 +156,7 @@ def test_recursion_ends_in_json() -> None:
     assert inner.simpleString() == (
         "struct<text:string,m:struct<m:string,n:array<string>,by_name:map<string,string>>,i:int>"
     )
-    message: Any = message_class(message_type(text))()
+    message: Any = find_message_class(read_message_type(text))()
     message.m.n.add(text='"ß"', i=2**31 - 1).m.by_name["k"].SetInParent()
     message.by_name["a"].m.SetInParent()
     rows, bad = read(text, message.SerializeToString())
@@ -169,16 +169,16 @@ def test_recursion_ends_in_json() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("{", "column 'm' is no JSON that fits M (Failed to load JSON"),
+        ("{", "column 'm' is not JSON that fits M (Failed to load JSON"),
         ('{"x":1}', 'has no field named "x"'),
-        ('{"n":[{"i":"x"}]}', "column 'm' is no JSON that fits M"),
+        ('{"n":[{"i":"x"}]}', "column 'm' is not JSON that fits M"),
         ('{"n":[{}]}', "required"),
-        ("[]", "column 'm' is no JSON object, as M has it"),
-        ('{"m":' * 5000 + "{}" + "}" * 5000, "column 'm' is no JSON that fits M"),
+        ("[]", "column 'm' is not a JSON object, which M needs"),
+        ('{"m":' * 5000 + "{}" + "}" * 5000, "column 'm' is not JSON that fits M"),
         ('{"m":' * 99 + "{}" + "}" * 99, None),
         ('{"m":' * 98 + '{"n":[{"i":1}]}' + "}" * 98, None),
     ],
-    ids=lambda each: str(each)[:20],
+    ids=lambda case: str(case)[:20],
 )
 def test_json_that_is_written(value: str, reason: str | None) -> None:
     """It becomes a message that can be read again, or is refused."""
@@ -209,12 +209,12 @@ def test_depth(foreign: Foreign) -> None:
     payloads = [nested(levels) for levels in (100, 101, 5_000, 100_000)]
     rows, bad = read(text, *payloads)
     assert json.loads(rows[0]["m"]) == json.loads('{"m":' * 99 + "{}" + "}" * 99)
-    assert [each.index for each in bad] == [1, 2, 3]
-    assert {each.reason for each in bad} == {
-        "it has messages within one another on more than 100 levels, the limit of Protobuf's readers"
+    assert [event.index for event in bad] == [1, 2, 3]
+    assert {event.reason for event in bad} == {
+        "its messages are nested more than 100 levels deep, the limit of Protobuf's readers"
     }
     (answers,) = protobuf_as_json(foreign, [("M", descriptor_set(PAIR, True), payloads[:3])])
-    assert ["json" in each for each in answers] == [True, False, False]
+    assert ["json" in answer for answer in answers] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_depth(foreign: Foreign) -> None:
 def test_strings_that_are_not_utf_8(payload: str) -> None:
     """Of proto2 nobody checks them but we; never does a text show Python's way to write bytes."""
     rows, bad = read(schema_text(PAIR, "M"), bytes.fromhex(payload))
-    assert [each.reason for each in bad] == ["a string in it is not UTF-8 text"] or "lacks required" in bad[0].reason
+    assert [event.reason for event in bad] == ["a string in it is not UTF-8 text"] or "lacks required" in bad[0].reason
     assert not rows
 
 
@@ -245,29 +245,29 @@ class TestPadding:
         text = schema_text(self.TEXT, "M")
         writer = WriterSchema(text, "Protobuf", find_codec(codec).registry_name)
         decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, lambda encoding_id: writer)
-        framed = [header(0) + find_codec(codec).compress(payload) for payload in payloads]
+        framed = [make_header(0) + find_codec(codec).compress(payload) for payload in payloads]
         batch, bad = decoder.decode_valid(EventBuffer.of(framed))
         return batch.to_pylist(), bad
 
     @pytest.mark.parametrize("codec", ["", "gzip", "snappy"])
     def test_nuls_behind_a_message(self, codec: str) -> None:
         """Behind the registry's header they are what is left of a writer's buffer, whatever the codec."""
-        whole = [bytes.fromhex(each) for each in self.WHOLE]
+        whole = [bytes.fromhex(digits) for digits in self.WHOLE]
         expected, bad = self.rows(*whole)
         assert not bad
         for nuls in (1, 58, 500):
-            rows, bad = self.rows(*(each + bytes(nuls) for each in whole), codec=codec)
+            rows, bad = self.rows(*(payload + bytes(nuls) for payload in whole), codec=codec)
             assert rows == expected and not bad
 
     def test_other_bytes_behind_a_message(self) -> None:
         others = ["0801 0001", "0801 00 0801", "12ff 00", "1203 0000", "23 0800", "23 0800 00 24", "1900", "08", "0f00"]
         _, bad = self.rows(*map(bytes.fromhex, others))
-        assert [each.index for each in bad] == list(range(len(others)))
+        assert [event.index for event in bad] == list(range(len(others)))
 
     def test_events_without_header(self) -> None:
         """They are read as they are."""
         rows, bad = read(schema_text(self.TEXT, "M"), b"\x08\1\0", b"\0", b"\x08\1")
-        assert [row["i"] for row in rows] == [1] and [each.index for each in bad] == [0, 1]
+        assert [row["i"] for row in rows] == [1] and [event.index for event in bad] == [0, 1]
 
     @pytest.mark.parametrize(
         ("payload", "length"),
@@ -275,4 +275,4 @@ class TestPadding:
          ("08" + "80" * 10 + "00", 12), ("12ffffff7f 00", 6), ("24 00", 2), ("23 08 00 24 00", 4)],
     )  # fmt: skip
     def test_length(self, payload: str, length: int) -> None:
-        assert length_without_padding(bytes.fromhex(payload)) == length
+        assert find_length_without_padding(bytes.fromhex(payload)) == length

@@ -45,7 +45,7 @@ def decoded(text: str, payloads: list[bytes]) -> tuple[list[Row | BadEvent], lis
     """A row or a bad event for each payload, and what INSERT makes of the rows."""
     schema = PROTOBUF.spark_schema(text)
     batch, bad = PROTOBUF.decoder(schema, text).decode_valid(EventBuffer.of(payloads))
-    bad_ones = {each.index: each for each in bad}
+    bad_ones = {event.index: event for event in bad}
     rows = iter(batch.to_pylist())
     found = [bad_ones.get(place) or next(rows) for place in range(len(payloads))]
     return found, PROTOBUF.encoder(schema, text).encode(batch).to_pylist() if schema.fields else []
@@ -96,7 +96,7 @@ def judged(schema: Schema, payload: bytes, row: Row | BadEvent, answer: dict[str
         return "damaged, bad" if isinstance(row, BadEvent) else "damaged, a row"
     if answer.get("unreadable", "").startswith(IN_ENTRIES) and isinstance(row, dict):
         # Of a map's value which a later entry of the same key replaces; of proto2 only Java looks at such a one.
-        assert not schema.proto3 and any(each.key for one in schema.messages for each in one.fields), where
+        assert not schema.proto3 and any(field.key for one in schema.messages for field in one.fields), where
         return "replaced"
     if "unreadable" in answer:
         assert isinstance(row, BadEvent), where

@@ -20,8 +20,8 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, SchemaNo
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import find_codec, header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from pyspark_pravega.formats.core.framing import find_codec, make_header
+from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
 from tests.protobuf_schemas import descriptor_set, files_of, schema_text
 
 PROTOBUF = find_format("protobuf")
@@ -101,7 +101,7 @@ def test_messages_are_rows_and_back() -> None:
     decoded = PROTOBUF.decoder(schema, TEXT).decode(EventBuffer.of(payloads))
     assert decoded.equals(batch)
     # The library agrees on what was written.
-    message: Any = message_class(message_type(TEXT)).FromString(payloads[0])
+    message: Any = find_message_class(read_message_type(TEXT)).FromString(payloads[0])
     assert (message.u64, message.colour, message.WhichOneof("either")) == (2**64 - 1, 5, "name")
     assert (message.at.seconds, message.at.nanos) == (-1, 999_999_000)
 
@@ -133,48 +133,48 @@ def test_proto2() -> None:
     schema = PROTOBUF.spark_schema(text)
     assert schema.simpleString() == ("struct<id:int,name:string,part:array<struct<number:int>>,one:struct<number:int>>")
     assert [field.nullable for field in schema] == [False, True, False, True]
-    message: Any = message_class(message_type(text))(id=0)
+    message: Any = find_message_class(read_message_type(text))(id=0)
     message.part.add(number=3)
     decoder = PROTOBUF.decoder(schema, text)
     batch, bad = decoder.decode_valid(EventBuffer.of([message.SerializeToString(), b"", b"\x08\x01\x12\x01\xff"]))
     assert batch.to_pylist() == [{"id": 0, "name": None, "part": [{"number": 3}], "one": None}]
-    assert [each.index for each in bad] == [1, 2]
+    assert [event.index for event in bad] == [1, 2]
     assert "it lacks required fields: id" in bad[0].reason
     assert "UTF-8" in bad[1].reason
 
 
 BAD = [
-    (b"\xff", "no message of the table's type"),
-    (b"\0", "no message"),
-    (b"\x08", "no message"),
-    (b"\x62\x7fx", "no message"),
+    (b"\xff", "not a message of the table's type"),
+    (b"\0", "not a message"),
+    (b"\x08", "not a message"),
+    (b"\x62\x7fx", "not a message"),
     (b"\x62\x01\xff", "UTF-8"),
-    (b"\xa3\x01", "no message"),
-    (b"\xc2\x01\x07\x08\x80\x80\xe9\xa6\xdf\xff", "no message"),
+    (b"\xa3\x01", "not a message"),
+    (b"\xc2\x01\x07\x08\x80\x80\xe9\xa6\xdf\xff", "not a message"),
     (b"\xc2\x01\x09\x08\xff\xff\xff\xff\xff\xff\xff\x7f", "outside the years 0001 to 9999"),
 ]
 
 
-@pytest.mark.parametrize(("payload", "reason"), BAD, ids=lambda each: repr(each)[:30])
+@pytest.mark.parametrize(("payload", "reason"), BAD, ids=lambda case: repr(case)[:30])
 def test_bad_messages(payload: bytes, reason: str) -> None:
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
     good = b"\x08\x07"
     batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert reason in bad[0].reason, bad[0].reason
     assert batch["i32"].to_pylist() == [7, 7]
 
 
 def test_timestamps_out_of_range() -> None:
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
-    message: Any = message_class(message_type(TEXT))()
+    message: Any = find_message_class(read_message_type(TEXT))()
     payloads = []
     for seconds, nanos in [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 10**9), (2**63 - 1, 0)]:
         message.at.seconds, message.at.nanos = seconds, nanos
         payloads.append(message.SerializeToString())
     batch, bad = decoder.decode_valid(EventBuffer.of([b"", *payloads]))
     assert batch.num_rows == 1
-    assert [each.index for each in bad] == [1, 2, 3, 4, 5]
+    assert [event.index for event in bad] == [1, 2, 3, 4, 5]
     assert "outside the years" in bad[0].reason and "nanoseconds" in bad[2].reason
 
 
@@ -190,7 +190,7 @@ def test_deep_nesting_is_a_bad_event() -> None:
     payload = b"\x0a" + varint(len(payload)) + payload
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text)
     _, bad = decoder.decode_valid(EventBuffer.of([payload, b""]))
-    assert [each.index for each in bad] == [0]
+    assert [event.index for event in bad] == [0]
 
 
 def varint(number: int) -> bytes:
@@ -206,7 +206,7 @@ def test_no_input_does_harm(payload: bytes) -> None:
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
     batch, bad = decoder.decode_valid(EventBuffer.of([b"", payload, b""]))
     assert batch.num_rows + len(bad) == 3
-    assert all(each.index == 1 for each in bad)
+    assert all(event.index == 1 for event in bad)
 
 
 class TestVersions:
@@ -237,14 +237,14 @@ class TestVersions:
     )
     def test_numbers_that_would_be_cut(self, theirs: str, ours: str, reason: str | None) -> None:
         old, new = (
-            schema_text(f'syntax = "proto3"; package p; message E {{ {each} id = 1; }}', "p.E")
-            for each in (theirs, ours)
+            schema_text(f'syntax = "proto3"; package p; message E {{ {field_type} id = 1; }}', "p.E")
+            for field_type in (theirs, ours)
         )
         decoder = PROTOBUF.decoder(
             PROTOBUF.spark_schema(new), new, lambda encoding_id: WriterSchema(old, "Protobuf", "")
         )
         payload = b"\x09" + bytes(8) if "fixed" in theirs else b"\x08\x01"
-        batch, bad = decoder.decode_valid(EventBuffer.of([header(0) + payload]))
+        batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + payload]))
         if reason is None:
             assert batch.num_rows == 1
         else:
@@ -253,11 +253,11 @@ class TestVersions:
     def test_by_number(self) -> None:
         text = schema_text(self.NEW, "p.E")
         decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, self.resolve)
-        events = [header(0) + b"\x08\x05\x12\x01x", header(1) + b"\x08\x06\x1a\x01y"]
-        events += [header(2) + b"\x0a\x01x", header(3) + b"\x08\x01", header(4)]
+        events = [make_header(0) + b"\x08\x05\x12\x01x", make_header(1) + b"\x08\x06\x1a\x01y"]
+        events += [make_header(2) + b"\x0a\x01x", make_header(3) + b"\x08\x01", make_header(4)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         assert batch.to_pylist() == [{"id": 5, "added": None}, {"id": 6, "added": "y"}]
-        assert [each.index for each in bad] == [2, 3, 4]
+        assert [event.index for event in bad] == [2, 3, 4]
         assert "its field 1 ('p.E.id') is text or bytes, but the table's ('p.E.id') is a whole number" in bad[0].reason
         assert "it is of type 'p.F', but the table is of type 'p.E'" in bad[1].reason
         assert "encoding id 4 is not in the schema registry" in bad[2].reason
@@ -275,9 +275,9 @@ def test_padding_of_compressed_events(codec: str) -> None:
     payloads = []
     for message in messages:
         for padding in (0, 1, 200):
-            payloads.append(header(0) + find_codec(codec).compress(message + bytes(padding)))
+            payloads.append(make_header(0) + find_codec(codec).compress(message + bytes(padding)))
     batch = decoder.decode(EventBuffer.of(payloads))
-    assert batch["text"].to_pylist() == [each for each in ("", "", "a\0\0", "", "\0" * 4) for _ in range(3)]
+    assert batch["text"].to_pylist() == [text for text in ("", "", "a\0\0", "", "\0" * 4) for _ in range(3)]
     assert batch["i32"].to_pylist() == [7] * 3 + [0] * 12
 
 
@@ -307,8 +307,8 @@ class TestRefusals:
                 f"acme.one.None {data}",
                 "has no message 'acme.one.None'; its messages are acme.one.Point, acme.one.Event",
             ),
-            ("acme.one.Event ????", "no file descriptor set"),
-            (f"acme.one.Event {base64.b64encode(b'garbage').decode()}", "no file descriptor set"),
+            ("acme.one.Event ????", "not a file descriptor set"),
+            (f"acme.one.Event {base64.b64encode(b'garbage').decode()}", "not a file descriptor set"),
             ("acme.one.Event", "does not say which message"),
         ]:
             with pytest.raises(InvalidSchemaError) as caught:
@@ -326,7 +326,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("levels", "members", "message"),
-        [(500, 1, "messages within one another on more than 60 levels"), (30, 2, "more than 10000 columns")],
+        [(500, 1, "nests messages more than 60 levels deep"), (30, 2, "more than 10000 columns")],
     )
     def test_schemas_that_are_too_large(self, levels: int, members: int, message: str) -> None:
         made = file("a.proto")
@@ -343,7 +343,7 @@ class TestRefusals:
         assert PROTOBUF.spark_schema(set_text(one, one)).simpleString() == "struct<i:int>"
         for files, message in [
             ((one, file("a.proto", message="B")), "has two files named a.proto that differ"),
-            ((one, file("b.proto")), "is wrong in file b.proto: .*duplicate symbol 'p.A'"),
+            ((one, file("b.proto")), "is invalid in file b.proto: .*duplicate symbol 'p.A'"),
             ((file("a.proto", ("b.proto",)), file("b.proto", ("a.proto",), message="B")), "import each other: a.proto"),
         ]:
             with pytest.raises(InvalidSchemaError, match=message):
@@ -355,7 +355,7 @@ class TestRefusals:
         assert PROTOBUF.spark_schema(f"acme.one.Event {whole}") == PROTOBUF.spark_schema(TEXT)
 
     def test_tables_and_events_without_registry(self) -> None:
-        with pytest.raises(UnsupportedOperationError, match="not made from columns"):
+        with pytest.raises(UnsupportedOperationError, match="cannot be made from columns"):
             PROTOBUF.schema_text(PROTOBUF.spark_schema(TEXT), "t", "s")
         with pytest.raises(InvalidSchemaError, match="with a schema of the registry"):
             PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT))
@@ -367,7 +367,7 @@ class TestRefusals:
             ({"u32": 2**32}, "column 'u32' is "),
             ({"u64": Decimal(2**64)}, "column 'u64' is "),
             ({"colour": "PINK"}, "column 'colour' is 'PINK', which the enum acme.one.Colour does not have"),
-            ({"json": "{"}, "column 'json' is no JSON that fits google.protobuf.Struct"),
+            ({"json": "{"}, "column 'json' is not JSON that fits google.protobuf.Struct"),
         ],
     )
     def test_rows(self, change: dict[str, Any], message: str) -> None:
