@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
@@ -145,7 +145,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 
 
 def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
-    kind = kind_of(table)
+    kind = find_table_kind(table)
     name = kind.name_of(table)
     described = TableDescription(
         name=catalog.named(table.stream.scope, name),
@@ -161,7 +161,7 @@ def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, co
 
 
 def _changes(catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable) -> SourceDescription:
-    if kind_of(table).of_several:
+    if find_table_kind(table).of_several:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
         )

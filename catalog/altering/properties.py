@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.events import Changelog
-from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.loading import (
@@ -51,7 +51,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
     """
     if find_format(table.format).registry_format is None or not (
-        kind_of(table).has_schema_versions and table.schema_version
+        find_table_kind(table).has_schema_versions and table.schema_version
     ):
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(

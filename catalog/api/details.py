@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scopes, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -68,7 +68,7 @@ class ConsumerLag:
 
 def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
     """Raise UnsupportedOperationError for what key-value tables do not have."""
-    kind = kind_of(table)
+    kind = find_table_kind(table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal(what, table_name(catalog, table)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenated, is_internal, underscored
@@ -42,7 +42,7 @@ def listed(catalog: Catalog, names: Iterable[str]) -> list[str]:
 
 def table_name(catalog: Catalog, table: StreamTable) -> str:
     """Return how messages and plans name a table: as the statement did that loaded it."""
-    name = kind_of(table).name_of(table)
+    name = find_table_kind(table).name_of(table)
     if table.called is None:
         return catalog.named(table.stream.scope, name)
     scope, called = table.called

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
@@ -88,7 +88,7 @@ def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, s
                 "known by its own id, and each of its micro-batches is written once. Leave it out."
             )
         if option in _FIXED:
-            has = kind_of(table).format_of(table) if option is o.FORMAT else table.framing
+            has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
             if text.strip().lower() != has:
                 raise InvalidOptionError(
                     f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.columns import Misfit, NumberText, kind_of
+from ..core.columns import Misfit, NumberText, describe_kind
 from ..core.scalars import (
     FLOAT_LIMIT,
     SPECIAL_FLOATS,
@@ -180,13 +180,13 @@ def _symbol_number(node: avro.Enum, value: Any) -> bytes:
 
 def _boolean(value: Any) -> bytes:
     if type(value) is not bool:
-        raise Misfit(f"expected true or false, found {kind_of(value)}")
+        raise Misfit(f"expected true or false, found {describe_kind(value)}")
     return b"\1" if value else b"\0"
 
 
 def _whole(value: Any, name: str) -> int:
     if type(value) is not int:
-        raise Misfit(f"expected an integer, found {kind_of(value)}")
+        raise Misfit(f"expected an integer, found {describe_kind(value)}")
     limit = 1 << (_INT_BITS[name] - 1)
     if not -limit <= value < limit:
         raise Misfit(f"the integer {shortened(value)} is out of the range of {name}")
@@ -197,7 +197,7 @@ def _floating(value: Any, name: str) -> bytes:
     if type(value) is str and value in SPECIAL_FLOATS:
         number = SPECIAL_FLOATS[value]
     elif type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {kind_of(value)}")
+        raise Misfit(f"expected a number, found {describe_kind(value)}")
     else:
         try:
             number = float(value)
@@ -210,7 +210,7 @@ def _floating(value: Any, name: str) -> bytes:
 
 def _string(value: Any) -> str:
     if type(value) is not str:
-        raise Misfit(f"expected a string, found {kind_of(value)}")
+        raise Misfit(f"expected a string, found {describe_kind(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -231,7 +231,7 @@ def _micros(value: Any, zoned: bool) -> int:
 
 def _unscaled(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
     if type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {kind_of(value)}")
+        raise Misfit(f"expected a number, found {describe_kind(value)}")
     number = exact_decimal(value.decode() if type(value) is NumberText else str(value), node.precision, node.scale)
     unscaled = int(Decimal((number.is_signed(), number.as_tuple().digits, 0)))
     size = node.size if isinstance(node, avro.Fixed) else (unscaled + (unscaled < 0)).bit_length() // 8 + 1

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, kind_of
+from ..core.columns import Problems, describe_kind
 from ..core.events import EventBuffer, Positions
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
@@ -121,7 +121,7 @@ class _MaxwellReader(PayloadReader):
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
-            raise Undecodable(f"it should be an event of Maxwell's but is {kind_of(event)}")
+            raise Undecodable(f"it should be an event of Maxwell's but is {describe_kind(event)}")
         kind = event.get("type")
         operation = _OPERATIONS.get(kind) if type(kind) is str else None
         if operation is None:

@@ -177,7 +177,7 @@ class StructColumn(Column):
             return self._assemble(self.children(values, rows, problems), len(values))
         for index, value in enumerate(values):
             if value is not None and type(value) is not self._kind:
-                self.misfit(rows[index], f"expected an object, found {kind_of(value)}", problems)
+                self.misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
         there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
         present = [value for value in values if type(value) is self._kind]
         positions = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
@@ -211,7 +211,7 @@ class ListColumn(Column):
         """Return the list that a parsed value stands for. Raises Misfit if there is none."""
         if type(value) is list:
             return value
-        raise Misfit(f"expected an array, found {kind_of(value)}")
+        raise Misfit(f"expected an array, found {describe_kind(value)}")
 
     def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
         if set(map(type, values)) != {list}:
@@ -242,7 +242,7 @@ class MapColumn(Column):
         maps = []
         for value, row in zip(values, rows, strict=True):
             if value is not None and type(value) is not dict:
-                self.misfit(row, f"expected an object, found {kind_of(value)}", problems)
+                self.misfit(row, f"expected an object, found {describe_kind(value)}", problems)
                 value = None
             maps.append(value)
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
@@ -276,7 +276,7 @@ def require(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> 
             column.misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
 
 
-def kind_of(value: object) -> str:
+def describe_kind(value: object) -> str:
     """Name the kind of a parsed value in the words of JSON."""
     if isinstance(value, bool):
         return "a boolean"

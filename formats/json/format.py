@@ -27,7 +27,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import strings_for_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, kind_of, require
+from ..core.columns import Problems, describe_kind, require
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
@@ -185,7 +185,7 @@ class _JsonReader(PayloadReader):
         if set(map(type, documents)) != {dict}:
             for row, document in enumerate(documents):
                 if type(document) is not dict:
-                    problems.add(row, f"it should be a JSON object but is {kind_of(document)}")
+                    problems.add(row, f"it should be a JSON object but is {describe_kind(document)}")
                     documents[row] = {}
         return self._object.children(documents, rows, problems)
 

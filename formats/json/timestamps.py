@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, TimestampType
 
-from ..core.columns import Column, Leaf, Misfit, NumberText, kind_of
+from ..core.columns import Column, Leaf, Misfit, NumberText, describe_kind
 from ..core.format import Settings
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, shortened
 
@@ -40,7 +40,7 @@ def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
 
     def exact(value: Any) -> int:
         if type(value) is not int and type(value) is not NumberText:
-            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {kind_of(value)}")
+            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {describe_kind(value)}")
         text = value.decode() if isinstance(value, NumberText) else str(value)
         micros = _scaled(text, unit)
         if not FIRST_MICROS <= micros <= LAST_MICROS:

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import arrow_type_of
-from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, kind_of
+from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, describe_kind
 from ..core.scalars import (
     FIRST_DAY,
     FIRST_MICROS,
@@ -143,7 +143,7 @@ def _string(path: str) -> Column:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise Misfit(f"expected a string, found {kind_of(value)}")
+        raise Misfit(f"expected a string, found {describe_kind(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -161,7 +161,7 @@ def _anything(path: str) -> Column:
 def _boolean(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bool:
         if type(value) is not bool:
-            raise Misfit(f"expected true or false, found {kind_of(value)}")
+            raise Misfit(f"expected true or false, found {describe_kind(value)}")
         return value
 
     return Leaf(path, pa.bool_(), exact, kinds=_or_none(bool), native=_NATIVE)
@@ -173,7 +173,7 @@ def _integer(path: str, data_type: DataType) -> Column:
 
     def exact(value: Any) -> int:
         if type(value) is not int:
-            raise Misfit(f"expected an integer, found {kind_of(value)}")
+            raise Misfit(f"expected an integer, found {describe_kind(value)}")
         if not -limit <= value < limit:
             raise Misfit(f"the integer {shortened(value)} is out of the range of {data_type.simpleString()}")
         return value
@@ -188,7 +188,7 @@ def _floating(path: str, data_type: DataType) -> Column:
         if type(value) is str and value in SPECIAL_FLOATS:
             return SPECIAL_FLOATS[value]
         if type(value) not in (float, int, NumberText):
-            raise Misfit(f"expected a number, found {kind_of(value)}")
+            raise Misfit(f"expected a number, found {describe_kind(value)}")
         try:
             number = float(value)
         except OverflowError:
@@ -215,7 +215,7 @@ def _decimal(path: str, data_type: DataType) -> Column:
 
     def exact(value: Any) -> Decimal:
         if type(value) not in (int, NumberText):
-            raise Misfit(f"expected a number, found {kind_of(value)}")
+            raise Misfit(f"expected a number, found {describe_kind(value)}")
         return exact_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -237,7 +237,7 @@ def _decimal(path: str, data_type: DataType) -> Column:
 def _binary(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bytes:
         if type(value) is not str:
-            raise Misfit(f"expected a base64 string, found {kind_of(value)}")
+            raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
         return from_base64(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -249,7 +249,7 @@ def _binary(path: str, data_type: DataType) -> Column:
 def _date(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> int:
         if type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {kind_of(value)}")
+            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
         days = days_of(value)
         if days is None:
             raise Misfit(f"the string '{shortened(value)}' is no date such as 2024-01-31")
@@ -273,7 +273,7 @@ def _timestamp(path: str, data_type: DataType) -> Column:
 
     def exact(value: Any) -> int:
         if type(value) is not str:
-            raise Misfit(f"expected a timestamp as a string, found {kind_of(value)}")
+            raise Misfit(f"expected a timestamp as a string, found {describe_kind(value)}")
         micros = micros_of(value, zoned)
         if micros is None:
             rule = "with Z or an offset" if zoned else "without Z or offset"

@@ -257,13 +257,13 @@ def class_archive(delete: bool) -> None:
     and the commands of pyspark-pravega use it. It takes a minute, and belongs to this Spark and this Java: run it again
     after an upgrade. An archive that was not used for 30 days is deleted when another one is written.
     """
-    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, ClassArchive, record
+    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, record
     from pyspark_pravega.spark.home import find_spark_home
 
     with _errors():
         spark_home = find_spark_home(os.environ)
         if delete:
-            archive = ClassArchive.of(spark_home, os.environ)
+            archive = SparkClassArchive.of(spark_home, os.environ)
             deleted = archive is not None and archive.delete()
             click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
             return

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .finding import Finding
+from .check_result import CheckResult
 from .machine import check_machine
 from .servers import check_servers, greet
 
-__all__ = ["Finding", "examine", "greet", "summary"]
+__all__ = ["CheckResult", "examine", "greet", "summary"]
 
 
-def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
+def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Look at everything; one finding after another, as the slow ones take seconds.
 
     `settings` are options of a catalog's conf, which count before the environment.
@@ -20,7 +20,7 @@ def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iter
     yield from check_servers(settings, environment)
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[CheckResult]) -> str:
     """Say in one sentence what the findings come to."""
     wrong = sum(not finding.good for finding in findings)
     unsure = sum(finding.good and not finding.sure for finding in findings)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.spark.class_archive import ClassArchive, check_class_path
+from pyspark_pravega.spark.class_archive import SparkClassArchive, check_class_path
 from pyspark_pravega.spark.home import (
     adapter_jar,
     adapter_manifest,
@@ -25,13 +25,13 @@ from pyspark_pravega.spark.home import (
     version_of_jars,
 )
 
-from .finding import Finding
+from .check_result import CheckResult
 
 _OLDEST_JAVA = 17
 _PROGRAM_TIMEOUT = 60.0  # seconds: another interpreter that hangs must not hang the doctor
 
 
-def check_machine(environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yield one finding after another, as the slow ones take seconds."""
     yield from _python()
     yield from _packages()
@@ -43,9 +43,9 @@ def check_machine(environment: Mapping[str, str]) -> Iterator[Finding]:
     yield from _worker_python(environment)
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[CheckResult]:
     version = platform.python_version()
-    yield Finding(
+    yield CheckResult(
         "Python",
         sys.version_info >= (3, 11),
         f"{version} ({sys.executable})",
@@ -53,11 +53,11 @@ def _python() -> Iterator[Finding]:
     )
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[CheckResult]:
     try:
         requirements = metadata.requires("pyspark-pravega") or []
     except metadata.PackageNotFoundError:
-        yield Finding(
+        yield CheckResult(
             "Packages",
             False,
             "pyspark-pravega is not installed here, only importable",
@@ -80,9 +80,9 @@ def _packages() -> Iterator[Finding]:
             wrong.append(f"{name} is {version}, needed is {wanted}")
     if wrong:
         advice = f"Run: {sys.executable} -m pip install --upgrade pyspark-pravega"
-        yield Finding("Packages", False, "; ".join(wrong), advice)
+        yield CheckResult("Packages", False, "; ".join(wrong), advice)
     else:
-        yield Finding("Packages", True, ", ".join(found))
+        yield CheckResult("Packages", True, ", ".join(found))
 
 
 def _fits(version: str, wanted: str) -> bool:
@@ -102,18 +102,18 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
-def _spark(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     import pyspark
 
     wanted = pyspark.__version__
     try:
         home = find_spark_home(environment)
     except PravegaError as error:
-        yield Finding("Spark", False, str(error), "")
+        yield CheckResult("Spark", False, str(error), "")
         return
     version = version_of_jars(home) or "unknown"
     good = _numbers(version)[:2] == _numbers(wanted)[:2]
-    yield Finding(
+    yield CheckResult(
         "Spark",
         good,
         f"{version} ({home})",
@@ -121,30 +121,32 @@ def _spark(environment: Mapping[str, str]) -> Iterator[Finding]:
     )
 
 
-def _java(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _java(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     advice = "Install a Java runtime 17, 21 or 25 and put it on PATH, or let JAVA_HOME name it."
     home = environment.get("JAVA_HOME")
     # Spark's scripts take JAVA_HOME without looking further, so a wrong one counts even when PATH has a Java.
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
     if found is None or not os.access(found, os.X_OK):
-        yield Finding("Java", False, f"none at {found}" if found else "not on PATH, and JAVA_HOME is not set", advice)
+        yield CheckResult(
+            "Java", False, f"none at {found}" if found else "not on PATH, and JAVA_HOME is not set", advice
+        )
         return
     shown = subprocess.run([found, "-version"], text=True, capture_output=True, timeout=_PROGRAM_TIMEOUT).stderr
     match = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', shown)
     good = match is not None and int(match[1]) >= _OLDEST_JAVA
-    yield Finding("Java", good, f"{match[1] + match[2] if match else 'unknown'} ({found})", "" if good else advice)
+    yield CheckResult("Java", good, f"{match[1] + match[2] if match else 'unknown'} ({found})", "" if good else advice)
 
 
-def _jar() -> Iterator[Finding]:
+def _jar() -> Iterator[CheckResult]:
     spark = spark_version(os.environ)
     try:
         manifest = adapter_manifest()
     except PravegaError as error:
-        yield Finding("Adapter", False, str(error), "")
+        yield CheckResult("Adapter", False, str(error), "")
         return
     version, sparks = manifest.get("Implementation-Version", "?"), manifest.get("Spark-Versions", "?").split()
     good = version == __version__ and line_of(spark) in sparks
-    yield Finding(
+    yield CheckResult(
         "Adapter",
         good,
         f"{version} for Spark {' and '.join(sparks)} ({adapter_jar()})",
@@ -154,13 +156,13 @@ def _jar() -> Iterator[Finding]:
     )
 
 
-def _native() -> Iterator[Finding]:
+def _native() -> Iterator[CheckResult]:
     """Not having it is no mistake, only slower."""
     found = native.status()
-    yield Finding("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
+    yield CheckResult("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
-def _class_archive(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Look for the archive of Spark's classes. Not having it is no mistake, only slower."""
     none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
     try:
@@ -168,13 +170,13 @@ def _class_archive(environment: Mapping[str, str]) -> Iterator[Finding]:
     except PravegaError:
         return  # said before
     try:
-        archive = ClassArchive.of(spark_home, environment)
+        archive = SparkClassArchive.of(spark_home, environment)
         check_class_path(spark_home, environment)
     except PravegaError as error:
-        yield Finding("Class archive", True, f"not used. {error}")
+        yield CheckResult("Class archive", True, f"not used. {error}")
         return
     if archive is not None:
-        yield Finding("Class archive", True, str(archive.file) if archive.options() else none)
+        yield CheckResult("Class archive", True, str(archive.file) if archive.options() else none)
 
 
 _LOOK = """\
@@ -183,7 +185,7 @@ print(pyspark_pravega.__version__, any(m.name == "pyspark_pravega" for m in pkgu
 """
 
 
-def _worker_python(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _worker_python(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Spark looks for Python data sources, and runs them, with PYSPARK_PYTHON."""
     python = environment.get("PYSPARK_PYTHON") or sys.executable
     advice = f"Unset PYSPARK_PYTHON, or let it name a Python that has pyspark-pravega {__version__}."
@@ -197,17 +199,17 @@ def _worker_python(environment: Mapping[str, str]) -> Iterator[Finding]:
             cwd=tempfile.gettempdir(),  # `python -c` would find a checkout in the current directory
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding("Python of Spark's workers", False, f"{python} does not run: {error}", advice)
+        yield CheckResult("Python of Spark's workers", False, f"{python} does not run: {error}", advice)
         return
     if shown.returncode != 0:
         last = (shown.stderr.strip().splitlines() or ["no output"])[-1]
-        yield Finding("Python of Spark's workers", False, f"{python}: {last}", advice)
+        yield CheckResult("Python of Spark's workers", False, f"{python}: {last}", advice)
     elif shown.stdout.split() != [__version__, "True"]:
-        yield Finding(
+        yield CheckResult(
             "Python of Spark's workers",
             False,
             f"{python}: pyspark-pravega {shown.stdout.split()[0]}, found by Spark's search: {shown.stdout.split()[1]}",
             advice,
         )
     else:
-        yield Finding("Python of Spark's workers", True, f"{python} has pyspark-pravega {__version__}")
+        yield CheckResult("Python of Spark's workers", True, f"{python} has pyspark-pravega {__version__}")

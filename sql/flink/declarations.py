@@ -10,7 +10,7 @@ from sqlglot import Token, TokenType
 from ..identifiers import quote, quote_all
 from .declared_columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
 from .expressions.zones import NOT_IN_UTC, Zone
-from .job import DEFAULT_DATABASE, FlinkName, Job, PravegaCatalog, View
+from .job import DEFAULT_DATABASE, FlinkCatalog, FlinkName, Job, View
 from .queries import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
 from .secrets import shown
@@ -80,7 +80,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     form = options.pop("serialization.format", "Avro").lower()
     if database is None or form not in ("avro", "json"):
         raise Untranslatable("A catalog needs 'default-database', and 'serialization.format' is Avro or Json")
-    catalog = PravegaCatalog(database, form)
+    catalog = FlinkCatalog(database, form)
     job.catalogs[name] = catalog
     confs = {
         option: connection(option, options.pop(option), findings)

@@ -21,7 +21,7 @@ FlinkName = tuple[str, str, str]
 
 
 @dataclass
-class PravegaCatalog:
+class FlinkCatalog:
     """A catalog of type `pravega`: its default scope, and the format of the tables that it makes."""
 
     database: str
@@ -49,7 +49,7 @@ class Job:
     catalog: str = DEFAULT_CATALOG
     database: str = DEFAULT_DATABASE
     batch: bool = False
-    catalogs: dict[str, PravegaCatalog] = field(default_factory=dict)
+    catalogs: dict[str, FlinkCatalog] = field(default_factory=dict)
     tables: dict[FlinkName, DeclaredTable] = field(default_factory=dict)
     views: dict[FlinkName, View] = field(default_factory=dict)
     broken: dict[FlinkName, str] = field(default_factory=dict)

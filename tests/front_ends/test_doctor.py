@@ -15,13 +15,13 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.doctor import Finding, examine, greet, summary
+from pyspark_pravega.doctor import CheckResult, examine, greet, summary
 from pyspark_pravega.local.state import ClusterInfo
 
 NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
 
 
-def look(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, Finding]:
+def look(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, CheckResult]:
     return {finding.subject: finding for finding in examine(settings or {}, {**NO_SERVERS, **environment})}
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from ...core.columns import Misfit, NumberText, kind_of
+from ...core.columns import Misfit, NumberText, describe_kind
 from ...core.scalars import shortened
 from ...core.writing import BINARY, Rows, valid_text
 from .. import schema_model as avro
@@ -116,7 +116,7 @@ class _Writing:
                 return self._map(node, value, place)
         if avro.is_null(node):
             if value is not None:
-                raise Misfit(f"at {place}: expected null, found {kind_of(value)}")
+                raise Misfit(f"at {place}: expected null, found {describe_kind(value)}")
             return b""
         assert isinstance(node, avro.Primitive | avro.Fixed | avro.Enum)
         try:
@@ -166,7 +166,7 @@ class _Writing:
 
     def _record(self, node: avro.Record, value: Any, place: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         unknown = next((name for name in value if node.field_named(name) is None), None)
         if unknown is not None:
             raise Misfit(f"at {place}: {named(node)} has no field '{shortened(unknown)}'")
@@ -186,7 +186,7 @@ class _Writing:
 
     def _array(self, node: avro.Array, value: Any, place: str) -> Any:
         if type(value) is not list:
-            raise Misfit(f"at {place}: expected an array, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an array, found {describe_kind(value)}")
         parts = [varint(len(value))] if value else []
         for number, each in enumerate(value):
             parts.append((yield self.value(node.items, each, f"{place}[{number}]")))
@@ -194,7 +194,7 @@ class _Writing:
 
     def _map(self, node: avro.Map, value: Any, place: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         parts = [varint(len(value))] if value else []
         string = datum_of(avro.Primitive("string"))
         for key, each in value.items():

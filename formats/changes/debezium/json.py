@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega import native
 
 from ...core.batches import BatchDecoder, PayloadReader
-from ...core.columns import Problems, StructColumn, kind_of
+from ...core.columns import Problems, StructColumn, describe_kind
 from ...core.events import EventBuffer, Positions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
@@ -217,7 +217,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if envelope is None:
         return NO_CHANGE
     if type(envelope) is not dict:
-        raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
+        raise Undecodable(f"it should be a change event of Debezium's but is {describe_kind(envelope)}")
     find = envelope.get
     operation = find("op")
     if operation not in OPERATIONS:
@@ -236,7 +236,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):
         for name in ("before", "after", "source"):
             if type(find(name)) not in _BLOCK:
-                raise Undecodable(f"its '{name}' should be an object but is {kind_of(find(name))}")
+                raise Undecodable(f"its '{name}' should be an object but is {describe_kind(find(name))}")
     if after is None and operation in UPSERTS:
         raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
     micros = find("ts_us")

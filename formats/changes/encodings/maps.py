@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.columns import MapColumn, Misfit, Problems, Rows, kind_of, list_offsets, require
+from ...core.columns import MapColumn, Misfit, Problems, Rows, describe_kind, list_offsets, require
 
 _Entries = list[tuple[Any, Any]]
 _ENTRY = {"key", "value"}
@@ -104,7 +104,7 @@ def _entries_of(value: Any) -> _Entries:
     if type(value) is dict:
         return list(value.items())
     if type(value) is not list:
-        raise Misfit(f"expected an object or an array of entries, found {kind_of(value)}")
+        raise Misfit(f"expected an object or an array of entries, found {describe_kind(value)}")
     entries = []
     for each in value:
         if type(each) is list and len(each) == 2:
@@ -112,7 +112,7 @@ def _entries_of(value: Any) -> _Entries:
         elif type(each) is dict and each.keys() == _ENTRY:
             entries.append((each["key"], each["value"]))
         else:
-            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {kind_of(each)}")
+            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {describe_kind(each)}")
     return entries
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DataType, DecimalType, FloatType
 
 from ...core.arrow_types import arrow_type_of
-from ...core.columns import Leaf, Misfit, NumberText, kind_of
+from ...core.columns import Leaf, Misfit, NumberText, describe_kind
 from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, exact_decimal, shortened
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
@@ -111,7 +111,7 @@ def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True
         return repr(value) if value - value == 0 else None
     if type(value) is NumberText and not raw:
         return value.decode("ascii")
-    raise Misfit(f"expected a decimal, found {kind_of(value)}")
+    raise Misfit(f"expected a decimal, found {describe_kind(value)}")
 
 
 def _bytes_of(value: Any) -> bytes:
@@ -176,7 +176,7 @@ def flag_column(path: str) -> Leaf:
     def exact(value: Any) -> bool:
         if type(value) is bool or (type(value) is int and value in (0, 1)):
             return bool(value)
-        raise Misfit(f"expected true or false, found {kind_of(value)}")
+        raise Misfit(f"expected true or false, found {describe_kind(value)}")
 
     return Leaf(path, pa.bool_(), exact, kinds=frozenset((bool, _NONE)), native=("flag",))
 
@@ -203,7 +203,7 @@ def whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, 
         elif type(value) is float:
             number = _of_float(value)
         if type(number) is not int:
-            raise Misfit(f"expected a whole number, found {kind_of(value)}")
+            raise Misfit(f"expected a whole number, found {describe_kind(value)}")
         if not -limit <= number < limit:
             raise Misfit(f"the number {str(number)[:40]} is out of the range of {data_type.simpleString()}")
         return number
@@ -238,7 +238,7 @@ def floating_column(path: str, data_type: DataType, schema: FieldSchema | None, 
         if scaled or (type(value) is dict and not plain):
             value = decimal_text(value, schema)
         if type(value) not in (float, int, str, NumberText):
-            raise Misfit(f"expected a number, found {kind_of(value)}")
+            raise Misfit(f"expected a number, found {describe_kind(value)}")
         if type(value) is str and not is_decimal_text(value):
             raise Misfit(f"the string '{value[:40]}' is no number")
         try:

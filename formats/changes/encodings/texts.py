@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.columns import Leaf, Misfit, kind_of
+from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import from_base64, json_text, shortened
 from .kafka_connect_schema import FieldSchema
 from .numbers import decimal_text
@@ -61,7 +61,7 @@ def base64_column(path: str, schema: FieldSchema) -> Leaf:
         if type(value) is bytes and schema.raw:
             return base64.b64encode(value).decode("ascii")
         if type(value) is not str:
-            raise Misfit(f"expected bytes, found {kind_of(value)}")
+            raise Misfit(f"expected bytes, found {describe_kind(value)}")
         return _checked(value)
 
     return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
@@ -135,7 +135,7 @@ def binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -> Lea
         if raw and type(value) is bytes:
             return value
         if type(value) is not str:
-            raise Misfit(f"expected a string that stands for bytes, found {kind_of(value)}")
+            raise Misfit(f"expected a string that stands for bytes, found {describe_kind(value)}")
         return decode(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...core.columns import Leaf, Misfit, kind_of
+from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, leap_second_counts
 from ..feed import UNITS
 from .settings import ASSUMED_MS
@@ -75,7 +75,7 @@ def date_column(path: str, known: Callable[[int], bool], *, plain: bool = False)
 
     def exact(value: Any) -> int | None:
         if plain and type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {kind_of(value)}")
+            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
@@ -87,7 +87,7 @@ def date_column(path: str, known: Callable[[int], bool], *, plain: bool = False)
                 "it as STRING"
             )
         if type(value) is not str:
-            raise Misfit(f"expected days since 1970 or a date, found {kind_of(value)}")
+            raise Misfit(f"expected days since 1970 or a date, found {describe_kind(value)}")
         return _days(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -109,7 +109,7 @@ def midnight_column(path: str, unit: str) -> Leaf:
         if type(value) is str:
             return _days(value)
         if type(value) is not int or unit not in UNITS:
-            raise Misfit(f"expected a timestamp, found {kind_of(value)}")
+            raise Misfit(f"expected a timestamp, found {describe_kind(value)}")
         factor = UNITS[unit]
         day, rest = divmod(value * factor if factor else value, _DAY_MICROS if factor else _DAY_MICROS * 1000)
         if not FIRST_DAY <= day <= LAST_DAY:
@@ -146,7 +146,7 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unkno
                 raise Misfit(TOO_LARGE.format(value))
             return micros
         if type(value) is not str:
-            raise Misfit(f"expected a whole number or a timestamp as a string, found {kind_of(value)}")
+            raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
         return micros_of_text(value)
 
     def store(values: Sequence[int | None]) -> pa.Array:

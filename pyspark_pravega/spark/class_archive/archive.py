@@ -37,7 +37,7 @@ _PLAIN_PATH = re.compile(r"[\w./+@=-]+")
 
 
 @dataclass(frozen=True)
-class ClassArchive:
+class SparkClassArchive:
     """The archive for one Spark and one Java.
 
     Attributes:
@@ -47,7 +47,7 @@ class ClassArchive:
     file: Path
 
     @classmethod
-    def of(cls, spark_home: Path, environment: Mapping[str, str]) -> ClassArchive | None:
+    def of(cls, spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchive | None:
         """Find the archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java.
 
         Raises SetupError if the user has no cache, or its path cannot stand in an option of Java.
@@ -128,7 +128,7 @@ def driver_options(spark_home: Path, environment: Mapping[str, str], setting: Ca
     ):
         return ""
     try:
-        archive = ClassArchive.of(spark_home, environment)
+        archive = SparkClassArchive.of(spark_home, environment)
     except SetupError:
         return ""
     return archive.options() if archive is not None else ""

@@ -12,7 +12,12 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, system_reason
 from pyspark_pravega.local.class_archive import keep
-from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, check_path
+from pyspark_pravega.spark.class_archive.archive import (
+    JAVA_OPTIONS_CONF,
+    SparkClassArchive,
+    check_class_path,
+    check_path,
+)
 
 _TIMEOUT_S = 600.0
 # What would send the session elsewhere, or have it write to the user's file system and metastore.
@@ -29,7 +34,7 @@ _OF_PRAVEGA = "pravega_"
 """What the environment's variables for servers and logins begin with. The session asks no server."""
 
 
-def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
+def record(spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchive:
     """Record the archive for a Spark and the Java that runs it, in about a minute, and return it.
 
     One that is there is replaced; who starts from it meanwhile is not disturbed.
@@ -38,7 +43,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
         SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no
             archive, or it cannot be kept.
     """
-    archive = ClassArchive.of(spark_home, environment)
+    archive = SparkClassArchive.of(spark_home, environment)
     if archive is None:
         raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17, 21 or 25 on PATH.")
     check_class_path(spark_home, environment)

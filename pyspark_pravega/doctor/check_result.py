@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at.
 
     `good`: it works as far as it could be tried. `sure`: there was something to try; a good finding that is not sure is
