@@ -18,7 +18,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BOOLEAN, OptionType
 from pyspark_pravega.sql.option_types import TIMESTAMP as MOMENT
 from pyspark_pravega.sql.options import OPTIONS
-from pyspark_pravega.sql.refusals import refusal_in_session_catalog
+from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from .protocol import LoadSource
 from .protocol.replies import SourceDescription, TableDescription
@@ -90,7 +90,7 @@ def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
     """
     if "owner" in request.options:  # only CREATE TABLE adds it; the table's later options would be lost
         table = request.options.get(o.STREAM.key, "<table>")
-        raise UnsupportedOperationError(refusal_in_session_catalog(table, request.catalogs))
+        raise UnsupportedOperationError(describe_session_catalog_refusal(table, request.catalogs))
     resolved = _resolve(request, {})
     given = {
         option.key: text

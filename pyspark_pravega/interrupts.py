@@ -30,7 +30,7 @@ def end_on_interrupt() -> None:
 
 
 @contextmanager
-def undone_on_interrupt() -> Iterator[None]:
+def undo_on_interrupt() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt in the body, which undoes what it has begun; a second one ends the process.
 
     Ends the process with EXIT_CODE when the body has let it pass. Changes nothing where `end_on_interrupt` is not in
@@ -48,7 +48,7 @@ def undone_on_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say()
+        _print_interrupted()
         sys.exit(EXIT_CODE)
     signal.signal(signal.SIGINT, _end)
 
@@ -67,29 +67,29 @@ def end_children() -> None:
 
     Where Linux' /proc is missing nothing is done: a session's JVM ends by itself when its standard input closes.
     """
-    asked = children()
+    asked = list_children()
     _signal(asked, signal.SIGTERM)
     deadline = time.monotonic() + CHILDREN_END_WITHIN
-    while asked & children() and time.monotonic() < deadline:
+    while asked & list_children() and time.monotonic() < deadline:
         time.sleep(_POLL)
-    _signal(asked & children(), signal.SIGKILL)
+    _signal(asked & list_children(), signal.SIGKILL)
 
 
-def children() -> set[int]:
+def list_children() -> set[int]:
     """Return the ids of the processes that this one has started and that run."""
     found: set[int] = set()
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
-            found.update(int(pid) for pid in _text(f"/proc/self/task/{thread}/children").split())
-    return {pid for pid in found if _runs(pid)}
+            found.update(int(pid) for pid in _read_text(f"/proc/self/task/{thread}/children").split())
+    return {pid for pid in found if _is_running(pid)}
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Tell whether a child runs; one that has ended stays listed until it is waited for."""
-    return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+    return _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -105,12 +105,12 @@ def _signal(pids: set[int], number: signal.Signals) -> None:
 
 def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one does not wait for children
-    _say()
+    _print_interrupted()
     end_children()
     os._exit(EXIT_CODE)
 
 
-def _say() -> None:
+def _print_interrupted() -> None:
     # Not by `print`: the signal may have come in the midst of one.
     with suppress(OSError):
         os.write(2, b"\nInterrupted.\n" if os.isatty(2) else b"Interrupted.\n")

@@ -31,7 +31,7 @@ def quote_all(parts: Iterable[str]) -> str:
     return ".".join(quote(part) for part in parts)
 
 
-def parts_of(name: str) -> tuple[str, ...]:
+def split_name(name: str) -> tuple[str, ...]:
     """Return the parts of a name with points in between; those in backticks are taken as they are.
 
     Raises InvalidNameError for a text that is no such name.
@@ -50,15 +50,15 @@ def is_internal(name: str) -> bool:
     return name.startswith("_")
 
 
-def hyphenated(name: str) -> str:
+def hyphenate(name: str) -> str:
     """Return a name with `-` for each `_`; internal names, which begin with `_`, as they are."""
     return name if is_internal(name) else name.replace("_", "-")
 
 
-def underscored(name: str) -> str:
-    """Return the name from which `hyphenated` makes this one, the name itself if there is none but that."""
+def underscore(name: str) -> str:
+    """Return the name from which `hyphenate` makes this one, the name itself if there is none but that."""
     other = name.replace("-", "_")
-    return other if hyphenated(other) == name else name
+    return other if hyphenate(other) == name else name
 
 
 def check_new_scope(name: str) -> None:
@@ -122,13 +122,13 @@ _NEAR = 0.7
 """How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
 
 
-def nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
+def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
     """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
     by_lower = {each.lower(): each for each in sorted(known)}
     found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
     return by_lower[found[0]] if found else None
 
 
-def did_you_mean(name: str | None) -> str:
+def ask_did_you_mean(name: str | None) -> str:
     """Return the question to put behind a message, empty without a name."""
     return "" if name is None else f" Did you mean {name}?"

@@ -94,12 +94,12 @@ _MORE = {
 """What else there is to say of keys that have a counterpart."""
 
 
-def instead(key: str) -> str | None:
+def find_replacement(key: str) -> str | None:
     """Return what to do in place of an option of others that has no counterpart here; None for any other key."""
     return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
 
 
-def more(key: str) -> str | None:
+def find_remark(key: str) -> str | None:
     """Return what there is to say of an option of others beside the name of its counterpart, if there is anything."""
     return _MORE.get(key)
 

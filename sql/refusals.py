@@ -152,21 +152,21 @@ _INSTEAD_OF_ENTRIES = {
 }
 
 
-def refusal(statement: str, name: str) -> str:
+def describe_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a table or namespace."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD.get(statement) or _INSTEAD.get(general, "streams do not support it")
     return f"{statement} is not possible on {name}: {reason}."
 
 
-def refusal_of_key_value_table(statement: str, name: str) -> str:
+def describe_key_value_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a key-value table."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD_OF_ENTRIES.get(general) or _INSTEAD.get(statement, "key-value tables do not support it")
     return f"{statement} is not possible on {name}: {reason}."
 
 
-def refusal_in_session_catalog(table: str, catalogs: Sequence[str]) -> str:
+def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str:
     """Return the sentence that refuses a table in Spark's own catalog; `catalogs`: those of Pravega in the session.
 
     It names the one that is called `pravega`, or else the first.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .names_elsewhere import OURS, TIME_TRAVEL, instead, more
+from .names_elsewhere import OURS, TIME_TRAVEL, find_remark, find_replacement
 from .option_types import Option, SettableAs
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class Resolution:
         for key, (name, given) in folded.items():
             self._check_key(key, name, given, place, refused)
         if refused:
-            raise InvalidOptionError(_joined(refused))
+            raise InvalidOptionError(_join_refusals(refused))
         for key, (name, given) in folded.items():
             option = self._declarations[key]
             text = self._expand(option, given) if place is SettableAs.CATALOG else given
@@ -154,15 +154,15 @@ class Resolution:
         option = self._declarations.get(key)
         if option is None:
             known = [each for each, candidate in self._declarations.items() if place in candidate.allowed]
-            near = OURS[key] if OURS.get(key) in known else _nearest(key, known)
+            near = OURS[key] if OURS.get(key) in known else _find_nearest_key(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
-            hint = f"Did you mean '{_as_given(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
+            hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
             if place is SettableAs.READ:
-                hint = _time_travel(key) or hint
+                hint = _suggest_time_travel(key) or hint
             sentence = f"There is no {place.describe()} '{shorten(name)}'{shown}."
-            refused[sentence] = " ".join(filter(None, (instead(key) or hint, more(key))))
+            refused[sentence] = " ".join(filter(None, (find_replacement(key) or hint, find_remark(key))))
         elif place is SettableAs.PROPERTY and option.connection:
             refused[f"'{name}' cannot be a table property: it belongs to whoever connects, and table properties"] = (
                 f"are stored for all to see. Set it as {option.allowed.alternatives()}."
@@ -171,7 +171,7 @@ class Resolution:
             refused[f"'{name}' cannot be {place.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
 
 
-def _joined(refused: Mapping[str, str]) -> str:
+def _join_refusals(refused: Mapping[str, str]) -> str:
     """Return the sentences of all keys; what would help several of them comes once, after the last."""
     hints = list(refused.values())
     return " ".join(
@@ -180,13 +180,13 @@ def _joined(refused: Mapping[str, str]) -> str:
     )
 
 
-def spelled(key: str, declarations: Mapping[str, Option[Any]]) -> str:
+def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
     """Return a key as it is declared, whatever its case, and if it is in camel case."""
     low = key.lower()
     return low if low in declarations else {each.replace("-", ""): each for each in declarations}.get(low, low)
 
 
-def _as_given(key: str, declared: str) -> str:
+def _spell_like(key: str, declared: str) -> str:
     """Spell a declared key in the style of the one that was given: in camel case if that has no dash."""
     if "-" in key or "_" in key:
         return declared
@@ -194,7 +194,7 @@ def _as_given(key: str, declared: str) -> str:
     return first + "".join(each.capitalize() for each in others)
 
 
-def _nearest(key: str, known: list[str]) -> str | None:
+def _find_nearest_key(key: str, known: list[str]) -> str | None:
     """Return the name most like a mistyped key, which may lack the name's prefix."""
     wanted = key.replace("_", "-")
     names = {name.replace("-", ""): name for name in known}
@@ -206,7 +206,7 @@ def _nearest(key: str, known: list[str]) -> str | None:
     return tails[found[0]] if found else None
 
 
-def _time_travel(key: str) -> str | None:
+def _suggest_time_travel(key: str) -> str | None:
     """Return what to write if a key is like that of an option by which Spark reads a table as it was."""
     names = {name.lower(): name for name in TIME_TRAVEL}
     found = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
@@ -237,9 +237,9 @@ def _fold_case(
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
         if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
-        declared = spelled(key, declarations)
+        declared = normalize_key(key, declarations)
         # Spark hands some keys on in lower case.
-        name = key if declared not in declarations or key != low else _as_given(key, declared)
+        name = key if declared not in declarations or key != low else _spell_like(key, declared)
         before, same = folded.get(declared, (name, text))
         if same != text:
             raise InvalidOptionError(

@@ -46,7 +46,7 @@ class Statement:
         return self.words[0] in _SESSION_ONLY or (self.words[0] in ("CREATE", "DROP") and "VIEW" in self.words[1:6])
 
 
-def statements(script: str) -> list[Statement]:
+def split_script(script: str) -> list[Statement]:
     """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
     try:
         tokens = sqlglot.tokenize(script, read="spark")
@@ -61,10 +61,10 @@ def statements(script: str) -> list[Statement]:
             groups.append([])
         else:
             groups[-1].append(token)
-    return [_statement(script, group) for group in groups if group]
+    return [_build_statement(script, group) for group in groups if group]
 
 
-def _statement(script: str, tokens: list[Token]) -> Statement:
+def _build_statement(script: str, tokens: list[Token]) -> Statement:
     start, end = tokens[0].start, tokens[-1].end + 1
     line_start = script.rfind("\n", 0, start) + 1
     words = tuple("" if token.token_type in (*_TEXTS, TokenType.IDENTIFIER) else token.text.upper() for token in tokens)

@@ -26,7 +26,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.framing import encoding_ids
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
+from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..creation.making import undo_on_failure
@@ -86,7 +86,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     shown = catalog.named(*namespace, name)
     base, sign, part = name.rpartition(TYPE_SIGN)
     if sign and part == key_value_tables.PART:
-        raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown))
+        raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown))
     if sign and part == Changelog.PART:
         shown_stream = catalog.named(*namespace, base)
         raise UnsupportedOperationError(f"{shown} is a part of the table {shown_stream}. ALTER TABLE {shown_stream}.")
@@ -100,7 +100,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
         loaded = load_table(catalog.pravega, asked)
     except StreamNotFoundError:
         if key_value_tables.exists(catalog, asked):
-            raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown)) from None
+            raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown)) from None
         raise
     stream, called = loaded.table.stream, (namespace[0], name)
     about = with_stream(shown, called, stream)
@@ -114,10 +114,10 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     for change in changes:
         kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
-            raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
+            raise UnsupportedOperationError(describe_refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
         if change.property in ("location", "collation"):
             clause = "SET LOCATION" if change.property == "location" else "DEFAULT COLLATION"
-            raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {clause}", shown))
+            raise UnsupportedOperationError(describe_refusal(f"ALTER TABLE ... {clause}", shown))
     with errors_about("Table", about):
         properties = _changed(catalog, table_properties.before_change(loaded), changes)
         options = catalog.options(properties=properties)

@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
 from ..metadata.parts import TABLES, belongs_to_stream, load, rows
 from ..storage.connections import Catalog
@@ -129,7 +129,8 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
     place = (*namespace, table.partition(TYPE_SIGN)[0])
     if len(place) != 2 or name.lower() not in TABLES:
         raise InvalidNameError(
-            f"There is no metadata table {name}.{did_you_mean(nearest(name, TABLES))} A table has {', '.join(TABLES)}."
+            f"There is no metadata table {name}.{ask_did_you_mean(find_nearest(name, TABLES))} "
+            f"A table has {', '.join(TABLES)}."
         )
     found = load(catalog, place, name, {}, writing=False)
     schema = arrow_columns(found.schema)

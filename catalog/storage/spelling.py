@@ -12,7 +12,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import hyphenated, is_internal, underscored
+from pyspark_pravega.sql.identifiers import hyphenate, is_internal, underscore
 
 from .connections import Catalog
 from .naming import scope_of
@@ -30,13 +30,13 @@ def stream_named(catalog: Catalog, namespace: Sequence[str], name: str) -> Strea
 
 def as_in_pravega(catalog: Catalog, name: str) -> str:
     """Return the name in Pravega of what SQL calls by this name."""
-    other = hyphenated(name)
+    other = hyphenate(name)
     return other if other != name and _as_in_sql(catalog) else name
 
 
 def listed(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Return all scopes, or all streams of a scope, as SQL spells them, without those that belong to Pravega."""
-    spelled = underscored if _as_in_sql(catalog) else str
+    spelled = underscore if _as_in_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 
 

@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import SettableAs, find_option
-from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
+from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
@@ -48,7 +48,7 @@ def settle(
     modes = (_APPEND, _UPDATE) if key_value_tables.is_asked_for(properties) else (_APPEND,)
     try:
         if output_mode not in modes:
-            refused = refusal_of_key_value_table if len(modes) > 1 else refusal
+            refused = describe_key_value_refusal if len(modes) > 1 else describe_refusal
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
         with errors_about("Table", shown):
             rest = {key: text for key, text in options.items() if key not in given}

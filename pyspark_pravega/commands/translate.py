@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pyspark_pravega.errors import PravegaError, counted, system_reason
+from pyspark_pravega.errors import PravegaError, describe_os_error, format_count
 
 if TYPE_CHECKING:
     from pyspark_pravega.sql.flink.translation import Translation
@@ -38,7 +38,7 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
         text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
         found = translated(text, catalog=catalog, checkpoint=checkpoint)
     except OSError as error:
-        raise click.ClickException(f"{script} cannot be read: {system_reason(error)}.") from error
+        raise click.ClickException(f"{script} cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{script} cannot be read, since it is no text in UTF-8: {error}.") from error
     except PravegaError as error:
@@ -58,7 +58,7 @@ def _summarize(script: Path, found: Translation) -> None:
         counts[word] += 1
         click.echo(f"{script}:{finding.line}: {click.style(word, fg=_COLOURS[word])}: {finding.text}", err=True)
     click.echo(
-        f"{script}: {counted(found.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, to check: "
-        f"{counts['CHECK']}, notes: {counts['note']}",
+        f"{script}: {format_count(found.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, to "
+        f"check: {counts['CHECK']}, notes: {counts['note']}",
         err=True,
     )

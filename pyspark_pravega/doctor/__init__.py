@@ -8,7 +8,7 @@ from .check_result import CheckResult
 from .machine import check_machine
 from .servers import check_servers, greet
 
-__all__ = ["CheckResult", "examine", "greet", "summary"]
+__all__ = ["CheckResult", "examine", "greet", "summarize"]
 
 
 def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -20,7 +20,7 @@ def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iter
     yield from check_servers(settings, environment)
 
 
-def summary(findings: Sequence[CheckResult]) -> str:
+def summarize(findings: Sequence[CheckResult]) -> str:
     """Say in one sentence what the findings come to."""
     wrong = sum(not finding.good for finding in findings)
     unsure = sum(finding.good and not finding.sure for finding in findings)

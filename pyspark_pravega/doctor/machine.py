@@ -17,12 +17,12 @@ from pyspark_pravega import __version__, native
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.spark.class_archive import SparkClassArchive, check_class_path
 from pyspark_pravega.spark.home import (
-    adapter_jar,
-    adapter_manifest,
+    find_adapter_jar,
     find_spark_home,
-    line_of,
-    spark_version,
-    version_of_jars,
+    find_spark_version,
+    get_release_line,
+    read_adapter_manifest,
+    read_jar_version,
 )
 
 from .check_result import CheckResult
@@ -33,17 +33,17 @@ _PROGRAM_TIMEOUT = 60.0  # seconds: another interpreter that hangs must not hang
 
 def check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yield one finding after another, as the slow ones take seconds."""
-    yield from _python()
-    yield from _packages()
-    yield from _spark(environment)
-    yield from _java(environment)
-    yield from _jar()
-    yield from _native()
-    yield from _class_archive(environment)
-    yield from _worker_python(environment)
+    yield from _check_python()
+    yield from _check_packages()
+    yield from _check_spark(environment)
+    yield from _check_java(environment)
+    yield from _check_jar()
+    yield from _check_native()
+    yield from _check_class_archive(environment)
+    yield from _check_worker_python(environment)
 
 
-def _python() -> Iterator[CheckResult]:
+def _check_python() -> Iterator[CheckResult]:
     version = platform.python_version()
     yield CheckResult(
         "Python",
@@ -53,7 +53,7 @@ def _python() -> Iterator[CheckResult]:
     )
 
 
-def _packages() -> Iterator[CheckResult]:
+def _check_packages() -> Iterator[CheckResult]:
     try:
         requirements = metadata.requires("pyspark-pravega") or []
     except metadata.PackageNotFoundError:
@@ -76,7 +76,7 @@ def _packages() -> Iterator[CheckResult]:
             wrong.append(f"{name}{wanted} is missing")
             continue
         found.append(f"{name} {version}")
-        if not _fits(version, wanted):
+        if not _is_within(version, wanted):
             wrong.append(f"{name} is {version}, needed is {wanted}")
     if wrong:
         advice = f"Run: {sys.executable} -m pip install --upgrade pyspark-pravega"
@@ -85,24 +85,24 @@ def _packages() -> Iterator[CheckResult]:
         yield CheckResult("Packages", True, ", ".join(found))
 
 
-def _fits(version: str, wanted: str) -> bool:
+def _is_within(version: str, wanted: str) -> bool:
     """Compare release numbers, which is all that our own requirements use."""
-    have = _numbers(version)
+    have = _parse_version(version)
     for bound in filter(None, wanted.split(",")):
         match = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", bound)
         if match is None:
             continue
-        limit = _numbers(match[2])
+        limit = _parse_version(match[2])
         if (match[1] == ">=" and have < limit) or (match[1] == "<" and have >= limit):
             return False
     return True
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
-def _spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def _check_spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     import pyspark
 
     wanted = pyspark.__version__
@@ -111,8 +111,8 @@ def _spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     except PravegaError as error:
         yield CheckResult("Spark", False, str(error), "")
         return
-    version = version_of_jars(home) or "unknown"
-    good = _numbers(version)[:2] == _numbers(wanted)[:2]
+    version = read_jar_version(home) or "unknown"
+    good = _parse_version(version)[:2] == _parse_version(wanted)[:2]
     yield CheckResult(
         "Spark",
         good,
@@ -121,7 +121,7 @@ def _spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     )
 
 
-def _java(environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def _check_java(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     advice = "Install a Java runtime 17, 21 or 25 and put it on PATH, or let JAVA_HOME name it."
     home = environment.get("JAVA_HOME")
     # Spark's scripts take JAVA_HOME without looking further, so a wrong one counts even when PATH has a Java.
@@ -137,32 +137,32 @@ def _java(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     yield CheckResult("Java", good, f"{match[1] + match[2] if match else 'unknown'} ({found})", "" if good else advice)
 
 
-def _jar() -> Iterator[CheckResult]:
-    spark = spark_version(os.environ)
+def _check_jar() -> Iterator[CheckResult]:
+    spark = find_spark_version(os.environ)
     try:
-        manifest = adapter_manifest()
+        manifest = read_adapter_manifest()
     except PravegaError as error:
         yield CheckResult("Adapter", False, str(error), "")
         return
     version, sparks = manifest.get("Implementation-Version", "?"), manifest.get("Spark-Versions", "?").split()
-    good = version == __version__ and line_of(spark) in sparks
+    good = version == __version__ and get_release_line(spark) in sparks
     yield CheckResult(
         "Adapter",
         good,
-        f"{version} for Spark {' and '.join(sparks)} ({adapter_jar()})",
+        f"{version} for Spark {' and '.join(sparks)} ({find_adapter_jar()})",
         ""
         if good
         else f"It must be {__version__} for Spark {spark}. Install pyspark-pravega again (in a checkout: `make jar`).",
     )
 
 
-def _native() -> Iterator[CheckResult]:
+def _check_native() -> Iterator[CheckResult]:
     """Not having it is no mistake, only slower."""
     found = native.status()
     yield CheckResult("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
-def _class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Look for the archive of Spark's classes. Not having it is no mistake, only slower."""
     none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
     try:
@@ -185,7 +185,7 @@ print(pyspark_pravega.__version__, any(m.name == "pyspark_pravega" for m in pkgu
 """
 
 
-def _worker_python(environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def _check_worker_python(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Spark looks for Python data sources, and runs them, with PYSPARK_PYTHON."""
     python = environment.get("PYSPARK_PYTHON") or sys.executable
     advice = f"Unset PYSPARK_PYTHON, or let it name a Python that has pyspark-pravega {__version__}."

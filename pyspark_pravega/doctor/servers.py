@@ -68,14 +68,14 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
             scopes = [scope for scope in [options.get(o.SCOPE)] if scope is not None]
             yield CheckResult("Controller", True, f"{uri} knows this user: {error.message}", _NO_SCOPES, sure=False)
         except PravegaError as error:
-            yield _failure("Controller", uri, error, config.controller_endpoints[0], config.tls)
-            yield from _registry(config, registry_uri, [])
+            yield _describe_failure("Controller", uri, error, config.controller_endpoints[0], config.tls)
+            yield from _check_registry(config, registry_uri, [])
             return
-        yield from _segment_stores(controller, config, scopes)
-    yield from _registry(config, registry_uri, [scope for scope in scopes if not is_internal(scope)])
+        yield from _check_segment_stores(controller, config, scopes)
+    yield from _check_registry(config, registry_uri, [scope for scope in scopes if not is_internal(scope)])
 
 
-def _registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> Iterator[CheckResult]:
+def _check_registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> Iterator[CheckResult]:
     """Count the schema groups in the namespaces of these scopes; without any, see that the registry answers."""
     from pyspark_pravega.client.config import Endpoint
     from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
@@ -101,7 +101,7 @@ def _registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> I
         parts = urlsplit(uri)
         tls = parts.scheme == "https"
         endpoint = Endpoint(parts.hostname or "", parts.port or (443 if tls else 80))
-        yield _failure("Schema registry", uri, error, endpoint, tls)
+        yield _describe_failure("Schema registry", uri, error, endpoint, tls)
     else:
         some = "" if len(looked_at) == len(scopes) else f" of the first {len(looked_at)} scopes"
         text = f"{uri} answers" + (f": {_count(groups, 'schema group')}{some}" if looked_at else "")
@@ -112,16 +112,16 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" + "s" * (number != 1)
 
 
-def _failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:
+def _describe_failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:
     advice = _ADVICE.get(error.condition, "")
     if error.condition in ("PRAVEGA_TLS_FAILED", "PRAVEGA_SERVER_UNAVAILABLE", "PRAVEGA_TIMEOUT"):
         speaks = speaks_tls(endpoint)
         if speaks is not None and speaks != tls:
-            advice = _other_scheme(urlsplit(uri).scheme, endpoint)
+            advice = _advise_other_scheme(urlsplit(uri).scheme, endpoint)
     return CheckResult(subject, False, f"{uri}: {error}", advice)
 
 
-def _other_scheme(scheme: str, endpoint: Endpoint) -> str:
+def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
     """Advise the address with TLS in place of one without, and the other way round."""
     other = {"http": "https", "https": "http", "tcp": "tls", "pravega": "pravegas", "pravegas": "pravega"}.get(
         scheme, "tcp"
@@ -150,11 +150,11 @@ def speaks_tls(endpoint: Endpoint) -> bool | None:
         return False
 
 
-def _segment_stores(controller: Controller, config: ClientConfig, scopes: Sequence[str]) -> Iterator[CheckResult]:
+def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: Sequence[str]) -> Iterator[CheckResult]:
     """Greet the segment stores that hold streams of this user: data goes to them, not through the controller."""
     try:
-        streams = itertools.islice(_streams(controller, scopes), _STREAMS_LOOKED_AT)
-        endpoints = {endpoint for stream in streams for endpoint in _stores_of(controller, stream)}
+        streams = itertools.islice(_list_streams(controller, scopes), _STREAMS_LOOKED_AT)
+        endpoints = {endpoint for stream in streams for endpoint in _find_stores(controller, stream)}
     except PravegaError as error:
         yield CheckResult("Segment store", False, str(error), _STORE_ADVICE)
         return
@@ -165,7 +165,7 @@ def _segment_stores(controller: Controller, config: ClientConfig, scopes: Sequen
         yield greet(endpoint, config)
 
 
-def _streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
+def _list_streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
     """Yield the streams that this user may see; Pravega's own, which serve as well, come last."""
     for scope in sorted(scopes, key=lambda scope: (is_internal(scope), scope)):
         try:
@@ -175,7 +175,7 @@ def _streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
         yield from (Stream(scope, name) for name in names)
 
 
-def _stores_of(controller: Controller, stream: Stream) -> set[Endpoint]:
+def _find_stores(controller: Controller, stream: Stream) -> set[Endpoint]:
     """Return where the first segments of a stream are; nothing when the user may not know, or it is dropped."""
     try:
         segments = list(controller.head(stream).positions)[:_SEGMENTS_PER_STREAM]

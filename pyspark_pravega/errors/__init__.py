@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from .events import *  # noqa: F403
 from .root import PravegaError as PravegaError
-from .root import counted as counted
+from .root import describe_os_error as describe_os_error
+from .root import format_count as format_count
 from .root import shorten as shorten
-from .root import system_reason as system_reason
 from .servers import *  # noqa: F403
 from .statements import *  # noqa: F403
 from .streams import *  # noqa: F403

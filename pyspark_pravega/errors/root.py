@@ -21,12 +21,12 @@ def shorten(text: str, longest: int = 200) -> str:
     return f"{text[: longest - end]}... ({len(text):,} characters) ...{text[-end:]}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number of things as messages have it: `1 stream`, `2 streams`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def system_reason(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Return why the operating system refuses something, as messages have it: `permission denied`."""
     text = error.strerror or str(error) or type(error).__name__
     return text[0].lower() + text[1:]

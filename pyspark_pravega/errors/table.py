@@ -41,7 +41,7 @@ says what to do.
 """
 
 
-def conditions() -> list[type[errors.PravegaError]]:
+def list_conditions() -> list[type[errors.PravegaError]]:
     """Return every class of `errors`, by the name of its condition. A class elsewhere shares that of its base."""
     found = [errors.PravegaError]
     for kind in found:
@@ -50,15 +50,15 @@ def conditions() -> list[type[errors.PravegaError]]:
     return sorted((kind for kind in found if kind.__module__.startswith(ours)), key=lambda kind: kind.condition)
 
 
-def markdown() -> str:
+def render_page() -> str:
     """Return the whole page."""
-    return _INTRODUCTION + "\n".join(_section(kind) for kind in conditions())
+    return _INTRODUCTION + "\n".join(_render_section(kind) for kind in list_conditions())
 
 
-def _section(kind: type[errors.PravegaError]) -> str:
+def _render_section(kind: type[errors.PravegaError]) -> str:
     cause, cure = (textwrap.fill(text, 120, break_on_hyphens=False) for text in (str(inspect.getdoc(kind)), kind.cure))
     return f"### {kind.condition}\n\n{cause}\n\n{cure}\n\nSQLSTATE `{kind.sql_state}`.\n"
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(render_page(), end="")

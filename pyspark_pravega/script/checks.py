@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
-from pyspark_pravega.spark.home import spark_version
-from pyspark_pravega.sql.identifiers import nearest
+from pyspark_pravega.spark.home import find_spark_version
+from pyspark_pravega.sql.identifiers import find_nearest
 from pyspark_pravega.sql.options import CHECKPOINT, Options, resolve
 from pyspark_pravega.sql.script import Statement
 
@@ -19,13 +19,13 @@ PREFIX = "pravega.stream."
 """What the keys of script settings begin with."""
 
 
-def settings_among(confs: Mapping[str, str]) -> Options:
+def read_stream_settings(confs: Mapping[str, str]) -> Options:
     """Return the settings of streaming statements among the confs of a session. Raises InvalidOptionError."""
     ours = {key: text for key, text in confs.items() if key.lower().startswith(PREFIX)}
-    return resolve(script={key: _without_quotes(text) for key, text in ours.items()}, env={})
+    return resolve(script={key: _strip_quotes(text) for key, text in ours.items()}, env={})
 
 
-def _without_quotes(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Take off the quotes of `SET key = 'text'`, which Spark keeps as a part of the value."""
     stripped = text.strip()
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
@@ -57,7 +57,7 @@ OLDER_SPARK = (
 )
 
 
-def first_mistake(script: Sequence[Statement]) -> str | None:
+def find_first_mistake(script: Sequence[Statement]) -> str | None:
     """Return what is wrong with the first statement that cannot run, with its line; None if nothing is seen."""
     confs: dict[str, str] = {}
     known = True
@@ -73,9 +73,9 @@ def first_mistake(script: Sequence[Statement]) -> str | None:
                 known = known and _VARIABLE not in text
                 if _VARIABLE not in text:
                     confs[key] = text
-                    settings_among(confs)
+                    read_stream_settings(confs)
             elif _inserts_from_stream(statement):
-                if spark_version(os.environ) < FIRST_SPARK:
+                if find_spark_version(os.environ) < FIRST_SPARK:
                     raise InvalidScriptError(OLDER_SPARK)
                 if known and CHECKPOINT.key not in confs:
                     raise InvalidScriptError(NO_CHECKPOINT)
@@ -88,7 +88,7 @@ def _check_beginning(statement: Statement) -> None:
     first = statement.words[0]
     if not first.isalpha() or first in _BEGINNINGS:
         return
-    near = nearest(first, _BEGINNINGS, least=_TYPO)
+    near = find_nearest(first, _BEGINNINGS, least=_TYPO)
     if near is not None:
         raise InvalidScriptError(f"No statement begins with {first}. Did you mean {near}?")
 

@@ -12,7 +12,7 @@ from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.options.writing import CHECKPOINT
 from pyspark_pravega.sql.script import Statement
 
-from .streaming_insert import not_streaming
+from .streaming_insert import build_not_streaming_error
 
 _STREAM_IN_BATCH = ("_LEGACY_ERROR_TEMP_3102", "must be executed with writeStream.start()")
 """The condition and the words with which Spark refuses a stream in a batch. Other refusals have the same condition."""
@@ -27,7 +27,7 @@ class ScriptFailedError(Exception):
 
 
 @contextmanager
-def failures_of(statement: Statement, hint: Callable[[Exception], str] = lambda _: "") -> Iterator[None]:
+def report_failures(statement: Statement, hint: Callable[[Exception], str] = lambda _: "") -> Iterator[None]:
     """Turn errors of Spark and of this package into a ScriptFailedError that names the statement's line.
 
     What `hint` says of an error of Spark's is put behind it.
@@ -37,8 +37,8 @@ def failures_of(statement: Statement, hint: Callable[[Exception], str] = lambda 
     except PySparkException as error:
         condition, words = _STREAM_IN_BATCH
         if error.getCondition() == condition and words in str(error):
-            raise ScriptFailedError(str(not_streaming(statement))) from error
-        raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}{hint(error)}") from error
+            raise ScriptFailedError(str(build_not_streaming_error(statement))) from error
+        raise ScriptFailedError(f"Line {statement.line}: {strip_details(error)}{hint(error)}") from error
     except PravegaError as error:
         text = error.for_user()
         raise ScriptFailedError(text if "Line " in text else f"Line {statement.line}: {text}") from error
@@ -52,7 +52,7 @@ def failures_of(statement: Statement, hint: Callable[[Exception], str] = lambda 
         raise ScriptFailedError(text) from error
 
 
-def sentence(error: PySparkException) -> str:
+def strip_details(error: PySparkException) -> str:
     """Return the message of an error without the stack, without plans, and without empty lines."""
     text = str(error).partition(_STACK)[0].partition(_QUERY)[0]
     return "\n".join(line for line in _PLAN.sub("", text).splitlines() if line.strip())

@@ -13,10 +13,10 @@ from pyspark_pravega.catalog import connect
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
 from pyspark_pravega.spark.catalog_conf import PREFIX
 from pyspark_pravega.spark.home import CATALOG_CLASS
-from pyspark_pravega.sql.identifiers import did_you_mean, hyphenated, nearest, parts_of, quote_all
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, hyphenate, quote_all, split_name
 from pyspark_pravega.sql.script import Statement
 
-from .streaming_insert import full_name
+from .streaming_insert import complete_name
 
 _BEFORE_A_NAME = frozenset("FROM JOIN INTO STREAM OVERWRITE TABLE UPDATE USING VIEW EXISTS".split())
 """Words that stand before the name of a table."""
@@ -33,12 +33,12 @@ class MissingTable:
     text: str
 
 
-def missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> list[MissingTable]:
+def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> list[MissingTable]:
     """Return the tables of the catalog that are named in full, are not there and are made by no statement before.
 
     `settings` are those of the catalog's conf. Raises the errors of servers that cannot be asked.
     """
-    wanted = list(_wanted(script, catalog))
+    wanted = list(_find_wanted(script, catalog))
     if not wanted:
         return []
     found = []
@@ -57,13 +57,13 @@ def missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[
     return found
 
 
-def _wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, str, str]]:
+def _find_wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, str, str]]:
     made: set[tuple[str, str]] = set()
     for statement in script:
         first = statement.words[0]
-        named = dict.fromkeys(_named(tokenize(statement.text, read="spark"), catalog))
+        named = dict.fromkeys(_find_named(tokenize(statement.text, read="spark"), catalog))
         for place, (namespace, table) in enumerate(named):
-            key = hyphenated(namespace), hyphenated(table)
+            key = hyphenate(namespace), hyphenate(table)
             if first in _MAKES and place == 0:
                 made.add(key)
             elif first not in _MAY_BE_MISSING and key not in made:
@@ -71,7 +71,7 @@ def _wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, st
                 yield statement.line, namespace, table
 
 
-def _named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
+def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
     """Yield the namespaces and tables that stand, with the catalog's name before them, where tables do."""
     for place, token in enumerate(tokens[1:], 1):
         before = tokens[place - 1]
@@ -89,7 +89,7 @@ _NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "sch
 """Conditions of errors about what is not there, and the parameter with its name."""
 
 
-def near_table(spark: SparkSession, error: Exception) -> str:
+def suggest_near_name(spark: SparkSession, error: Exception) -> str:
     """Return the question whether another name was meant, empty for other errors and where no name is near.
 
     Errors about tables of Pravega have it already, if the session was begun with the adapter's jar.
@@ -100,17 +100,19 @@ def near_table(spark: SparkSession, error: Exception) -> str:
         return ""
     name = (error.getMessageParameters() or {}).get(_NAMED_BY[condition], "")
     try:
-        parts = parts_of(name)
+        parts = split_name(name)
         if condition == "SCHEMA_NOT_FOUND":
-            near = next(filter(None, (_near_namespace(spark, each) for each in _in_catalogs(spark, parts))), None)
+            near = next(
+                filter(None, (_find_near_namespace(spark, each) for each in _list_full_names(spark, parts))), None
+            )
         else:
-            near = _near_table(spark, full_name(spark, parts))
+            near = _find_near_table(spark, complete_name(spark, parts))
     except (PySparkException, PravegaError):
         return ""  # such as a catalog that cannot list its tables
-    return f"\n{did_you_mean(near).strip()}" if near is not None else ""
+    return f"\n{ask_did_you_mean(near).strip()}" if near is not None else ""
 
 
-def _in_catalogs(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _list_full_names(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the names that a namespace may have, with a catalog: errors of our catalogs leave their name out."""
     if len(namespace) > 1:
         return [namespace]
@@ -118,22 +120,22 @@ def _in_catalogs(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[
     return [(key.removeprefix(PREFIX), *namespace) for key, text in confs if text == CATALOG_CLASS]
 
 
-def _near_table(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+def _find_near_table(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     *namespace, table = parts
     try:
         listed = spark.sql(f"SHOW TABLES IN {quote_all(namespace)}").collect()
     except PySparkException as error:
         if error.getCondition() != "SCHEMA_NOT_FOUND":
             raise
-        return _near_namespace(spark, tuple(namespace))
-    near = nearest(table, (row["tableName"] for row in listed))
+        return _find_near_namespace(spark, tuple(namespace))
+    near = find_nearest(table, (row["tableName"] for row in listed))
     return None if near is None else quote_all((*namespace, near))
 
 
-def _near_namespace(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+def _find_near_namespace(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     if len(parts) < 2:
         return None
     *above, last = parts
     listed = spark.sql(f"SHOW NAMESPACES IN {quote_all(above)}").collect()
-    near = nearest(last, (parts_of(row[0])[-1] for row in listed))
+    near = find_nearest(last, (split_name(row[0])[-1] for row in listed))
     return None if near is None else quote_all((*above, near))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.errors import InvalidScriptError, PravegaError, counted, system_reason
+from pyspark_pravega.errors import InvalidScriptError, PravegaError, describe_os_error, format_count
 from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.spark.catalog_conf import PREFIX
 from pyspark_pravega.spark.launch import Launch
 from pyspark_pravega.spark.logging import quiet_query_contexts
-from pyspark_pravega.sql.script import Statement, statements
+from pyspark_pravega.sql.script import Statement, split_script
 
-from .checks import first_mistake
+from .checks import find_first_mistake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,13 +83,13 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     try:
         script = read_script(path)
     except FileNotFoundError:
-        return _failed(path, "no such file")
+        return _report_failure(path, "no such file")
     except PravegaError as error:
-        return _failed(path, error.for_user())
-    if (mistake := first_mistake(script)) is not None:
-        return _failed(path, mistake)
+        return _report_failure(path, error.for_user())
+    if (mistake := find_first_mistake(script)) is not None:
+        return _report_failure(path, mistake)
     os.environ.update(launch.environment)
-    if check and not _tables_are_there(path, script, launch, catalog):
+    if check and not _check_tables(path, script, launch, catalog):
         return FAILED
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
@@ -98,7 +98,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from .failures import ScriptFailedError, sentence
+    from .failures import ScriptFailedError, strip_details
     from .progress import ProgressDisplay
     from .runner import ScriptRunner
 
@@ -106,7 +106,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     try:
         spark = start_session(SparkSession.builder.appName(path.name), signals)
     except PySparkException as error:
-        return _failed(path, f"Spark did not start: {sentence(error)}")
+        return _report_failure(path, f"Spark did not start: {strip_details(error)}")
     if spark is None:
         print(f"{path}: stopped by {signals.name()} while Spark started", file=sys.stderr)
         exit_now(signals.exit_code())
@@ -116,17 +116,17 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
         _leave_failures_to_us(spark)
     display = ProgressDisplay()
     try:
-        runner = ScriptRunner(spark, script, display, lambda: _log_no_more(spark) if ours else None)
+        runner = ScriptRunner(spark, script, display, lambda: _silence_log(spark) if ours else None)
         if check:
             runner.check()
-            display.message(f"{path}: {counted(len(script), 'statement')}, no errors found")
+            display.message(f"{path}: {format_count(len(script), 'statement')}, no errors found")
             return 0
         if runner.run(signals.came):
             return 0
         display.message(f"{path}: stopped by {signals.name()}; run it again to go on from there")
         return signals.exit_code()
     except ScriptFailedError as error:
-        return _failed(path, str(error))
+        return _report_failure(path, str(error))
     finally:
         spark.stop()
 
@@ -134,11 +134,11 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
 def read_script(path: Path) -> Sequence[Statement]:
     """Read and split a script. Raises InvalidScriptError, also for one without statements, and FileNotFoundError."""
     try:
-        found = statements(path.read_text(encoding="utf-8"))
+        found = split_script(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise InvalidScriptError(f"The script cannot be read: {system_reason(error)}.") from error
+        raise InvalidScriptError(f"The script cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
         raise InvalidScriptError(f"The script cannot be read, since it is no text in UTF-8: {error}.") from error
     if not found:
@@ -146,9 +146,9 @@ def read_script(path: Path) -> Sequence[Statement]:
     return found
 
 
-def _tables_are_there(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
+def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
     """Say which tables are missing, or why that cannot be told; tells whether none is known to be."""
-    from .named_tables import missing_tables
+    from .named_tables import find_missing_tables
 
     prefix, settings = f"{PREFIX}{catalog}.", {}
     for option, conf in pairwise(launch.command):
@@ -156,12 +156,12 @@ def _tables_are_there(path: Path, script: Sequence[Statement], launch: Launch, c
         if option == "--conf" and sign and key.startswith(prefix):
             settings[key.removeprefix(prefix)] = text
     try:
-        missing = missing_tables(script, catalog, settings)
+        missing = find_missing_tables(script, catalog, settings)
     except PravegaError as error:
         print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
         return True
     for each in missing:
-        _failed(path, f"Line {each.line}: {each.text}")
+        _report_failure(path, f"Line {each.line}: {each.text}")
     return not missing
 
 
@@ -183,12 +183,12 @@ def _leave_failures_to_us(spark: SparkSession) -> None:
         log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
 
 
-def _failed(path: Path, text: str) -> int:
+def _report_failure(path: Path, text: str) -> int:
     print(f"{path}: {text}", file=sys.stderr, flush=True)
     return FAILED
 
 
-def _log_no_more(spark: SparkSession) -> None:
+def _silence_log(spark: SparkSession) -> None:
     """Have Spark not log the tasks of batches that are given up: what has failed before is said by then."""
     assert spark._jvm is not None
     log4j = spark._jvm.org.apache.logging.log4j

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_pravega.errors import counted
+from pyspark_pravega.errors import format_count
 
 LOOK_INTERVAL = 1.0
 """Seconds between two looks at the queries, and between two drawings on a terminal."""
@@ -103,12 +103,12 @@ class QueryProgress:
             parts.append(f"{rows_in / seconds:,.0f} rows/s in")
             parts += [f"{rows_out / seconds:,.0f} rows/s out"] if rows_out >= 0 else []
         out = f", {self._rows_out:,} written" if rows_out >= 0 else ""
-        parts.append(f"{counted(self._rows_in, 'row')} read{out}")
-        parts += [text for source in self._last["sources"] if (text := behind(source.get("metrics") or {}))]
+        parts.append(f"{format_count(self._rows_in, 'row')} read{out}")
+        parts += [text for source in self._last["sources"] if (text := describe_lag(source.get("metrics") or {}))]
         return f"{self._name}: {', '.join(parts)}"
 
 
-def behind(metrics: Mapping[str, str]) -> str:
+def describe_lag(metrics: Mapping[str, str]) -> str:
     """Say how far a source is behind by the metrics of tables of Pravega; empty for sources that have others."""
     if "bytesBehind" not in metrics:
         return ""
@@ -118,5 +118,5 @@ def behind(metrics: Mapping[str, str]) -> str:
     if "secondsBehind" in metrics:
         parts.append(f"{float(metrics['secondsBehind']):,.0f} s")
     if "estimatedEventsBehind" in metrics:
-        parts.append(f"about {counted(int(metrics['estimatedEventsBehind']), 'event')}")
+        parts.append(f"about {format_count(int(metrics['estimatedEventsBehind']), 'event')}")
     return f"{', '.join(parts)} behind"

@@ -12,20 +12,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.errors import InvalidScriptError
-from pyspark_pravega.script.named_tables import near_table
+from pyspark_pravega.script.named_tables import suggest_near_name
 from pyspark_pravega.sql.script import Statement
 
-from .failures import ScriptFailedError, failures_of, sentence
+from .failures import ScriptFailedError, report_failures, strip_details
 from .progress import ProgressDisplay
 from .streaming_insert import (
     StreamingInsert,
+    analyze_streaming_insert,
+    build_not_streaming_error,
+    choose_name,
     ends_by_itself,
-    name_of,
-    not_streaming,
     parse,
-    script_settings,
+    read_session_settings,
     start,
-    streaming_insert,
 )
 
 LOOK_EVERY = 0.1
@@ -47,7 +47,7 @@ class _Running:
         return self.insert.statement.line
 
 
-def _share_table(one: _Running, insert: StreamingInsert) -> bool:
+def _has_same_table(one: _Running, insert: StreamingInsert) -> bool:
     return [part.lower() for part in one.insert.table] == [part.lower() for part in insert.table]
 
 
@@ -81,11 +81,11 @@ class ScriptRunner:
         It finds what `checks` cannot know.
         """
         for statement in self._script:
-            with failures_of(statement):
+            with report_failures(statement):
                 parse(self._spark, statement)
                 if statement.is_setting:
                     self._spark.sql(statement.in_place())
-                    script_settings(self._spark)
+                    read_session_settings(self._spark)
 
     def run(self, stop_asked: Callable[[], bool]) -> bool:
         """Run the script until all of it has ended, or until `stop_asked`; tells whether it ended by itself.
@@ -131,7 +131,7 @@ class ScriptRunner:
     def _raise_if_failed(self) -> None:
         for one in self._running:
             if (error := one.query.exception()) is not None:
-                raise ScriptFailedError(f"Line {one.line}: the query {one.query.name} failed: {sentence(error)}")
+                raise ScriptFailedError(f"Line {one.line}: the query {one.query.name} failed: {strip_details(error)}")
 
     def _run_statements(self) -> None:
         try:
@@ -141,22 +141,24 @@ class ScriptRunner:
             for statement in self._script:
                 if self._ending:
                     return
-                with failures_of(statement, lambda error: near_table(self._spark, error)):
+                with report_failures(statement, lambda error: suggest_near_name(self._spark, error)):
                     self._run_statement(statement)
         except Exception as error:  # raised again in the main thread
             self._failure = error
 
     def _run_statement(self, statement: Statement) -> None:
-        insert = streaming_insert(self._spark, statement)
+        insert = analyze_streaming_insert(self._spark, statement)
         if insert is not None:
-            settings = script_settings(self._spark)
-            name = name_of(insert, settings)
+            settings = read_session_settings(self._spark)
+            name = choose_name(insert, settings)
             if same := next((one for one in self._running if one.query.name == name), None):
                 raise InvalidScriptError(
                     f"The statements of lines {same.line} and {statement.line} are both named {name}, and would share "
                     "a checkpoint. Give the second one another name: SET pravega.stream.name = '...'."
                 )
-            if insert.into_files and (same := next((one for one in self._running if _share_table(one, insert)), None)):
+            if insert.into_files and (
+                same := next((one for one in self._running if _has_same_table(one, insert)), None)
+            ):
                 raise InvalidScriptError(
                     f"The statements of lines {same.line} and {statement.line} both write to "
                     f"{'.'.join(insert.table)}, a table of files, and rows of the second would be missing: Spark takes "
@@ -172,9 +174,9 @@ class ScriptRunner:
         began = time.monotonic()
         result = self._spark.sql(statement.in_place())
         if statement.is_setting:
-            script_settings(self._spark)
+            read_session_settings(self._spark)
         elif result.isStreaming:
-            raise not_streaming(statement)
+            raise build_not_streaming_error(statement)
         elif result.columns:
             self._display.message(f"Line {statement.line}: {statement.summary}")
             result.show(MOST_ROWS, truncate=False)

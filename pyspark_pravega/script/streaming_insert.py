@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.errors import InvalidScriptError
-from pyspark_pravega.script.checks import settings_among
+from pyspark_pravega.script.checks import read_stream_settings
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import (
     CHECKPOINT,
@@ -66,7 +66,7 @@ def parse(spark: SparkSession, statement: Statement) -> Any:
     return jvm.io.github.pysparkpravega.Scripts.parse(session, statement.in_place())
 
 
-def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
+def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
     """Analyze a statement; None when it is not an INSERT with a query that reads a STREAM.
 
     Raises InvalidScriptError for an INSERT of another form that reads one.
@@ -76,8 +76,8 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     parsed = parse(spark, statement)
-    insert = parsed.child() if _kind(parsed) == "UnresolvedWith" else parsed
-    if _kind(insert) != _INSERT:
+    insert = parsed.child() if _get_class_name(parsed) == "UnresolvedWith" else parsed
+    if _get_class_name(insert) != _INSERT:
         return None
     if spark.version < FIRST_SPARK and jvm.io.github.pysparkpravega.Scripts.isStreaming(parsed):
         raise InvalidScriptError(f"Line {statement.line}: {OLDER_SPARK}")
@@ -92,22 +92,24 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
         return None
     target = insert.table()
     special = insert.overwrite() or insert.replaceCriteriaOpt().isDefined() or not insert.partitionSpec().isEmpty()
-    if special or _kind(target) != "UnresolvedRelation":
-        raise not_streaming(statement)
+    if special or _get_class_name(target) != "UnresolvedRelation":
+        raise build_not_streaming_error(statement)
     # Spark's own mark beside the options tells the catalog which privileges are needed.
     given = dict(target.options().asCaseSensitiveMap())
     options = {key: text for key, text in given.items() if not key.startswith("__")}
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
     name = target.multipartIdentifier()
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
-    table = full_name(spark, parts)
-    into_files = _kind(analyzed) == _INSERT_INTO_FILES
-    return StreamingInsert(statement, table, _known_as(table, analyzed), into_files, options, DataFrame(rows, spark))
+    table = complete_name(spark, parts)
+    into_files = _get_class_name(analyzed) == _INSERT_INTO_FILES
+    return StreamingInsert(
+        statement, table, _find_known_name(table, analyzed), into_files, options, DataFrame(rows, spark)
+    )
 
 
 def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
     """Start the streaming query of an INSERT with the settings that are in force."""
-    name = name_of(insert, settings)
+    name = choose_name(insert, settings)
     root = settings.get(CHECKPOINT)
     if root is None:
         raise InvalidScriptError(f"Line {insert.statement.line}: {NO_CHECKPOINT}")
@@ -125,7 +127,7 @@ def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
     return writer.toTable(quote_all(insert.table))
 
 
-def name_of(insert: StreamingInsert, settings: Options) -> str:
+def choose_name(insert: StreamingInsert, settings: Options) -> str:
     """Return the name of a streaming statement."""
     return settings.get(STREAM_NAME) or ".".join(insert.known_as)
 
@@ -135,23 +137,23 @@ def ends_by_itself(settings: Options) -> bool:
     return isinstance(settings.get(TRIGGER_OF_BATCHES), str)
 
 
-def script_settings(spark: SparkSession) -> Options:
+def read_session_settings(spark: SparkSession) -> Options:
     """Return the session's settings of streaming statements. Raises InvalidOptionError."""
-    return settings_among(spark.conf.getAll)
+    return read_stream_settings(spark.conf.getAll)
 
 
-def not_streaming(statement: Statement) -> InvalidScriptError:
+def build_not_streaming_error(statement: Statement) -> InvalidScriptError:
     """Return the error for a statement that reads a STREAM and cannot be run."""
     return InvalidScriptError(f"Line {statement.line}: {_INSTEAD}.")
 
 
-def _kind(plan: Any) -> str:
+def _get_class_name(plan: Any) -> str:
     return str(plan.getClass().getSimpleName())
 
 
-def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
+def _find_known_name(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
     """Return the name by which a statement's checkpoint is found again, however the statement spells its table."""
-    if _kind(analyzed) != _APPEND or _kind(analyzed.table()) != _RELATION:
+    if _get_class_name(analyzed) != _APPEND or _get_class_name(analyzed.table()) != _RELATION:
         return table
     properties = analyzed.table().table().properties()
     if properties.get("provider") != "pravega" or properties.get("location") is None:
@@ -159,7 +161,7 @@ def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
     return (table[0], *str(properties.get("location")).split("/", 1))
 
 
-def full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
+def complete_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
     """Complete a table's name by the current catalog and namespace, as Spark does."""
     manager = spark._jsparkSession.sessionState().catalogManager()
     if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):

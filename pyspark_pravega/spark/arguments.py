@@ -34,8 +34,8 @@ def add_jar(
     arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> list[str]:
     """Add a jar to the class path, keeping every jar that was there: `--jars` would replace all of them."""
-    jars = join_jars(jars_of(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
-    if "--jars" in _options(arguments, mixed):
+    jars = join_jars(find_jars(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
+    if "--jars" in _list_options(arguments, mixed):
         return _rewrite(arguments, mixed, lambda name, value: jars if name == "--jars" else value)
     return ["--jars", jars, *arguments]
 
@@ -48,10 +48,10 @@ def add_driver_class_path(
     The Thrift server looks for a session's catalog without the jars of `--jars`.
     """
     conf = "spark.driver.extraClassPath"
-    before = _setting(arguments, "--driver-class-path", conf, mixed, environment, spark_home)
+    before = _find_setting(arguments, "--driver-class-path", conf, mixed, environment, spark_home)
     paths = [path for path in before.split(os.pathsep) if path]
     joined = os.pathsep.join(paths if str(jar) in paths else [*paths, str(jar)])
-    if "--driver-class-path" in _options(arguments, mixed):
+    if "--driver-class-path" in _list_options(arguments, mixed):
         return _rewrite(arguments, mixed, lambda name, value: joined if name == "--driver-class-path" else value)
     return ["--driver-class-path", joined, *arguments]
 
@@ -77,7 +77,7 @@ def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: boo
     return taken, [*rest, *remaining]
 
 
-def leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
+def list_leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
     """Return the options of Spark's that stand before the program, but some of those that take a value."""
     result: list[str] = []
     remaining = iter(arguments)
@@ -117,7 +117,7 @@ def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, rest
 
 
-def unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
+def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
     """Find the first option that is neither Spark's nor one of `ours`: returns its name, and the one most like it.
 
     None if there is none. Nobody knows whether such an option takes a value, so what follows it may be the program.
@@ -133,31 +133,31 @@ def unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str
     return None
 
 
-def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
+def find_jars(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
     """Return the jars that Spark would take with these arguments, comma-separated."""
-    return _setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
+    return _find_setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
 
 
-def conf_of(
+def find_conf(
     key: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
     """Return the conf that Spark would take, from these arguments or its defaults; empty when it is not set."""
-    return _setting(arguments, "", key, mixed, environment, spark_home)
+    return _find_setting(arguments, "", key, mixed, environment, spark_home)
 
 
-def setting_of(
+def find_setting(
     option: str, conf: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
     """Return the value of one of Spark's options, else of the conf that says the same; empty when neither is set."""
-    return _setting(arguments, option, conf, mixed, environment, spark_home)
+    return _find_setting(arguments, option, conf, mixed, environment, spark_home)
 
 
-def option_of(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
+def find_option_value(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
     """Return the value of one of Spark's options; empty when it is not given."""
-    return _options(arguments, mixed).get(option, [""])[-1]
+    return _list_options(arguments, mixed).get(option, [""])[-1]
 
 
-def switches_of(arguments: Sequence[str], *, mixed: bool) -> set[str]:
+def find_switches(arguments: Sequence[str], *, mixed: bool) -> set[str]:
     """Return which of Spark's options without value are given."""
     found: set[str] = set()
     remaining = iter(arguments)
@@ -194,11 +194,11 @@ def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], d
     return _rewrite(arguments, mixed, hide), secrets
 
 
-def _setting(
+def _find_setting(
     arguments: Sequence[str], option: str, conf: str, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
     """Return what Spark would take for an option, its conf or the conf's line in the defaults, in that order."""
-    options = _options(arguments, mixed)
+    options = _list_options(arguments, mixed)
     if option in options:
         return options[option][-1]
     confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith(f"{conf}=")]
@@ -206,10 +206,10 @@ def _setting(
         return confs[-1].removeprefix(f"{conf}=")
     folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
     file = options.get("--properties-file", [str(folder / "spark-defaults.conf")])[-1]
-    return _property(Path(file), conf)
+    return _read_property(Path(file), conf)
 
 
-def _options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
+def _list_options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
     """Return the values of Spark's options by name, each in the order given."""
     found: dict[str, list[str]] = {}
 
@@ -238,7 +238,7 @@ def _rewrite(arguments: Sequence[str], mixed: bool, change: Callable[[str, str],
     return result
 
 
-def _property(path: Path, key: str) -> str:
+def _read_property(path: Path, key: str) -> str:
     """Read one key of a Java properties file as spark-defaults.conf is written; empty when it is not there."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")

@@ -28,7 +28,7 @@ class CatalogConf:
     secrets: Mapping[str, str] = field(repr=False)
 
 
-def catalog_conf(catalog: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> CatalogConf:
+def build_catalog_conf(catalog: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> CatalogConf:
     """Check the settings of a catalog and turn them into confs.
 
     Raises InvalidNameError for a name Spark cannot use, InvalidOptionError for a wrong setting.

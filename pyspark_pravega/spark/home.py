@@ -18,7 +18,7 @@ def find_spark_home(environment: Mapping[str, str]) -> Path:
 
     Raises SetupError when there is none.
     """
-    home = _home(environment)
+    home = _choose_home(environment)
     if not (home / "bin" / "spark-submit").is_file():
         named = environment.get("SPARK_HOME")
         raise SetupError(
@@ -28,12 +28,12 @@ def find_spark_home(environment: Mapping[str, str]) -> Path:
     return home
 
 
-def spark_version(environment: Mapping[str, str]) -> str:
+def find_spark_version(environment: Mapping[str, str]) -> str:
     """Return the version of the Spark that runs, as `4.3.0`.
 
     The driver of a cluster may have PySpark alone, in an archive without Spark's jars; then it is PySpark's version.
     """
-    found = version_of_jars(_home(environment))
+    found = read_jar_version(_choose_home(environment))
     if found is not None:
         return found
     import pyspark
@@ -41,19 +41,19 @@ def spark_version(environment: Mapping[str, str]) -> str:
     return str(pyspark.__version__)
 
 
-def version_of_jars(home: Path) -> str | None:
+def read_jar_version(home: Path) -> str | None:
     """Return the version that the jars of a Spark have, or None if it has no jars."""
     jars = sorted((home / "jars").glob("spark-core_*.jar"))
     found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
     return None if found is None else found[1]
 
 
-def line_of(version: str) -> str:
+def get_release_line(version: str) -> str:
     """Return what releases of one line share: `4.3` of `4.3.0`."""
     return ".".join(version.split(".")[:2])
 
 
-def _home(environment: Mapping[str, str]) -> Path:
+def _choose_home(environment: Mapping[str, str]) -> Path:
     if named := environment.get("SPARK_HOME"):
         return Path(named)
     import pyspark
@@ -72,13 +72,13 @@ JARS = {
 """The jar for each version of Spark."""
 
 
-def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
+def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     """Return the path of the jar for the Spark that runs: that of SPARK_HOME, else the installed pyspark.
 
     Raises SetupError when there is none for this Spark, or it was not built, as in a checkout that was not set up.
     """
-    spark = spark_version(os.environ if environment is None else environment)
-    name = JARS.get(line_of(spark))
+    spark = find_spark_version(os.environ if environment is None else environment)
+    name = JARS.get(get_release_line(spark))
     if name is None:
         *others, newest = JARS
         raise SetupError(f"The adapter does not fit Spark {spark}. It is for Spark {', '.join(others)} and {newest}.")
@@ -91,9 +91,9 @@ def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     return jar
 
 
-def adapter_manifest() -> dict[str, str]:
+def read_adapter_manifest() -> dict[str, str]:
     """Return what the jar says of itself: `Implementation-Version`, `Spark-Versions` and more."""
-    jar = adapter_jar()
+    jar = find_adapter_jar()
     try:
         with zipfile.ZipFile(jar) as archive:
             text = archive.read("META-INF/MANIFEST.MF").decode()

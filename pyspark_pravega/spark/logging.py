@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, conf_of, option_of, switches_of
+from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, find_conf, find_option_value, find_switches
 
 QUERY_CONTEXTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's loggers that print each error of a statement once more, as a line of JSON with its stack."""
@@ -46,18 +46,18 @@ def quiet_logging(
     """
 
     def conf(key: str) -> str:
-        return conf_of(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
+        return find_conf(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     # It is there in programs that a session of this package has started.
     before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
     options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
     options += [conf(key) for key in _CONFS]
-    options.append(option_of("--driver-java-options", arguments, mixed=mixed))
+    options.append(find_option_value("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
-    directories += option_of("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
+    directories += find_option_value("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
     if (
-        switches_of(arguments, mixed=mixed) & {"--verbose", "-v"}
+        find_switches(arguments, mixed=mixed) & {"--verbose", "-v"}
         or any(_OWN_FILE.search(text) for text in options)
         or "LOG4J_CONFIGURATION_FILE" in environment
         or conf("spark.log.structuredLogging.enabled") == "true"

@@ -8,15 +8,15 @@ from dataclasses import replace
 from sqlglot import Token, TokenType
 
 from ..identifiers import quote, quote_all
-from .declared_columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
+from .declared_columns import Columns, PhysicalColumn, adapt_to_bare_avro, parse_columns
 from .expressions.zones import NOT_IN_UTC, Zone
 from .job import DEFAULT_DATABASE, FlinkCatalog, FlinkName, Job, View
 from .queries import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
-from .secrets import shown
-from .statements import TEXTS, FlinkStatement, closing, options_of
-from .table_options import CONNECTION, SECRETS, connection, translate_options
-from .tables import DeclaredTable, delay, pairs, text_literal
+from .secrets import show_value
+from .statements import TEXTS, FlinkStatement, find_closing, read_options
+from .table_options import CONNECTION, SECRETS, strip_login, translate_options
+from .tables import DeclaredTable, format_options, quote_text, translate_delay
 
 _CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 
@@ -57,7 +57,7 @@ class Cursor:
         """Read what stands in parentheses, or nothing."""
         if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.L_PAREN:
             return ()
-        end = closing(self.tokens, self.at)
+        end = find_closing(self.tokens, self.at)
         inside = self.tokens[self.at + 1 : end]
         self.at = end + 1
         return inside
@@ -70,7 +70,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     exists = cursor.take("IF", "NOT", "EXISTS")
     (name,) = cursor.name()
     cursor.take("WITH")
-    options = options_of(cursor.brackets())
+    options = read_options(cursor.brackets())
     kind = options.pop("type", "")
     if kind != "pravega":
         raise Untranslatable(f"The catalog {name} is of type '{kind}'; Spark has catalogs of its own for other stores")
@@ -83,11 +83,11 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     catalog = FlinkCatalog(database, form)
     job.catalogs[name] = catalog
     confs = {
-        option: connection(option, options.pop(option), findings)
+        option: strip_login(option, options.pop(option), findings)
         for option in ("schema-registry-uri", *CONNECTION)
         if option in options
     }
-    made = _catalog_conf(name, {"scope": database, **confs})
+    made = _build_catalog_conf(name, {"scope": database, **confs})
     if [option for option in SECRETS if options.pop(option, None) is not None]:
         findings.note(
             "The login is not copied: set pravega_client_auth_method and pravega_client_auth_token in the environment "
@@ -100,7 +100,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
         if not option.startswith("json."):
             findings.check(f"The option '{option}' is not known, and was left out")
         elif options[option].lower() not in ("false", "sql", "iso-8601", "fail"):
-            findings.check(f"'{option}' = '{shown(option, options[option])}' has no equal, and was left out")
+            findings.check(f"'{option}' = '{show_value(option, options[option])}' has no equal, and was left out")
     return made
 
 
@@ -109,7 +109,7 @@ def create_database(statement: FlinkStatement, job: Job, findings: Findings) -> 
     cursor = Cursor(statement)
     cursor.take("CREATE", "DATABASE")
     exists = "IF NOT EXISTS " if cursor.take("IF", "NOT", "EXISTS") else ""
-    name = database_name(cursor.name(), job)
+    name = qualify_database(cursor.name(), job)
     if cursor.at < len(cursor.tokens):
         findings.check("The database's comment and options were left out: a scope may not keep them")
     return [f"CREATE NAMESPACE {exists}{name}"]
@@ -120,11 +120,11 @@ def drop_database(statement: FlinkStatement, job: Job) -> list[str]:
     cursor = Cursor(statement)
     cursor.take("DROP", "DATABASE")
     exists = "IF EXISTS " if cursor.take("IF", "EXISTS") else ""
-    name = database_name(cursor.name(), job)
+    name = qualify_database(cursor.name(), job)
     return [f"DROP NAMESPACE {exists}{name}{' CASCADE' if cursor.take('CASCADE') else ''}"]
 
 
-def database_name(parts: list[str], job: Job) -> str:
+def qualify_database(parts: list[str], job: Job) -> str:
     """Return a database as Spark names it. Raises Untranslatable for one of a catalog without scopes."""
     catalog = parts[0] if len(parts) == 2 else job.catalog
     if not job.is_pravega(catalog):
@@ -159,7 +159,7 @@ def _create_table(
         raise Untranslatable("A stream has no partitions: use 'sink.routing-key.field.name'")
     if cursor.take("DISTRIBUTED"):
         raise Untranslatable("A stream has no buckets: use 'sink.routing-key.field.name'")
-    options = options_of(cursor.brackets()) if cursor.take("WITH") else {}
+    options = read_options(cursor.brackets()) if cursor.take("WITH") else {}
     if cursor.take("LIKE"):
         base = job.table(job.name_of(cursor.name()))
         if cursor.at < len(cursor.tokens):
@@ -170,13 +170,13 @@ def _create_table(
         columns.primary_key = columns.primary_key or base.columns.primary_key
         columns.watermark = columns.watermark or base.columns.watermark
         options = {**job.written_options.get(id(base), {}), **options}
-    table = _declared(name, options, job, findings)
+    table = _build_table(name, options, job, findings)
     table.columns, table.comment = columns, comment
     if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
         raise Untranslatable(f"{word} is not expected behind the options of a table")
     if table.options.format == "avro" and table.options.properties.get("framing") == "none":
-        columns.all = [in_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
+        columns.all = [adapt_to_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
         for each in columns.physical:
             if each.millis:
                 findings.note(f"{each.name} is stored in milliseconds, as Flink's Avro has it; queries see a timestamp")
@@ -185,14 +185,14 @@ def _create_table(
         return _create_as(statement.after(cursor.at), table, name, job, findings)
     made = table.definitions(findings)
     if columns.watermark:
-        delay(*columns.watermark)  # whether it is one that Spark has
+        translate_delay(*columns.watermark)  # whether it is one that Spark has
     job.tables[name] = table
     job.broken.pop(name, None)
     job.written_options[id(table)] = options
-    return [*_other_controller(table, job, findings), *_event_time_zone(table, job, findings), *made]
+    return [*_connect_catalog(table, job, findings), *_set_event_time_zone(table, job, findings), *made]
 
 
-def _event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
+def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
     """Return the SET of the time zone in which event time without a zone is what it was."""
     if not table.options.streaming or not table.options.sources or table.local_event_time is None:
         return []
@@ -210,7 +210,7 @@ def _event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list
     return ["SET spark.sql.session.timeZone = UTC"]
 
 
-def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: Findings) -> DeclaredTable:
+def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings: Findings) -> DeclaredTable:
     connector = options.get("connector")
     if (catalog := job.catalogs.get(name[0])) is not None:
         given = {"scope": name[1], "scan.streams": name[2], "sink.stream": name[2], "format": "raw", **options}
@@ -237,7 +237,7 @@ def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: F
     return DeclaredTable(name[2], spark_catalog, Columns(), found)
 
 
-def _other_controller(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
+def _connect_catalog(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
     """Tell how the catalog of a table connects: the first by what `run` is given, others by confs of the session."""
     if table.catalog in job.catalogs:
         return []
@@ -248,7 +248,7 @@ def _other_controller(table: DeclaredTable, job: Job, findings: Findings) -> lis
         findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog has '{known[key]}' already")
     known.update(connection)
     if table.catalog != job.spark_catalog:
-        return _catalog_conf(table.catalog, connection) if connection or told is None else []
+        return _build_catalog_conf(table.catalog, connection) if connection or told is None else []
     arguments = [f"--{key} {connection[key]}" for key in ("controller-uri", "schema-registry-uri") if key in connection]
     if arguments:
         findings.note(f"The catalog {table.catalog} is that of `pyspark-pravega run {' '.join(arguments)}`")
@@ -258,7 +258,7 @@ def _other_controller(table: DeclaredTable, job: Job, findings: Findings) -> lis
     return []
 
 
-def _catalog_conf(name: str, confs: Mapping[str, str]) -> list[str]:
+def _build_catalog_conf(name: str, confs: Mapping[str, str]) -> list[str]:
     key = f"spark.sql.catalog.{name}"
     return [f"SET {key} = {_CATALOG_CLASS}", *(f"SET `{key}.{option}` = {text}" for option, text in confs.items())]
 
@@ -272,7 +272,7 @@ def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findi
     job.tables[name] = table
     return [
         f"CREATE TABLE {table.full_name(str(table.options.sink))} USING pravega "
-        f"TBLPROPERTIES {pairs(table.options.properties)} AS\n{query}"
+        f"TBLPROPERTIES {format_options(table.options.properties)} AS\n{query}"
     ]
 
 
@@ -288,7 +288,7 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
         findings.note(f"{name[2]} is declared before")
         return []
     columns = [token.text for token in cursor.brackets() if token.token_type is not TokenType.COMMA]
-    comment = f" COMMENT {text_literal(cursor.text())}" if cursor.take("COMMENT") else ""
+    comment = f" COMMENT {quote_text(cursor.text())}" if cursor.take("COMMENT") else ""
     try:
         if not cursor.take("AS"):
             raise Untranslatable("A view without AS")

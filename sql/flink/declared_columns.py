@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import Token, TokenType
 
-from .expressions.types import spark_type
+from .expressions.types import translate_column_type
 from .report import Findings, Untranslatable
-from .statements import FlinkStatement, closing, source, split_list
+from .statements import FlinkStatement, find_closing, slice_source, split_list
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: 
         if words[0] == "WATERMARK" and words[1:2] == ["FOR"]:
             split = words.index("AS")
             column = ".".join(token.text for token in part[2:split] if token.token_type is not TokenType.DOT)
-            columns.watermark = (column, source(statement.text, first, part[split + 1 :]))
+            columns.watermark = (column, slice_source(statement.text, first, part[split + 1 :]))
         elif part[0].token_type is TokenType.PRIMARY_KEY or words[0] == "CONSTRAINT":
-            columns.primary_key = _key(part)
+            columns.primary_key = _parse_key(part)
         else:
-            columns.all.append(_column(statement, part, words, findings, columns))
+            columns.all.append(_parse_column(statement, part, words, findings, columns))
     names = [each.name for each in columns.all]
     for name in names:
         alike = [other for other in names if other.lower() == name.lower()]
@@ -85,13 +85,13 @@ def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: 
     return columns
 
 
-def _key(part: Sequence[Token]) -> tuple[str, ...]:
+def _parse_key(part: Sequence[Token]) -> tuple[str, ...]:
     opening = next(place for place, token in enumerate(part) if token.token_type is TokenType.L_PAREN)
-    inside = part[opening + 1 : closing(part, opening)]
+    inside = part[opening + 1 : find_closing(part, opening)]
     return tuple(token.text for token in inside if token.token_type is not TokenType.COMMA)
 
 
-def _column(
+def _parse_column(
     statement: FlinkStatement, part: list[Token], words: list[str], findings: Findings, columns: Columns
 ) -> PhysicalColumn | ComputedColumn | MetadataColumn:
     first, name = statement.tokens[0], part[0].text
@@ -99,7 +99,7 @@ def _column(
     if len(part) > 3 and words[-2] == "COMMENT":
         comment, part, words = part[-1].text, part[:-2], words[:-2]
     if words[1:2] == ["AS"]:
-        return ComputedColumn(name, source(statement.text, first, part[2:]))
+        return ComputedColumn(name, slice_source(statement.text, first, part[2:]))
     if "METADATA" in words[1:]:
         place = words.index("METADATA", 1)
         key = part[place + 2].text if words[place + 1 : place + 2] == ["FROM"] else name
@@ -116,11 +116,11 @@ def _column(
         part, words = (part[:-2], words[:-2]) if required else (part, words)
     if words[-1] == "NULL" and len(words) > 2:
         part = part[:-1]
-    text = source(statement.text, first, part[1:])
-    return PhysicalColumn(name, spark_type(text, name, findings), required, comment, text)
+    text = slice_source(statement.text, first, part[1:])
+    return PhysicalColumn(name, translate_column_type(text, name, findings), required, comment, text)
 
 
-def in_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
+def adapt_to_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
     """Return a column as Flink writes it in Avro without a header, where nothing tells a reader the writer's schema.
 
     Flink has timestamps in milliseconds there, and tables have them in microseconds. Raises Untranslatable.

@@ -94,7 +94,7 @@ class Flink(Dialect):
             column: Any = None
             intervals: list[Any] = []
             if keys and isinstance(keys[-1], exp.Expr) and not isinstance(keys[-1], exp.Column):
-                keys, intervals = _split(keys)
+                keys, intervals = _split_keys(keys)
             while self._match(TokenType.COMMA):
                 intervals.append(self._parse_named_argument())
             described = [each for each in intervals if isinstance(each, exp.Anonymous)]
@@ -125,13 +125,13 @@ class Flink(Dialect):
             return self._parse_disjunction()
 
 
-def _split(keys: list[Any]) -> tuple[list[Any], list[Any]]:
+def _split_keys(keys: list[Any]) -> tuple[list[Any], list[Any]]:
     """Take apart the keys of PARTITION BY and the arguments after them."""
     border = next(number for number, each in enumerate(keys) if not isinstance(each, exp.Column))
     return keys[:border], keys[border:]
 
 
-def _alias(generator: Any, node: exp.Expr) -> str:
+def _print_alias(generator: Any, node: exp.Expr) -> str:
     text = generator.sql(node, "alias")
     joins = "".join(generator.sql(join) for join in node.args.get("joins") or ())
     return (f" AS {text}" if text else "") + joins
@@ -160,5 +160,5 @@ class SparkOutput(Spark):
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **Spark.Generator.TRANSFORMS,
-            Relation: lambda self, node: f"{node.args['text']}{_alias(self, node)}",
+            Relation: lambda self, node: f"{node.args['text']}{_print_alias(self, node)}",
         }

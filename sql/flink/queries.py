@@ -13,15 +13,15 @@ from .dialect import Flink, Relation, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, TypesOfQuery
 from .expressions.stream_queries import check_stream
-from .expressions.types import translated
-from .expressions.windows import group_windows, note_first_windows, window_table
+from .expressions.types import translate_type
+from .expressions.windows import note_first_windows, translate_group_windows, translate_window_tables
 from .expressions.zones import NOT_IN_UTC
 from .job import Job
 from .report import Findings, Untranslatable
 from .secrets import hide
-from .statements import options_of
+from .statements import read_options
 from .table_options import TableOptions, translate_options
-from .tables import DeclaredTable, reason
+from .tables import DeclaredTable, explain_parse_error
 
 _TABLE_ARGUMENTS = ("this", "db", "catalog", "alias", "joins")
 
@@ -35,7 +35,7 @@ def parse_query(text: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(text, read=Flink)
     except ParseError as error:
-        raise Untranslatable(f"It cannot be read: {reason(error)}") from error
+        raise Untranslatable(f"It cannot be read: {explain_parse_error(error)}") from error
 
 
 class QueryTranslator:
@@ -58,17 +58,17 @@ class QueryTranslator:
         query = query.copy()
         query.set("hint", None)
         for node in query.walk():
-            node.comments = copied_comments(node, self._findings)
+            node.comments = copy_comments(node, self._findings)
         self._types(query)
         self.output = TypesOfQuery(self._columns_of).tell(query)
         zone = self._job.zone
         for select in list(query.find_all(exp.Select)):
-            group_windows(select, self._findings, zone)
+            translate_group_windows(select, self._findings, zone)
         ctes = {each.alias_or_name.lower() for each in query.find_all(exp.CTE)}
         for table in list(query.find_all(exp.Table)):
             self._table(table, ctes)
         for select in list(query.find_all(exp.Select)):
-            window_table(select, self._findings, zone, self.reads_stream)
+            translate_window_tables(select, self._findings, zone, self.reads_stream)
         if self.reads_stream:
             note_first_windows(query, self._findings)
             check_stream(query, self._findings)
@@ -90,7 +90,7 @@ class QueryTranslator:
                     "Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table has it"
                 )
                 continue
-            translated(cast.to, "CAST", self._findings)
+            translate_type(cast.to, "CAST", self._findings)
 
     def _columns_of(self, node: exp.Table) -> Output | None:
         if isinstance(node.this, exp.Func):
@@ -152,10 +152,10 @@ class QueryTranslator:
     def _hinted(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
         """Return the options of a table with those of a hint `/*+ OPTIONS('key'='value') */`."""
         hints = [each for each in node.comments or () if each.startswith("+")]
-        return with_hints(hints, table, self._findings)
+        return apply_hints(hints, table, self._findings)
 
 
-def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
+def apply_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
     """Return a table's options with those of hints. Raises Untranslatable for a hint that is none of options."""
     options = table.options
     for hint in hints:
@@ -164,10 +164,10 @@ def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> Ta
         except TokenError:
             tokens = []
         if not tokens or tokens[0].text.upper() != "OPTIONS" or tokens[-1].token_type is not TokenType.R_PAREN:
-            findings.check(_left_out(hint))
+            findings.check(_describe_left_out_hint(hint))
             continue
         given = translate_options(
-            {"format": "raw", "scan.streams": ";".join(options.sources), **options_of(tokens[2:-1])}, findings
+            {"format": "raw", "scan.streams": ";".join(options.sources), **read_options(tokens[2:-1])}, findings
         )
         options = replace(
             options,
@@ -182,7 +182,7 @@ def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> Ta
     return options
 
 
-def _left_out(hint: str) -> str:
+def _describe_left_out_hint(hint: str) -> str:
     """Say that a hint was left out, by its name alone: its options may be secret."""
     name = hint[1:].split("(")[0].strip()
     shown = f" {name}" if name.isidentifier() else ""
@@ -190,7 +190,7 @@ def _left_out(hint: str) -> str:
     return f"The hint{shown} was left out{behind}"
 
 
-def copied_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
+def copy_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
     """Return the comments of a node as they can be copied. Hints are left to tables."""
     found = []
     for each in node.comments or ():
@@ -199,5 +199,5 @@ def copied_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
         elif isinstance(node, exp.Table):
             found.append(each)
         else:
-            findings.check(_left_out(each))
+            findings.check(_describe_left_out_hint(each))
     return found or None

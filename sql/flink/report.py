@@ -70,6 +70,6 @@ class Findings:
             self.found.append(finding)
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def choose_exit_code(findings: Iterable[Finding]) -> int:
     """Return 0 if all was translated, else INCOMPLETE."""
     return ALL_TRANSLATED if all(each.severity is Severity.NOTE for each in findings) else INCOMPLETE

@@ -42,7 +42,7 @@ class FlinkStatement:
         return self.text[self.tokens[count].start - self.tokens[0].start :]
 
 
-def flink_statements(script: str) -> list[FlinkStatement]:
+def split_flink_script(script: str) -> list[FlinkStatement]:
     """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
     try:
         tokens = sqlglot.tokenize(script, read=Flink)
@@ -60,20 +60,20 @@ def flink_statements(script: str) -> list[FlinkStatement]:
             group.append(token)
             continue
         if group:
-            found.append(_statement(script, group, behind, token.start))
+            found.append(_build_statement(script, group, behind, token.start))
         group, behind = [], token.end + 1
     if group:
-        found.append(_statement(script, group, behind, len(script)))
+        found.append(_build_statement(script, group, behind, len(script)))
     return found
 
 
-def trailing_comments(script: str) -> str:
+def find_trailing_comments(script: str) -> str:
     """Return what stands behind the semicolon of the last statement, which is nothing or comments."""
     last = sqlglot.tokenize(script, read=Flink)[-1]
     return script[last.end + 1 :].strip() if last.token_type is TokenType.SEMICOLON else ""
 
 
-def _statement(script: str, tokens: Sequence[Token], behind: int, end: int) -> FlinkStatement:
+def _build_statement(script: str, tokens: Sequence[Token], behind: int, end: int) -> FlinkStatement:
     start = tokens[0].start
     line = script.count("\n", 0, start) + 1
     return FlinkStatement(script[start:end].rstrip(), line, script[behind:start].strip(), tuple(tokens))
@@ -97,7 +97,7 @@ def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def closing(tokens: Sequence[Token], opening: int) -> int:
+def find_closing(tokens: Sequence[Token], opening: int) -> int:
     """Return the place of the parenthesis that closes the one at `opening`. Raises InvalidScriptError."""
     depth = 0
     for place in range(opening, len(tokens)):
@@ -110,12 +110,12 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
     raise InvalidScriptError("A parenthesis is not closed.")
 
 
-def source(text: str, first: Token, tokens: Sequence[Token]) -> str:
+def slice_source(text: str, first: Token, tokens: Sequence[Token]) -> str:
     """Return the text that tokens stand for, of a statement whose first token is `first`."""
     return text[tokens[0].start - first.start : tokens[-1].end + 1 - first.start] if tokens else ""
 
 
-def options_of(tokens: Sequence[Token]) -> dict[str, str]:
+def read_options(tokens: Sequence[Token]) -> dict[str, str]:
     """Return the options of `'key' = 'value', ...`. Raises InvalidScriptError for anything else."""
     found: dict[str, str] = {}
     for part in split_list(tokens):

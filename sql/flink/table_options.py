@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark_pravega.errors import counted
+from pyspark_pravega.errors import format_count
 
 from .report import Findings, Untranslatable
-from .secrets import shown, without_login
+from .secrets import remove_login, show_value
 
 IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
 NO_READER_GROUP = {
@@ -76,20 +76,23 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     rest = dict(options)
     rest.pop("connector", None)
     found = TableOptions(scope=rest.pop("scope", None), sink=rest.pop("sink.stream", None))
-    found.sources = _list(rest.pop("scan.streams", ""))
-    found.starts, found.ends = _list(rest.pop("scan.start-streamcuts", "")), _list(rest.pop("scan.end-streamcuts", ""))
+    found.sources = _split_list(rest.pop("scan.streams", ""))
+    found.starts, found.ends = (
+        _split_list(rest.pop("scan.start-streamcuts", "")),
+        _split_list(rest.pop("scan.end-streamcuts", "")),
+    )
     for cuts, key in ((found.starts, "scan.start-streamcuts"), (found.ends, "scan.end-streamcuts")):
         if cuts and len(cuts) != len(found.sources):
-            streams = counted(len(found.sources), "stream")
-            raise Untranslatable(f"'{key}' has {counted(len(cuts), 'stream cut')} for {streams}")
-    found.streaming = _one_of(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
-    _connection(rest, found, findings)
-    _sink(rest, found, findings)
+            streams = format_count(len(found.sources), "stream")
+            raise Untranslatable(f"'{key}' has {format_count(len(cuts), 'stream cut')} for {streams}")
+    found.streaming = _take_choice(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
+    _translate_connection(rest, found, findings)
+    _translate_sink(rest, found, findings)
     for key, reason in NO_READER_GROUP.items():
         if key in rest:
             findings.note(f"'{key}' is left out: {reason}")
             del rest[key]
-    _format(rest, found, findings)
+    _translate_format(rest, found, findings)
     if "routing-key" in found.properties and found.format not in CHANGES:
         # A declaration says how one job writes, and nothing of others.
         found.properties["routing-key.of-all-events"] = "false"
@@ -98,7 +101,7 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     return found
 
 
-def milliseconds(text: str) -> int | None:
+def parse_milliseconds(text: str) -> int | None:
     """Return a duration of Flink (`30 s`, `5min`) in milliseconds, or None if it is none."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     units = {
@@ -111,33 +114,33 @@ def milliseconds(text: str) -> int | None:
     return int(match[1]) * units[match[2]] if match and match[2] in units else None
 
 
-def _list(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
-def _one_of(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
+def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
     value = rest.pop(key, default).lower()
     if value not in allowed:
         raise Untranslatable(f"'{key}' is '{value}'; Flink knows {', '.join(allowed)}")
     return value
 
 
-def _connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     for key in CONNECTION:
         if key in rest:
-            found.connection[key] = connection(key, rest.pop(key), findings)
+            found.connection[key] = strip_login(key, rest.pop(key), findings)
     if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
-        not_copied(", ".join(secrets), findings)
+        note_login_not_copied(", ".join(secrets), findings)
 
 
-def connection(key: str, value: str, findings: Findings) -> str:
+def strip_login(key: str, value: str, findings: Findings) -> str:
     """Return the value of an option of the connection, without a login in its URI."""
-    if (without := without_login(value)) != value:
-        not_copied(f"in '{key}'", findings)
+    if (without := remove_login(value)) != value:
+        note_login_not_copied(f"in '{key}'", findings)
     return without
 
 
-def not_copied(what: str, findings: Findings) -> None:
+def note_login_not_copied(what: str, findings: Findings) -> None:
     """Tell where a login is to be given instead."""
     findings.note(
         f"The login ({what}) is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
@@ -145,7 +148,7 @@ def not_copied(what: str, findings: Findings) -> None:
     )
 
 
-def _sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     mode = rest.pop("sink.semantic", None)
     if mode is not None:
         if mode.lower() not in _WRITE_MODES:
@@ -153,7 +156,7 @@ def _sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None
         if (ours := _WRITE_MODES[mode.lower()]) is not None:
             found.writing["write-mode"] = ours
     if (lease := rest.pop("sink.txn-lease-renewal.interval", None)) is not None:
-        length = milliseconds(lease)
+        length = parse_milliseconds(lease)
         if length is not None and 10_000 <= length <= 600_000:
             found.writing["transaction.lease"] = f"{length}ms"
         else:
@@ -165,7 +168,7 @@ def _sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None
     found.propagates_watermarks = rest.pop("sink.enable.watermark-propagation", "false").lower() == "true"
 
 
-def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     name = rest.pop("format", "json" if found.scope else "")
     if name not in FORMATS:
         advice = " Canal's events hold several rows each" if name == "canal-json" else ""
@@ -174,7 +177,7 @@ def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> No
     given = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
     found.sql_timestamps = name == "json" and given.get("timestamp-format.standard", "SQL").upper() == "SQL"
     if name == "pravega-registry":
-        _registry(given, found, findings)
+        _translate_registry(given, found, findings)
     else:
         found.properties = {"format": name, **found.properties}
         if name in ("json", "avro"):
@@ -192,12 +195,12 @@ def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> No
         elif key in _WITHOUT_MEANING:
             findings.note(f"'{name}.{key}' is left out: {_WITHOUT_MEANING[key]}")
         elif text.lower() != _DEFAULTS.get(key, "").lower():
-            findings.check(f"'{name}.{key}' = '{shown(f'{name}.{key}', text)}' has no equal, and was left out")
+            findings.check(f"'{name}.{key}' = '{show_value(f'{name}.{key}', text)}' has no equal, and was left out")
 
 
-def _registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
     if (uri := given.pop("uri", None)) is not None:
-        found.connection["schema-registry-uri"] = connection("pravega-registry.uri", uri, findings)
+        found.connection["schema-registry-uri"] = strip_login("pravega-registry.uri", uri, findings)
     for key in CONNECTION[1:]:
         given.pop(key, None)
     for key in SECRETS:

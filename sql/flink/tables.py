@@ -15,7 +15,7 @@ from ..identifiers import quote, quote_all
 from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
-from .expressions.inference import Output, first_word, infer, remember
+from .expressions.inference import Output, infer, remember, strip_type_arguments
 from .expressions.zones import Zone
 from .report import Findings, Untranslatable
 from .table_options import CHANGES, TableOptions
@@ -24,14 +24,14 @@ _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
 
 
-def text_literal(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a text as a literal of Spark SQL."""
     return exp.Literal.string(text).sql(dialect=SparkOutput)
 
 
-def pairs(options: Mapping[str, str]) -> str:
+def format_options(options: Mapping[str, str]) -> str:
     """Return options as `('key'='value', ...)`."""
-    return "(" + ", ".join(f"{text_literal(key)}={text_literal(text)}" for key, text in options.items()) + ")"
+    return "(" + ", ".join(f"{quote_text(key)}={quote_text(text)}" for key, text in options.items()) + ")"
 
 
 @dataclass
@@ -55,12 +55,12 @@ class DeclaredTable:
     def output(self) -> Output:
         """Its columns as queries see them, with their types."""
         kinds: dict[str, str | None] = {
-            each.name.lower(): first_word(each.shown_type) for each in self.columns.physical
+            each.name.lower(): strip_type_arguments(each.shown_type) for each in self.columns.physical
         }
         for each in self.columns.all:
             if isinstance(each, ComputedColumn):
                 with suppress(Untranslatable):  # queries of the table tell it
-                    kinds[each.name.lower()] = infer(typed(each.expression, kinds))
+                    kinds[each.name.lower()] = infer(parse_typed_expression(each.expression, kinds))
         return [(each.name.lower(), kinds.get(each.name.lower())) for each in self.columns.all]
 
     @property
@@ -83,11 +83,11 @@ class DeclaredTable:
         """Return the CREATE TABLE of each stream. Raises Untranslatable."""
         properties = self._properties(findings)
         lines = [self._line(each) for each in self._stored()]
-        comment = f" COMMENT {text_literal(self.comment)}" if self.comment else ""
+        comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
         return [
             f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
             + ",\n  ".join(lines)
-            + f"\n) USING pravega{comment} TBLPROPERTIES {pairs(properties)}"
+            + f"\n) USING pravega{comment} TBLPROPERTIES {format_options(properties)}"
             for stream in self.streams
         ]
 
@@ -96,7 +96,7 @@ class DeclaredTable:
         options = options or self.options
         if options.sink is None:
             raise Untranslatable(f"The table {self.name} has no 'sink.stream'; it can only be read")
-        given = f" WITH {pairs(options.writing)}" if options.writing else ""
+        given = f" WITH {format_options(options.writing)}" if options.writing else ""
         return f"{self.full_name(options.sink)}{given}"
 
     def rows(self, query: str, names: Sequence[str]) -> str:
@@ -105,7 +105,9 @@ class DeclaredTable:
         written = [columns.get(name) for name in names] if names else list(self.columns.physical)
         if not any(each is not None and each.millis for each in written):
             return query
-        shown = ", ".join(_written(each, name) for each, name in zip(written, names or list(columns), strict=True))
+        shown = ", ".join(
+            _convert_written(each, name) for each, name in zip(written, names or list(columns), strict=True)
+        )
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
     def relation(self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None) -> str:
@@ -140,7 +142,7 @@ class DeclaredTable:
             given["start-stream-cut"] = options.starts[number]
         if options.ends:
             given["end-stream-cut"] = options.ends[number]
-        suffix = f" WITH {pairs(given)}" if given else ""
+        suffix = f" WITH {format_options(given)}" if given else ""
         return f"{'STREAM ' if streaming else ''}{self.full_name(options.sources[number])}{suffix}"
 
     def _stored(self) -> list[PhysicalColumn]:
@@ -185,7 +187,7 @@ class DeclaredTable:
 
     def _line(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""
-        comment = f" COMMENT {text_literal(column.comment)}" if column.comment else ""
+        comment = f" COMMENT {quote_text(column.comment)}" if column.comment else ""
         return f"{quote(column.name)} {column.type}{required}{comment}"
 
     def _shown(
@@ -199,7 +201,7 @@ class DeclaredTable:
         name = quote(column.name)
         value = name
         if isinstance(column, ComputedColumn):
-            tree = translate_functions(typed(column.expression, dict(self.output)), findings, zone)
+            tree = translate_functions(parse_typed_expression(column.expression, dict(self.output)), findings, zone)
             value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
         elif isinstance(column, PhysicalColumn) and column.millis:
             value = (
@@ -233,10 +235,10 @@ class DeclaredTable:
         if self.columns.watermark is None:
             return ""
         column, text = self.columns.watermark
-        return f" WATERMARK {quote(column)} DELAY OF {delay(column, text)}"
+        return f" WATERMARK {quote(column)} DELAY OF {translate_delay(column, text)}"
 
 
-def _written(column: PhysicalColumn | None, name: str) -> str:
+def _convert_written(column: PhysicalColumn | None, name: str) -> str:
     if column is None or not column.millis:
         return quote(name)
     if column.millis == "TIMESTAMP":
@@ -244,9 +246,9 @@ def _written(column: PhysicalColumn | None, name: str) -> str:
     return f"timestampdiff(MILLISECOND, {_1970}, CAST({quote(name)} AS TIMESTAMP_NTZ))"
 
 
-def delay(column: str, text: str) -> str:
+def translate_delay(column: str, text: str) -> str:
     """Return the delay of a watermark `column - INTERVAL ...`. Raises Untranslatable for another expression."""
-    tree = parsed(text)
+    tree = parse_expression(text)
     if isinstance(tree, exp.Column) and tree.name == column:
         return "INTERVAL '0' SECOND"
     if isinstance(tree, exp.Sub) and isinstance(tree.this, exp.Column) and tree.this.name == column:
@@ -258,24 +260,24 @@ def delay(column: str, text: str) -> str:
     )
 
 
-def parsed(text: str) -> exp.Expr:
+def parse_expression(text: str) -> exp.Expr:
     """Parse an expression of Flink SQL. Raises Untranslatable."""
     try:
         return sqlglot.parse_one(text, read=Flink)
     except ParseError as error:
-        raise Untranslatable(f"{text} cannot be read: {reason(error)}") from error
+        raise Untranslatable(f"{text} cannot be read: {explain_parse_error(error)}") from error
 
 
-def typed(text: str, kinds: Mapping[str, str | None]) -> exp.Expr:
+def parse_typed_expression(text: str, kinds: Mapping[str, str | None]) -> exp.Expr:
     """Parse an expression whose columns have these types, by name in lower case. Raises Untranslatable."""
-    tree = parsed(text)
+    tree = parse_expression(text)
     for column in tree.find_all(exp.Column):
         if not column.table:
             remember(column, kinds.get(column.name.lower()))
     return tree
 
 
-def reason(error: ParseError) -> str:
+def explain_parse_error(error: ParseError) -> str:
     """Return what the parser says, without the text that it shows with marks for terminals."""
     text = str(error.errors[0]["description"]) if error.errors else str(error).split("\n")[0]
     text = re.sub(r"<Token .*?STRING, text: .*, line: .*>", "a text", text, flags=re.DOTALL)  # it may be a password

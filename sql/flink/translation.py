@@ -13,14 +13,14 @@ from ..identifiers import quote_all
 from . import declarations
 from .declarations import Cursor
 from .expressions.inference import ZONED
-from .expressions.zones import NOT_IN_UTC, Zone, told_zone
+from .expressions.zones import NOT_IN_UTC, Zone, report_zone_dependence
 from .job import Job
-from .queries import QueryTranslator, copied_comments, parse_query, with_hints
-from .report import Finding, Findings, Severity, Untranslatable, exit_code
-from .secrets import hide, without_secrets
+from .queries import QueryTranslator, apply_hints, copy_comments, parse_query
+from .report import Finding, Findings, Severity, Untranslatable, choose_exit_code
+from .secrets import hide, hide_in_statement
 from .settings import CHECKPOINT_DIRECTORIES, translate_setting
-from .statements import FlinkStatement, flink_statements, source, trailing_comments
-from .tables import DeclaredTable, text_literal
+from .statements import FlinkStatement, find_trailing_comments, slice_source, split_flink_script
+from .tables import DeclaredTable, quote_text
 
 _NO_CHECKPOINT = (
     "Streaming statements need a directory for checkpoints: give --checkpoint, or write SET pravega.stream.checkpoint"
@@ -46,7 +46,7 @@ class Translation:
     @property
     def exit_code(self) -> int:
         """0 if every statement means what it did in Flink, else 3."""
-        return exit_code(self.findings)
+        return choose_exit_code(self.findings)
 
 
 def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None = None) -> Translation:
@@ -55,14 +55,14 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     `catalog` is the catalog of Spark that has the tables of connector `pravega`, `checkpoint` the directory of
     checkpoints. Raises InvalidScriptError for text that cannot be split into statements, or has none.
     """
-    found = flink_statements(script)
+    found = split_flink_script(script)
     if not found:
         raise InvalidScriptError("The script has no statement.")
     translator = _Translator(Job(catalog, has_checkpoint=checkpoint is not None))
     blocks = [translator.block(each) for each in found]
     if checkpoint is not None:
-        blocks.insert(0, f"SET pravega.stream.checkpoint = {text_literal(checkpoint)};")
-    if rest := trailing_comments(script):
+        blocks.insert(0, f"SET pravega.stream.checkpoint = {quote_text(checkpoint)};")
+    if rest := find_trailing_comments(script):
         blocks.append(hide(rest))
     text = "\n\n".join(block for block in blocks if block) + "\n"
     return Translation(text, len(found), tuple(translator.findings))
@@ -85,11 +85,11 @@ class _Translator:
             made = []
             findings.untranslated("It has another form than Flink's documentation gives it")
         lines = [hide(statement.comments)] if statement.comments else []
-        lines += [f"-- {_one_line(each)}" for each in findings.found]
+        lines += [f"-- {_join_lines(each)}" for each in findings.found]
         if any(each.severity is Severity.UNTRANSLATED for each in findings.found) or not made:
-            lines += [f"-- {line}" for line in without_secrets(statement).split("\n")]
+            lines += [f"-- {line}" for line in hide_in_statement(statement).split("\n")]
         else:
-            lines += [f"-- {line}" for each in _lost_comments(statement, made) for line in each.split("\n")]
+            lines += [f"-- {line}" for each in _find_lost_comments(statement, made) for line in each.split("\n")]
         lines += [f"{each};" for each in made]
         self.findings += findings.found
         return "\n".join(lines)
@@ -144,7 +144,7 @@ class _Translator:
             raise Untranslatable("A setting is written SET 'key' = 'value'")
         key = "".join(token.text for token in tokens[1:place])
         after = tokens[place + 1 :]
-        value = after[0].text if len(after) == 1 else source(statement.text, tokens[0], after)
+        value = after[0].text if len(after) == 1 else slice_source(statement.text, tokens[0], after)
         if key == "execution.runtime-mode":
             self._job.batch = value.lower() == "batch"
             findings.note(f"{'Tables' if self._job.batch else 'Streams'} are read from here on")
@@ -190,9 +190,9 @@ class _Translator:
         hints = [each for each in (*(named.comments or ()), *(schema.comments or ())) if each.startswith("+")]
         for node in tree.walk(prune=lambda each: each is tree.expression):
             if not any(node is each for each in (named, schema, tree.expression)):
-                copied_comments(node, findings)  # tells hints that nobody reads
+                copy_comments(node, findings)  # tells hints that nobody reads
         named.comments = schema.comments = tree.comments = None
-        target = table.target(with_hints(hints, table, findings))
+        target = table.target(apply_hints(hints, table, findings))
         if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):
             table.told = True
             findings.check(
@@ -217,7 +217,7 @@ class _Translator:
         if number == 1:
             return [made]
         name = f"{table.catalog}.{table.options.scope}.{table.options.sink}-{number}"
-        return [f"SET pravega.stream.name = {text_literal(name)}", made, "RESET pravega.stream.name"]
+        return [f"SET pravega.stream.name = {quote_text(name)}", made, "RESET pravega.stream.name"]
 
     def _check_zones(
         self, translator: QueryTranslator, table: DeclaredTable, names: list[str], findings: Findings
@@ -228,7 +228,7 @@ class _Translator:
         for name, (_, given) in zip(written, translator.output, strict=False):
             kind = kinds.get(name.lower())
             if self._job.zone.chosen and given != kind and ZONED in (given, kind) and None not in (given, kind):
-                told_zone(f"The value of {name}", findings)
+                report_zone_dependence(f"The value of {name}", findings)
 
     def _select(self, text: str, findings: Findings) -> str:
         made, could_stream = self._batch(text, findings)
@@ -268,21 +268,21 @@ class _Translator:
         cursor.at = 2
         pravega = self._job.is_pravega(self._job.catalog)
         given = cursor.name() if cursor.take("IN") or cursor.take("FROM") else None
-        pattern = f" LIKE {text_literal(cursor.text().replace('%', '*'))}" if cursor.take("LIKE") else ""
+        pattern = f" LIKE {quote_text(cursor.text().replace('%', '*'))}" if cursor.take("LIKE") else ""
         if cursor.at == len(cursor.tokens):
             if words[0] == "DATABASES" and (pravega or given):
                 return f"SHOW NAMESPACES IN {quote_all(given or [self._job.catalog])}{pattern}"
             if words[0] == "TABLES":
                 database = given or [self._job.catalog, self._job.database]
-                return f"SHOW TABLES IN {declarations.database_name(database, self._job)}{pattern}"
+                return f"SHOW TABLES IN {declarations.qualify_database(database, self._job)}{pattern}"
         raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equal in a script")
 
 
-def _one_line(finding: Finding) -> str:
+def _join_lines(finding: Finding) -> str:
     return " ".join(f"{finding.severity.value}: {finding.text}".split())
 
 
-def _lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
+def _find_lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
     """Return the comments inside of a statement that are not in what it became."""
     shown = "\n".join(made)
     inside = [each.strip() for token in statement.tokens for each in token.comments]

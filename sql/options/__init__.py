@@ -9,7 +9,7 @@ or ill-typed, and returns `Options`, from which values are read by declaration a
 
 What counts, strongest first: read or write option, table property, catalog conf, environment, default.
 `docs/options.md` is generated from this package. Options that only make sense together are read as one:
-`connection_settings` and `table_settings`.
+`read_connection_settings` and `read_table_settings`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from ..option_types import Option as Option
 from ..option_types import SettableAs as SettableAs
 from ..resolution import Options as Options
-from ..resolution import Resolution, spelled
+from ..resolution import Resolution, normalize_key
 from ..resolution import Source as Source
 from . import changes, connection, reading, tables, writing
 from .changes import *  # noqa: F403
@@ -44,7 +44,7 @@ _DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
 
 def find_option(key: str) -> Option[Any] | None:
     """Return the option of a key in any spelling, None if there is none."""
-    return OPTIONS.get(spelled(key, OPTIONS))
+    return OPTIONS.get(normalize_key(key, OPTIONS))
 
 
 def resolve(

@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, driver_options, record
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, choose_driver_options, record
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.launch import plan
 
@@ -138,7 +138,7 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     (home / "jars/a.jar").write_bytes(b"ab")
     assert first != file()
     assert SparkClassArchive.of(home, {"PATH": str(tmp_path)}) is None
-    assert driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
+    assert choose_driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
 
 
 @pytest.mark.parametrize("name", ["my cache", "o'cache", "a:b"])

@@ -17,7 +17,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.script.failures import ScriptFailedError
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
-from pyspark_pravega.sql.script import statements
+from pyspark_pravega.sql.script import split_script
 from tests.scopes import new_scope
 from tests.streams import PATIENCE, running
 
@@ -43,7 +43,7 @@ class Scripts:
     def run(self, script: str, stop_asked: Callable[[], bool] = lambda: False) -> tuple[bool, str]:
         """Run a script; returns whether it ended by itself, and what was said on the way."""
         out = io.StringIO()
-        runner = ScriptRunner(self.spark.newSession(), statements(self.text(script)), ProgressDisplay(out))
+        runner = ScriptRunner(self.spark.newSession(), split_script(self.text(script)), ProgressDisplay(out))
         return runner.run(stop_asked), out.getvalue()
 
     def stream(self, script: str) -> tuple[bool, str]:
@@ -284,7 +284,7 @@ def test_two_statements_into_one_table_of_files_are_refused(scripts: Scripts) ->
 
 def test_a_check_parses_all_and_runs_nothing(scripts: Scripts, capsys: pytest.CaptureFixture[str]) -> None:
     def check(script: str) -> None:
-        ScriptRunner(scripts.spark.newSession(), statements(scripts.text(script)), ProgressDisplay()).check()
+        ScriptRunner(scripts.spark.newSession(), split_script(scripts.text(script)), ProgressDisplay()).check()
 
     check("SELECT 1; CREATE TABLE <source> (x INT) USING pravega; INSERT INTO nowhere SELECT * FROM STREAM nowhere")
     with pytest.raises(ScriptFailedError, match=r"Line 2: \[PARSE_SYNTAX_ERROR\]"):

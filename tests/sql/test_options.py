@@ -14,7 +14,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
 from pyspark_pravega.sql.options import OPTIONS, SettableAs, Source, resolve
-from pyspark_pravega.sql.options_table import markdown
+from pyspark_pravega.sql.options_table import render_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -272,4 +272,4 @@ def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
 
 
 def test_the_documentation_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "options.md").read_text() == markdown(), "run `make docs/options.md`"
+    assert (ROOT / "docs" / "options.md").read_text() == render_page(), "run `make docs/options.md`"

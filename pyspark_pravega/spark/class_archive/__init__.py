@@ -6,8 +6,8 @@ from pyspark_pravega.spark.class_archive.archive import (
     JAVA_OPTIONS_CONF,
     SparkClassArchive,
     check_class_path,
-    driver_options,
+    choose_driver_options,
 )
 from pyspark_pravega.spark.class_archive.recording import record
 
-__all__ = ["JAVA_OPTIONS_CONF", "SparkClassArchive", "check_class_path", "driver_options", "record"]
+__all__ = ["JAVA_OPTIONS_CONF", "SparkClassArchive", "check_class_path", "choose_driver_options", "record"]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.directories import cache_directory
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
 
@@ -52,7 +52,7 @@ class SparkClassArchive:
 
         Raises SetupError if the user has no cache, or its path cannot stand in an option of Java.
         """
-        java = _java(environment)
+        java = _find_java(environment)
         if java is None:
             return None
         parts = [java, java.parent.parent / "lib" / "modules", *sorted((spark_home / "jars").glob("*.jar"))]
@@ -81,7 +81,7 @@ class SparkClassArchive:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise SetupError(f"The archive {self.file} cannot be deleted: {system_reason(error)}") from error
+            raise SetupError(f"The archive {self.file} cannot be deleted: {describe_os_error(error)}") from error
         return True
 
 
@@ -100,7 +100,7 @@ def check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
     try:
         stands_in_front = confs.is_dir() and any(confs.iterdir())
     except OSError as error:
-        raise SetupError(f"Spark's directory of confs cannot be read: {system_reason(error)}") from error
+        raise SetupError(f"Spark's directory of confs cannot be read: {describe_os_error(error)}") from error
     if stands_in_front:
         raise SetupError(
             f"Spark's classes cannot be archived while '{confs}', which Spark puts in front of its jars, holds files: "
@@ -109,7 +109,7 @@ def check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
         )
 
 
-def driver_options(spark_home: Path, environment: Mapping[str, str], setting: Callable[[str, str], str]) -> str:
+def choose_driver_options(spark_home: Path, environment: Mapping[str, str], setting: Callable[[str, str], str]) -> str:
     """Return the options by which a driver starts from the archive, for JAVA_OPTIONS_CONF; empty if it cannot.
 
     Args:
@@ -134,7 +134,7 @@ def driver_options(spark_home: Path, environment: Mapping[str, str], setting: Ca
     return archive.options() if archive is not None else ""
 
 
-def _java(environment: Mapping[str, str]) -> Path | None:
+def _find_java(environment: Mapping[str, str]) -> Path | None:
     """Return the Java that bin/spark-class starts, links resolved."""
     home = environment.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))

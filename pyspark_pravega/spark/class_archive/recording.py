@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.class_archive import keep
 from pyspark_pravega.spark.class_archive.archive import (
     JAVA_OPTIONS_CONF,
@@ -55,7 +55,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchiv
             _run(spark_home, environment, folder, recording)
             keep(recording, archive.file)
     except OSError as error:
-        raise SetupError(f"The archive {archive.file} cannot be written: {system_reason(error)}") from error
+        raise SetupError(f"The archive {archive.file} cannot be written: {describe_os_error(error)}") from error
     return archive
 
 
@@ -89,12 +89,14 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
                 f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
             ) from error
     if session.returncode:
-        raise SetupError(f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}")
+        raise SetupError(
+            f"The session that should load Spark's classes failed ({session.returncode}): {_keep_ends(shown)}"
+        )
     if not recording.exists():
-        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_keep_ends(shown)}")
 
 
-def _ends(text: str) -> str:
+def _keep_ends(text: str) -> str:
     """Keep the beginning, where Java complains, and the end, where Python does; not the options that Java was given."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Picked up "))
     return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"

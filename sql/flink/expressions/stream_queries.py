@@ -70,18 +70,18 @@ class _Streams:
         group = select.args.get("group")
         windows = group.find_all(exp.Anonymous) if group is not None else ()
         windowed = any(call.name in ("window", "session_window") for call in windows)
-        if select.args.get("distinct") or (not windowed and (group is not None or _aggregated(select))):
+        if select.args.get("distinct") or (not windowed and (group is not None or _has_aggregate(select))):
             self._findings.check(_NO_FINAL_ROWS)
         if first is not None:
             where = select.args.get("where")
-            self._joins(first.this, joins, list(_conjuncts(where.this)) if where is not None else [])
+            self._joins(first.this, joins, list(_split_conjuncts(where.this)) if where is not None else [])
 
     def _joins(self, first: exp.Expr, joins: Sequence[exp.Expr], where: list[exp.Expr]) -> None:
         streaming = self._read(first)
         for join in (*(first.args.get("joins") or ()), *joins):
             side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
             right = self._read(join.this)
-            on = [*_conjuncts(join.args.get("on"))]
+            on = [*_split_conjuncts(join.args.get("on"))]
             if streaming and right:
                 self._two_streams(join, outer=bool(side) or kind in ("SEMI", "ANTI"), on=on, where=where)
             elif (side in ("FULL", "LEFT") and right) or (side in ("FULL", "RIGHT") and streaming):
@@ -94,7 +94,7 @@ class _Streams:
     def _two_streams(self, join: exp.Expr, *, outer: bool, on: list[exp.Expr], where: list[exp.Expr]) -> None:
         conditions = on if outer else [*on, *where]
         natural = join.args.get("using") or str(join.args.get("method") or "").upper() == "NATURAL"
-        if not natural and not any(isinstance(each, exp.EQ) and _of_two(each) for each in conditions):
+        if not natural and not any(isinstance(each, exp.EQ) and _can_relate_two(each) for each in conditions):
             self._findings.check("A JOIN of two streams without equal columns: Spark refuses it")
         if outer and not self._within(on):
             self._findings.check(
@@ -125,17 +125,17 @@ class _Streams:
             self._findings.check("UNION ALL of a stream and a table: Spark refuses it; write two INSERTs")
 
 
-def _aggregated(select: exp.Select) -> bool:
+def _has_aggregate(select: exp.Select) -> bool:
     inside = select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select)
     return any(isinstance(each, exp.Anonymous) and each.name.upper() in _AGGREGATES for each in inside)
 
 
-def _conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+def _split_conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
     if condition is not None:
         yield from condition.flatten() if isinstance(condition, exp.And) else (condition.unnest(),)
 
 
-def _of_two(condition: exp.Expr) -> bool:
+def _can_relate_two(condition: exp.Expr) -> bool:
     """Tell whether a condition can be one between two relations: columns without a name may be of any."""
     sides = [{each.table.lower() for each in side.find_all(exp.Column)} for side in condition.iter_expressions()]
     return all(sides) and (any("" in side for side in sides) or sides[0] != sides[1])

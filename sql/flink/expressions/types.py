@@ -17,7 +17,7 @@ _REFUSED = {"MULTISET": "use MAP<element, INT>", "RAW": "store BYTES", "SYMBOL":
 _INTEGRAL_MICROSECONDS = 6
 
 
-def spark_type(text: str, column: str, findings: Findings) -> str:
+def translate_column_type(text: str, column: str, findings: Findings) -> str:
     """Return the Spark type of a column. Raises Untranslatable for one that Spark does not have."""
     first = re.split(r"[\s<(]", text.strip())[0].upper()
     if "MULTISET" in text.upper():
@@ -37,10 +37,10 @@ def spark_type(text: str, column: str, findings: Findings) -> str:
         tree = sqlglot.parse_one(text, into=exp.DataType, dialect=Flink)
     except ParseError as error:
         raise Untranslatable(f"Column {column}: the type {text} is not known") from error
-    return translated(tree, column, findings).sql(dialect=SparkOutput)
+    return translate_type(tree, column, findings).sql(dialect=SparkOutput)
 
 
-def translated(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
+def translate_type(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
     """Change a type to one that Spark prints, with findings for what it cannot keep."""
     for node in tree.find_all(exp.DataType):
         if node.this in (_Type.TIME, _Type.TIMETZ):
@@ -71,35 +71,35 @@ def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
     """Return a CAST or TRY_CAST as Spark's, with findings for what differs."""
     source, target = infer(node.this), infer(node)
     if target in TEXT:
-        return _to_text(node, source, findings)
-    if target in WHOLE and (source in TEXT or source is None) and not _plain_number(node.this):
+        return _cast_to_text(node, source, findings)
+    if target in WHOLE and (source in TEXT or source is None) and not _is_plain_number(node.this):
         condition = "" if source else " (its type is not known here)"
         findings.check(
-            f"CAST({_named(node.this)} AS {target}): Flink cuts the fraction of a text such as '1.5', which is no "
-            f"whole number here{condition}: CAST it to DECIMAL before"
+            f"CAST({_name_operand(node.this)} AS {target}): Flink cuts the fraction of a text such as '1.5', which is "
+            f"no whole number here{condition}: CAST it to DECIMAL before"
         )
     return node
 
 
-def _to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp.Expr:
+def _cast_to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp.Expr:
     given = node.to.expressions
     limit = given[0].name if given else "1" if node.to.this is exp.DataType.Type.CHAR else str(_UNLIMITED)
     if limit != str(_UNLIMITED):
         findings.check(
-            f"CAST({_named(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor fills a text: use LEFT "
-            "or RPAD"
+            f"CAST({_name_operand(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor fills a text: "
+            "use LEFT or RPAD"
         )
     if source == "BOOLEAN":
         return exp.Anonymous(this="upper", expressions=[node.copy()])  # TRUE in Flink, true in Spark
     if source not in _SAME_TEXT:
         why = _OTHER_TEXT.get(source, f"Flink prints {source} in another way")
-        findings.check(f"CAST({_named(node.this)} AS STRING): {why}")
+        findings.check(f"CAST({_name_operand(node.this)} AS STRING): {why}")
     return node
 
 
-def _plain_number(node: exp.Expr) -> bool:
+def _is_plain_number(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and "." not in node.name
 
 
-def _named(node: exp.Expr) -> str:
+def _name_operand(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Column) else "..."

@@ -14,7 +14,7 @@ COLUMNS = ("window_start", "window_end", "window_time")
 _BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))
 
 
-def length(interval: exp.Expr) -> exp.Expr:
+def convert_length(interval: exp.Expr) -> exp.Expr:
     """Return an interval as the text that Spark's windows take: `10 MINUTE`."""
     if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
         raise Untranslatable(f"The length of a window must be an INTERVAL literal, and is {interval.sql()}")
@@ -24,25 +24,25 @@ def length(interval: exp.Expr) -> exp.Expr:
     return exp.Literal.string(f"{interval.this.name} {unit.name.upper()}")
 
 
-def window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Zone, findings: Findings) -> exp.Expr:
+def build_window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Zone, findings: Findings) -> exp.Expr:
     """Return Spark's window of a time column, from the lengths in Flink's order."""
     if kind == "CUMULATE":
         raise Untranslatable("CUMULATE has no equal: Spark has tumbling, hopping and session windows")
-    lengths = [length(each) for each in intervals]
+    lengths = [convert_length(each) for each in intervals]
     most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1}[kind]
     if not (2 if kind == "HOP" else 1) <= len(lengths) <= most:
         raise Untranslatable(f"{kind} has {len(lengths)} intervals here")
     check_window(kind, column, intervals, zone, findings)
     if kind == "SESSION":
-        return _call("session_window", column, *lengths)
+        return _build_call("session_window", column, *lengths)
     if kind == "HOP":
         slide, size, *offset = lengths
-        return _call("window", column, size, slide, *offset)
+        return _build_call("window", column, size, slide, *offset)
     size, *offset = lengths
-    return _call("window", column, size, *([size.copy(), *offset] if offset else []))
+    return _build_call("window", column, size, *([size.copy(), *offset] if offset else []))
 
 
-def bound(whole: exp.Expr, which: str) -> exp.Expr:
+def build_bound(whole: exp.Expr, which: str) -> exp.Expr:
     """Return `start` or `end` of a window, or `time`: a millisecond before its end, as in Flink."""
     if which == "time":
         return exp.Sub(
@@ -51,7 +51,7 @@ def bound(whole: exp.Expr, which: str) -> exp.Expr:
     return exp.Dot(this=whole.copy(), expression=exp.to_identifier(which))
 
 
-def group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
+def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
     """Translate TUMBLE, HOP and SESSION in GROUP BY, and TUMBLE_START and the like, in place."""
     for call in list(select.find_all(exp.Anonymous)):
         kind, _, suffix = call.name.upper().partition("_")
@@ -61,15 +61,15 @@ def group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
             continue
         if suffix == "PROCTIME":
             raise Untranslatable(f"{call.name}: Spark's windows have no time of processing")
-        whole = window(kind, call.expressions[0], call.expressions[1:], zone, findings)
+        whole = build_window(kind, call.expressions[0], call.expressions[1:], zone, findings)
         if not suffix:
             call.replace(whole)
             continue
-        replaced = bound(whole, _BOUNDS.get(suffix, "time"))
+        replaced = build_bound(whole, _BOUNDS.get(suffix, "time"))
         _replace(call, replaced)
 
 
-def window_table(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
+def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
     """Translate a select over a window table function, in place: grouped, or row by row."""
     tables = [each for each in select.find_all(WindowTable) if each.find_ancestor(exp.Select) is select]
     if not tables:
@@ -77,7 +77,7 @@ def window_table(select: exp.Select, findings: Findings, zone: Zone, streaming: 
     group = select.args.get("group")
     grouped = group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
     if group is not None and grouped and len(tables) == 1 and not select.args.get("joins"):
-        _grouped(select, tables[0], group, zone, findings)
+        _translate_grouped(select, tables[0], group, zone, findings)
         return
     for table in tables:
         if table.args["kind"] == "SESSION":
@@ -86,7 +86,7 @@ def window_table(select: exp.Select, findings: Findings, zone: Zone, streaming: 
             raise Untranslatable(
                 "A stream of windows is grouped by window_start and window_end, in the SELECT of the window function"
             )
-        _row_by_row(table, zone, findings)
+        _translate_row_by_row(table, zone, findings)
 
 
 def note_first_windows(query: exp.Expr, findings: Findings) -> None:
@@ -98,10 +98,10 @@ def note_first_windows(query: exp.Expr, findings: Findings) -> None:
         )
 
 
-def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone, findings: Findings) -> None:
+def _translate_grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone, findings: Findings) -> None:
     alias = table.args.get("alias")
     column = table.args["column"].copy()
-    whole = window(table.args["kind"], column, table.args["intervals"], zone, findings)
+    whole = build_window(table.args["kind"], column, table.args["intervals"], zone, findings)
     in_group = {each.name.lower() for each in group.find_all(exp.Column)}
     if missing := [each.sql() for each in table.args.get("keys") or () if each.name.lower() not in in_group]:
         raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, by which the SELECT does not group")
@@ -115,7 +115,7 @@ def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone
             else:
                 _remove(node)
             continue
-        replaced = bound(whole, name.removeprefix("window_"))
+        replaced = build_bound(whole, name.removeprefix("window_"))
         _replace(node, replaced, name)
     source = table.this
     if alias is not None:
@@ -125,10 +125,10 @@ def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone
     table.replace(source)
 
 
-def _row_by_row(table: WindowTable, zone: Zone, findings: Findings) -> None:
-    whole = window(table.args["kind"], table.args["column"].copy(), table.args["intervals"], zone, findings)
+def _translate_row_by_row(table: WindowTable, zone: Zone, findings: Findings) -> None:
+    whole = build_window(table.args["kind"], table.args["column"].copy(), table.args["intervals"], zone, findings)
     inner = exp.select("*", exp.alias_(whole, "window")).from_(table.this)
-    columns = [exp.alias_(bound(exp.column("window"), name.removeprefix("window_")), name) for name in COLUMNS]
+    columns = [exp.alias_(build_bound(exp.column("window"), name.removeprefix("window_")), name) for name in COLUMNS]
     star = exp.Star(except_=[exp.to_identifier("window")])
     outer = exp.select(star, *columns).from_(inner.subquery("rows"))
     alias = table.args.get("alias")
@@ -156,5 +156,5 @@ def _replace(node: exp.Expr, replaced: exp.Expr, name: str | None = None) -> Non
     node.replace(replaced)
 
 
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+def _build_call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))

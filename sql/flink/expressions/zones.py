@@ -42,17 +42,17 @@ class Zone:
     @property
     def is_utc(self) -> bool:
         """Whether the session is in UTC."""
-        return self.name is not None and _offset(self.name) == timedelta()
+        return self.name is not None and _find_fixed_offset(self.name) == timedelta()
 
     def begins_as_utc(self, lengths: Sequence[timedelta | None]) -> bool:
         """Tell whether windows of these lengths begin in Flink's zone when they begin in UTC."""
-        offset = _offset(self.flink) if self.flink is not None else None
+        offset = _find_fixed_offset(self.flink) if self.flink is not None else None
         if offset is None:  # clocks may change; a window of any length is longer in the hour that comes twice
             return False
         return not offset or all(length and not offset % length for length in lengths)
 
 
-def _offset(name: str) -> timedelta | None:
+def _find_fixed_offset(name: str) -> timedelta | None:
     """Return the offset of a zone that always has the same one, else None."""
     plain = name.strip().upper().removeprefix("ETC/")
     if plain in _UTC:
@@ -70,7 +70,7 @@ def _offset(name: str) -> timedelta | None:
     return found.pop() if len(found) == 1 else None
 
 
-def seconds(interval: exp.Expr) -> timedelta | None:
+def measure_interval(interval: exp.Expr) -> timedelta | None:
     """Return the length of an INTERVAL literal of a single unit, or None for another."""
     unit = interval.args.get("unit")
     length = _SECONDS.get(unit.name.upper().rstrip("S")) if isinstance(unit, exp.Var) else None
@@ -81,7 +81,11 @@ def seconds(interval: exp.Expr) -> timedelta | None:
 
 def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zone: Zone, findings: Findings) -> None:
     """Tell where windows of a TIMESTAMP_LTZ begin at other times than in Flink. A session begins with an event."""
-    if kind == "SESSION" or infer(column) == LOCAL or zone.begins_as_utc([seconds(each) for each in intervals[:1]]):
+    if (
+        kind == "SESSION"
+        or infer(column) == LOCAL
+        or zone.begins_as_utc([measure_interval(each) for each in intervals[:1]])
+    ):
         return
     condition = "" if infer(column) == ZONED else ", if it is a TIMESTAMP_LTZ"
     findings.check(
@@ -94,11 +98,11 @@ def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zon
 
 def check_zone(node: exp.Expr, zone: Zone, findings: Findings) -> None:
     """Tell that a value depends on the zone of the session, if the translation has set that."""
-    if zone.chosen and (what := _depends(node)) is not None:
-        told_zone(what, findings)
+    if zone.chosen and (what := _find_zone_dependence(node)) is not None:
+        report_zone_dependence(what, findings)
 
 
-def told_zone(what: str, findings: Findings) -> None:
+def report_zone_dependence(what: str, findings: Findings) -> None:
     """Add that something depends on the zone which the translation has set."""
     findings.check(
         f"{what} depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the "
@@ -106,7 +110,7 @@ def told_zone(what: str, findings: Findings) -> None:
     )
 
 
-def _depends(node: exp.Expr) -> str | None:
+def _find_zone_dependence(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Cast):
         source, target = infer(node.this), infer(node)
         if ZONED in (source, target) and source not in (target, NULL):
