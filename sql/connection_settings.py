@@ -102,7 +102,7 @@ def read_login(options: o.Options) -> Login | None:
 def _require_part(options: o.Options, wanted: o.Option[str | None], given: o.Option[str | None]) -> str:
     value = options.get(wanted)
     if value is None:
-        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; they need each other.")
+        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; set both or neither.")
     return value
 
 

@@ -39,8 +39,8 @@ def split_name(name: str) -> tuple[str, ...]:
     parts = list(_PART.finditer(name))
     if ".".join(part[0] for part in parts) != name or not parts:
         raise InvalidNameError(
-            f"'{name}' is not a name: write its parts with points in between, for example iot.sensor, and a part with "
-            "'.' in it in backticks"
+            f"'{name}' is not a name: write its parts with dots between them, for example iot.sensor, and put a part "
+            "that contains a '.' in backticks"
         )
     return tuple((quoted or "").replace("``", "`") or bare for quoted, bare in (part.groups() for part in parts))
 
@@ -92,13 +92,13 @@ def _check_new(kind: str, name: str, limit: int) -> None:
     if not _VALID.fullmatch(name):
         strange = "".join(sorted(set(_VALID.sub("", name))))
         raise InvalidNameError(
-            f"The {kind} name {quote(name)} has characters that Pravega clients cannot open: {strange!r}; "
-            "allowed are the letters A-Z and a-z, digits, '.' and '-'. " + _suggest(name)
+            f"The {kind} name {quote(name)} has characters that Pravega clients cannot open: {strange!r}; allowed are "
+            "letters A-Z and a-z, digits, '.' and '-'. " + _suggest(name)
         )
     if name in (".", ".."):
         raise InvalidNameError(
-            f"The {kind} name {quote(name)} means a folder in the paths that Pravega makes of names; nothing could "
-            "be written there. Choose another name."
+            f"The {kind} name {quote(name)} means a folder in the paths that Pravega builds from names, so nothing "
+            "could be written to it. Choose another name."
         )
 
 
@@ -112,7 +112,7 @@ def check_catalog_name(catalog: str) -> None:
     """Raise InvalidNameError unless Spark can use the name for a catalog."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
         raise InvalidNameError(
-            f"The catalog name '{catalog}' is not usable; letters, digits and '_' are, for example pravega."
+            f"The catalog name '{catalog}' is not valid: use letters, digits and '_', for example pravega."
         )
     if catalog in ("spark_catalog", "system", "session"):
         raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")

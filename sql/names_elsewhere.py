@@ -38,9 +38,9 @@ TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 """Spark's own options of reads by name, which come to no source. In other spellings they are none."""
 
 BY_OPTIONS = (
-    "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). By its name in "
-    "a catalog it is read with spark.read.table or spark.readStream.table, and written with df.writeTo or "
-    "writeStream.toTable."
+    "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). To name a "
+    "table by its catalog instead, read it with spark.read.table or spark.readStream.table, and write it with "
+    "df.writeTo or writeStream.toTable."
 )
 """How tables are named where no statement names one."""
 _NO_CHANGES = "Events of a stream are neither changed nor deleted: leave the option out."
@@ -50,8 +50,8 @@ _SEGMENTS = (
     "'scaling.min-segments' says how many segments there are."
 )
 _CLIENT = (
-    "That is a setting of Kafka's client. How to reach Pravega is conf of the catalog: 'controller-uri', "
-    "'security.username', 'request-timeout' and others. Leave it out."
+    "That is a setting of Kafka's client: leave it out. The catalog's conf says how to reach Pravega: "
+    "'controller-uri', 'security.username', 'request-timeout' and others."
 )
 _VERSIONS = "Versions are read by a table's name: SELECT ... FROM table VERSION AS OF"
 _INSTEAD = {
@@ -83,8 +83,8 @@ _INSTEAD = {
 """Keys of others that have no counterpart here, with what to do instead."""
 
 _MORE = {
-    "startingoffsets": "'earliest' and 'latest' are values here too; in place of offsets stands a stream cut, which "
-    "the metadata table stream_cuts has.",
+    "startingoffsets": "'earliest' and 'latest' are valid here too; instead of offsets, give a stream cut from the "
+    "metadata table stream_cuts.",
     "subscribe": "The name of a table says it already: leave it out there.",
     "topic": "The name of a table says it already: leave it out there.",
     "kafka.bootstrap.servers": "The conf of a catalog says it already: leave it out with a table's name.",
@@ -122,9 +122,9 @@ METADATA_TABLES = {
 """Metadata tables of Iceberg, and words of Kafka, with the metadata table here that tells the like."""
 
 _FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
-_GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT INTO another table what it had."
+_GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
 PROCEDURES = {
-    "expire_snapshots": "Old events go with truncate_stream, or by the table properties 'retention.type' and "
+    "expire_snapshots": "truncate_stream removes old events, and so do the table properties 'retention.type' and "
     "'retention.minimum'.",
     "rewrite_data_files": _FILES,
     "rewrite_position_delete_files": _FILES,
@@ -135,9 +135,9 @@ PROCEDURES = {
     "set_current_snapshot": _GROWS,
     "cherrypick_snapshot": _GROWS,
     "create_changelog_view": "Changes are read with SELECT ... FROM table CHANGES FROM VERSION 1.",
-    "register_table": "A stream that is there becomes a table with CREATE TABLE.",
+    "register_table": "CREATE TABLE makes a table of a stream that exists already.",
     "fast_forward": "A stream has no branches; create_tag gives a version a name.",
-    "migrate": "CREATE TABLE, and INSERT INTO it SELECT ... FROM the other one.",
-    "add_files": "INSERT INTO the table SELECT * FROM parquet.`path`.",
+    "migrate": "Use CREATE TABLE, and then INSERT INTO it SELECT ... FROM the other table.",
+    "add_files": "Use INSERT INTO the table SELECT * FROM parquet.`path`.",
 }
 """What to do in place of a procedure of Iceberg."""

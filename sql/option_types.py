@@ -148,7 +148,7 @@ def _parse_boolean(text: str) -> bool:
 def _parse_uri(text: str) -> str:
     # The text would end up in messages and logs, so credentials must not hide in it.
     if "@" in text:
-        raise ValueError("a URI here may not hold credentials; use security.username and security.password")
+        raise ValueError("a URI must not hold credentials; use security.username and security.password")
     return text
 
 
@@ -170,7 +170,7 @@ def between(option_type: OptionType[T], low: T, low_text: str, high: T | None, h
     def parse(text: str) -> T:
         value = option_type.parse(text)
         if value < low or (high is not None and value > high):  # type: ignore[operator]
-            raise ValueError(f"out of range, allowed is {bounds}")
+            raise ValueError(f"out of range; allowed: {bounds}")
         return value
 
     return OptionType(f"{option_type.name}, {bounds}", parse)
@@ -201,7 +201,7 @@ def one_of(*names: str) -> OptionType[str]:
 def _parse_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) < len(names):
-        raise ValueError("expected names, each once, with commas between them, for example a,b")
+        raise ValueError("expected different names, separated by commas, for example a,b")
     return names
 
 
@@ -209,13 +209,13 @@ def _parse_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"expected a regular expression of Python, for example sensor-.* ({error})") from None
+        raise ValueError(f"expected a Python regular expression, for example sensor-.* ({error})") from None
     return text
 
 
 def _parse_format_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", text):
-        raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or one that is installed")
+        raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or an installed one")
     return text.lower()
 
 
@@ -249,7 +249,7 @@ TIMESTAMP: OptionType[datetime] = OptionType(
     "time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _parse_timestamp
 )
 URI: OptionType[str] = OptionType("URI", _parse_uri)
-NAMES: OptionType[tuple[str, ...]] = OptionType("names with commas between them", _parse_names)
+NAMES: OptionType[tuple[str, ...]] = OptionType("names, separated by commas", _parse_names)
 PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
 STREAM_CUT: OptionType[str] = OptionType(

@@ -79,8 +79,8 @@ class Options:
             variable = f", or by the environment variable {option.env}" if option.env else ""
             hint = f" {option.hint}" if option.hint else ""
             raise InvalidOptionError(
-                f"The option '{option.key}' is needed and not set. Set it as {option.allowed.alternatives()}{variable}."
-                f"{hint}"
+                f"The option '{option.key}' is needed, but not set. Set it as "
+                f"{option.allowed.alternatives()}{variable}.{hint}"
             )
         return value
 
@@ -158,15 +158,15 @@ class Resolution:
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
-            hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
+            hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid keys: {', '.join(known)}."
             if place is SettableAs.READ:
                 hint = _suggest_time_travel(key) or hint
             sentence = f"There is no {place.describe()} '{shorten(name)}'{shown}."
             refused[sentence] = " ".join(filter(None, (find_replacement(key) or hint, find_remark(key))))
         elif place is SettableAs.PROPERTY and option.connection:
-            refused[f"'{name}' cannot be a table property: it belongs to whoever connects, and table properties"] = (
-                f"are stored for all to see. Set it as {option.allowed.alternatives()}."
-            )
+            refused[
+                f"'{name}' cannot be a table property: it belongs to the user who connects, and table properties"
+            ] = f"are stored for all to see. Set it as {option.allowed.alternatives()}."
         elif place not in option.allowed:
             refused[f"'{name}' cannot be {place.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
 

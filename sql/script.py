@@ -71,8 +71,8 @@ def _build_statement(script: str, tokens: list[Token]) -> Statement:
     line = script.count("\n", 0, start) + 1
     if words[0] == "BEGIN" or words[1:3] == (":", "BEGIN"):
         raise InvalidScriptError(
-            f"Line {line}: a script may not have BEGIN ... END blocks, whose semicolons would end the statement. Write "
-            "the statements of the block one after the other, or run it in the SQL shell."
+            f"Line {line}: a script must not have BEGIN ... END blocks, because their semicolons would end the "
+            "statement. Write the statements of the block one after the other, or run it in the SQL shell."
         )
     shown_end = next((token.start for token in tokens if token.token_type in _TEXTS), end)
     shown = " ".join(script[start:shown_end].split())

@@ -206,7 +206,8 @@ def _read_retention(options: o.Options) -> Retention | None:
     if minimum is None:
         example = "7d" if kind == "time" else "10g"
         raise InvalidOptionError(
-            f"'retention.type'='{kind}' needs 'retention.minimum', what is kept in any case, for example '{example}'."
+            f"'retention.type'='{kind}' needs 'retention.minimum', the amount that is always kept, for example "
+            f"'{example}'."
         )
     if maximum is not None and maximum <= minimum:
         raise InvalidOptionError(
@@ -221,8 +222,8 @@ def _read_tags(options: o.Options) -> tuple[str, ...]:
     for tag in tags:
         if len(tag) > LONGEST_TAG or tag.startswith(TAG_PREFIX):
             raise InvalidOptionError(
-                f"'{shorten(tag)}' in 'tags' cannot be a tag: it has at most {LONGEST_TAG} characters, and those that "
-                f"begin with '{TAG_PREFIX}' keep properties of tables."
+                f"'{shorten(tag)}' in 'tags' cannot be a tag: a tag has at most {LONGEST_TAG} characters, and tags "
+                f"that begin with '{TAG_PREFIX}' hold table properties."
             )
     return tags
 

@@ -175,7 +175,7 @@ for _name in _ABOUT:
 
 @main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
 @_add_connection_options
-@click.option("--check", is_flag=True, help="Look for errors of syntax and settings, and missing tables; run nothing.")
+@click.option("--check", is_flag=True, help="Look for wrong syntax, wrong settings and missing tables; run nothing.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
@@ -197,7 +197,7 @@ def run(
     options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
     if unknown := find_unknown_option(arguments, [name for option in options for name in option.opts]):
         name, nearest = unknown
-        hint = f"Did you mean '{nearest}'?" if nearest else "Options are ours, see --help, and those of spark-submit."
+        hint = f"Did you mean '{nearest}'?" if nearest else "Valid options are those of --help and of spark-submit."
         raise click.UsageError(f"There is no option '{name}'. {hint}")
     # Click sees only options that stand before all arguments.
     script, rest = take_program([argument for argument in arguments if argument != "--check"])
@@ -213,7 +213,9 @@ def run(
 
 @main.command()
 @_add_connection_options
-@click.option("--arguments", is_flag=True, help="As arguments of spark-submit instead of spark-defaults.conf.")
+@click.option(
+    "--arguments", is_flag=True, help="Print arguments of spark-submit instead of lines for spark-defaults.conf."
+)
 def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | None, arguments: bool) -> None:
     """Print what makes Pravega a catalog of a Spark you start yourself.
 
@@ -253,7 +255,7 @@ def jar() -> None:
 
 
 @main.command("class-archive")
-@click.option("--delete", is_flag=True, help="Delete it instead.")
+@click.option("--delete", is_flag=True, help="Delete the archive instead.")
 def class_archive(delete: bool) -> None:
     """Archive Spark's classes, so that sessions and shells start in two thirds of the time.
 
@@ -269,7 +271,7 @@ def class_archive(delete: bool) -> None:
         if delete:
             archive = SparkClassArchive.of(spark_home, os.environ)
             deleted = archive is not None and archive.delete()
-            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
+            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is no archive.")
             return
         with undo_on_interrupt():
             archive = record(spark_home, os.environ)

@@ -24,7 +24,7 @@ _HEADER = ("CONSUMER", "STREAM", "BYTES BEHIND", "POSITION")
 
 @click.group()
 def consumers() -> None:
-    """The consumers of streams: what the server keeps for whom.
+    """Show and drop the consumers for which the server keeps events of streams.
 
     A streaming query with the option 'consumer' registers one, and moves it with every batch.
     """
@@ -129,7 +129,7 @@ def _parse_stream(table: str) -> Stream:
 def _take_two_parts(parts: Sequence[str], name: str, kind: str, example: str) -> tuple[str, str]:
     if len(parts) != 2:
         raise InvalidNameError(
-            f"'{name}' is not the name of a {kind}: write its scope and its name, for example {example}, and a part "
-            "with '.' in it in backticks"
+            f"'{name}' is not the name of a {kind}: write its scope and its name, for example {example}, and put a "
+            "part that contains a '.' in backticks"
         )
     return parts[0], parts[1]

@@ -95,7 +95,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
 
 @show.command()
 @click.argument("table")
-@click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="So many rows at most.")
+@click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="Rows to show at most.")
 @click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
 @_add_options
@@ -115,7 +115,7 @@ def head(
     for text in options:
         key, sign, value = text.partition("=")
         if not sign:
-            raise click.UsageError(f"'{text}' is no option: write KEY=VALUE, for example mode=permissive.")
+            raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
         given[key] = value
     with _connect(controller_uri, schema_registry_uri) as catalog:
         found = catalog.load_table(table).scan(columns or None, limit=rows, options=given).to_arrow()
@@ -127,7 +127,9 @@ def head(
 
 @show.command()
 @click.argument("table")
-@click.option("-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="So many, the newest.")
+@click.option(
+    "-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="Commits to show at most."
+)
 @_add_options
 def history(
     table: str, versions: int, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None

@@ -19,7 +19,7 @@ _COLOURS = {"note": "cyan", "CHECK": "yellow", "NOT TRANSLATED": "red"}
 @click.command()
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File to write, not the terminal."
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of the terminal."
 )
 @click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help="Catalog's name in Spark SQL.")
 @click.option("--checkpoint", metavar="DIRECTORY", help="Directory of the checkpoints of streaming statements.")
@@ -40,7 +40,7 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
     except OSError as error:
         raise click.ClickException(f"{script} cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{script} cannot be read, since it is no text in UTF-8: {error}.") from error
+        raise click.ClickException(f"{script} cannot be read, because it is not UTF-8 text: {error}.") from error
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error
     if output is None:

@@ -77,7 +77,7 @@ def _check_packages() -> Iterator[CheckResult]:
             continue
         found.append(f"{name} {version}")
         if not _is_within(version, wanted):
-            wrong.append(f"{name} is {version}, needed is {wanted}")
+            wrong.append(f"{name} is {version}, but must be {wanted}")
     if wrong:
         advice = f"Run: {sys.executable} -m pip install --upgrade pyspark-pravega"
         yield CheckResult("Packages", False, "; ".join(wrong), advice)

@@ -159,7 +159,7 @@ def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: 
         yield CheckResult("Segment store", False, str(error), _STORE_ADVICE)
         return
     if not endpoints:
-        text = "not checked: there is no stream that this user may read"
+        text = "not checked, because there is no stream that this user may read"
         yield CheckResult("Segment store", True, text, _NO_STREAMS, sure=False)
     for endpoint in sorted(endpoints):
         yield greet(endpoint, config)

@@ -52,7 +52,7 @@ NO_CHECKPOINT = (
 FIRST_SPARK = "4.3"
 """The first version of Spark that analyzes an INSERT which reads a STREAM."""
 OLDER_SPARK = (
-    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, and this one is older. Start the query in "
+    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, but this Spark is older. Start the query in "
     "Python: spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
 )
 
@@ -97,7 +97,7 @@ def _check_brackets(statement: Statement) -> None:
     opened, closed = statement.words.count("("), statement.words.count(")")
     if opened != closed:
         raise InvalidScriptError(
-            f"The statement has {opened} '(' and {closed} ')'. Look for one that is missing, or for a semicolon."
+            f"The statement has {opened} '(' and {closed} ')'. Look for a missing one, or for a semicolon too many."
         )
 
 

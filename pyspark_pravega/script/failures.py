@@ -48,7 +48,7 @@ def report_failures(statement: Statement, hint: Callable[[Exception], str] = lam
             raise
         text = f"Line {statement.line}: {java.toString()}"
         if "IOException" in text:
-            text += f". Can the checkpoint be made and written there? SET {CHECKPOINT.key} names its directory."
+            text += f". Can the checkpoint be created and written there? SET {CHECKPOINT.key} names its directory."
         raise ScriptFailedError(text) from error
 
 

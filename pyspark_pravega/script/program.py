@@ -123,7 +123,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
             return 0
         if runner.run(signals.came):
             return 0
-        display.message(f"{path}: stopped by {signals.name()}; run it again to go on from there")
+        display.message(f"{path}: stopped by {signals.name()}; run it again to continue from there")
         return signals.exit_code()
     except ScriptFailedError as error:
         return _report_failure(path, str(error))
@@ -140,7 +140,7 @@ def read_script(path: Path) -> Sequence[Statement]:
     except OSError as error:
         raise InvalidScriptError(f"The script cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
-        raise InvalidScriptError(f"The script cannot be read, since it is no text in UTF-8: {error}.") from error
+        raise InvalidScriptError(f"The script cannot be read, because it is not UTF-8 text: {error}.") from error
     if not found:
         raise InvalidScriptError("The script has no statement.")
     return found

@@ -160,10 +160,9 @@ class ScriptRunner:
                 same := next((one for one in self._running if _has_same_table(one, insert)), None)
             ):
                 raise InvalidScriptError(
-                    f"The statements of lines {same.line} and {statement.line} both write to "
-                    f"{'.'.join(insert.table)}, a table of files, and rows of the second would be missing: Spark takes "
-                    "its micro-batches for repetitions of those of the first. Unite the queries with UNION ALL, or "
-                    "give each a table of its own."
+                    f"The statements of lines {same.line} and {statement.line} both write to {'.'.join(insert.table)}, "
+                    "a table of files, and rows of the second would be missing: Spark takes its micro-batches for "
+                    "repetitions of those of the first. Combine the queries with UNION ALL, or give each its own table."
                 )
             query = start(insert, settings)
             self._running.append(_Running(insert, query, ends_by_itself(settings)))

@@ -36,7 +36,7 @@ _INSERT = "InsertIntoStatement"
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
 _INSTEAD = (
-    "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table before, "
+    "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table first, "
     "and leave out OVERWRITE, REPLACE and PARTITION"
 )
 

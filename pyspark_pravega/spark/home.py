@@ -81,7 +81,7 @@ def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     name = JARS.get(get_release_line(spark))
     if name is None:
         *others, newest = JARS
-        raise SetupError(f"The adapter does not fit Spark {spark}. It is for Spark {', '.join(others)} and {newest}.")
+        raise SetupError(f"There is no adapter for Spark {spark}, only for Spark {', '.join(others)} and {newest}.")
     jar = Path(str(pyspark_pravega.jvm.__file__)).parent / name
     if not jar.is_file():
         raise SetupError(

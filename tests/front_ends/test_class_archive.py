@@ -183,7 +183,7 @@ def test_it_is_deleted_on_request(tmp_path: Path) -> None:
     delete = [sys.executable, "-m", "pyspark_pravega", "class-archive", "--delete"]
     given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     shown = [subprocess.run(delete, env=given, text=True, capture_output=True, check=True).stdout for _ in range(2)]
-    assert shown == [f"Deleted {archive.file}\n", "There is none.\n"]
+    assert shown == [f"Deleted {archive.file}\n", "There is no archive.\n"]
     assert not archive.file.exists()
 
 

@@ -63,7 +63,7 @@ def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
         findings = look({**settings_of(secure_cluster), **login})
         assert findings["Controller"].good and findings["Schema registry"].good, findings
         # Pravega's own streams are enough for one who may see them.
-        said = "greets" if user == "admin" else "not checked: there is no stream that this user may read"
+        said = "greets" if user == "admin" else "not checked, because there is no stream that this user may read"
         assert findings["Segment store"].good and findings["Segment store"].text.endswith(said), findings
         assert findings["Controller"].sure is findings["Segment store"].sure is (user == "admin")
         end = "All is well." if user == "admin" else "No problem was found, but 2 things could not be tried."

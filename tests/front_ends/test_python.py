@@ -151,7 +151,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
         (("head", "a..b"), "'a..b' is not a name"),
         (("head", "a.b", "-o", "mode"), "write KEY=VALUE"),
         (("head", "a.b", "-n", "0"), "0 is not in the range"),
-        (("schema", "a.b", "--controller-uri", "tcp://me:secret@h:1"), "may not hold credentials"),
+        (("schema", "a.b", "--controller-uri", "tcp://me:secret@h:1"), "must not hold credentials"),
     ],
 )
 def test_mistakes_are_one_message(show: Show, arguments: tuple[str, ...], message: str) -> None:

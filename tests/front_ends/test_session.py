@@ -81,7 +81,7 @@ def test_several_catalogs_and_what_the_user_has_set(tmp_path: Path) -> None:
 
 MISTAKES = {
     'configure(builder, controler_uri="x")': "Did you mean 'controller-uri'?",
-    "configure(builder, read_window=1)": "allowed is 64k to 256m",
+    "configure(builder, read_window=1)": "allowed: 64k to 256m",
     'configure(builder, catalog="my-catalog")': "[PRAVEGA_INVALID_NAME]",
     "configure(builder, scope=1.5)": "is a float",
     "builder.getOrCreate(); configure(builder)": "Call configure() before the first getOrCreate()",

@@ -70,8 +70,8 @@ def test_kinds_of_statements(text: str, session_only: bool, setting: bool) -> No
         ("SELECT 1;\nSELECT 'abc", "Missing ' from 2:"),
         ("SELECT 1;\nSELECT `abc", "Missing ` from 2:"),
         ("SELECT 1; /* never closed", "comment that is not closed"),
-        ("SELECT 1;\n\nBEGIN SELECT 1; END", "Line 3: a script may not have BEGIN"),
-        ("SELECT 1;\nhere: BEGIN SELECT 1; END", "Line 2: a script may not have BEGIN"),
+        ("SELECT 1;\n\nBEGIN SELECT 1; END", "Line 3: a script must not have BEGIN"),
+        ("SELECT 1;\nhere: BEGIN SELECT 1; END", "Line 2: a script must not have BEGIN"),
     ],
 )
 def test_what_cannot_be_split_is_refused(script: str, message: str) -> None:

@@ -89,8 +89,8 @@ def check_path(path: Path, variable: str) -> None:
     """Raise SetupError if a path, which an environment variable gives, cannot stand in an option of Java."""
     if not _PLAIN_PATH.fullmatch(str(path)):
         raise SetupError(
-            f"The path '{path}' cannot stand in an option of Spark's Java, which may have letters, digits and "
-            f"_ . / + @ = - only. Set {variable} to another one."
+            f"The path '{path}' cannot stand in an option of Spark's Java, which may have only letters, digits and _ . "
+            f"/ + @ = -. Set {variable} to another one."
         )
 
 
