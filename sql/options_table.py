@@ -16,7 +16,7 @@ _INTRODUCTION = """\
 An option can be set in several places. The strongest place counts, in this order: read or write option,
 table property, catalog conf, environment variable, default. Upper and lower case in keys do not matter, and
 `maxBytesPerTrigger` is `max-bytes-per-trigger`, so that keys can be spelled as those of other sources. An unknown
-key, a key in the wrong place and a value that does not fit are errors; they say what is allowed.
+key, a key in the wrong place and an invalid value are errors; they say what is allowed.
 
 - **catalog conf**: `spark.sql.catalog.<name>.<key>`, for example `spark.sql.catalog.pravega.controller-uri`
 - **table property**: `CREATE TABLE ... TBLPROPERTIES ('<key>'='<value>')`

@@ -31,7 +31,8 @@ Spark wraps some errors. Over JDBC and Spark Connect a stack trace of the server
 in `spark.read.format("pravega")` without the adapter's jar has a condition of Spark such as `PYTHON_DATA_SOURCE_ERROR`,
 and what goes wrong in a streaming query has `STREAM_FAILED`. Our condition and sentence then stand inside the message.
 
-To run a statement again means, for a streaming query, to start it again with its checkpoint: it goes on where it was.
+To run a statement again means, for a streaming query, to start it again with its checkpoint: it continues where it
+stopped.
 
 When nothing works, `pyspark-pravega doctor` tries Java, Python, Spark, the jar, the servers and the credentials, and
 says what to do.
