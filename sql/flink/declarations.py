@@ -73,7 +73,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     options = read_options(cursor.brackets())
     kind = options.pop("type", "")
     if kind != "pravega":
-        raise Untranslatable(f"The catalog {name} is of type '{kind}'; Spark has catalogs of its own for other stores")
+        raise Untranslatable(f"The catalog {name} is of type '{kind}'; Spark has its own catalogs for other stores")
     if exists and name in job.catalogs:
         return []
     database = options.pop("default-database", None)
@@ -95,12 +95,12 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
         )
     if options.pop("json.ignore-parse-errors", "false").lower() == "true":
         catalog.reading["mode"] = "dropmalformed"
-        findings.check("'json.ignore-parse-errors': the whole event is left out here, and counted")
+        findings.check("'json.ignore-parse-errors': the whole event is left out here, and is counted")
     for option in options:
         if not option.startswith("json."):
             findings.check(f"The option '{option}' is not known, and was left out")
         elif options[option].lower() not in ("false", "sql", "iso-8601", "fail"):
-            findings.check(f"'{option}' = '{show_value(option, options[option])}' has no equal, and was left out")
+            findings.check(f"'{option}' = '{show_value(option, options[option])}' has no equivalent, and was left out")
     return made
 
 
@@ -111,7 +111,7 @@ def create_database(statement: FlinkStatement, job: Job, findings: Findings) -> 
     exists = "IF NOT EXISTS " if cursor.take("IF", "NOT", "EXISTS") else ""
     name = qualify_database(cursor.name(), job)
     if cursor.at < len(cursor.tokens):
-        findings.check("The database's comment and options were left out: a scope may not keep them")
+        findings.check("The database's comment and options were left out: a scope cannot keep them")
     return [f"CREATE NAMESPACE {exists}{name}"]
 
 
@@ -128,7 +128,9 @@ def qualify_database(parts: list[str], job: Job) -> str:
     """Return a database as Spark names it. Raises Untranslatable for one of a catalog without scopes."""
     catalog = parts[0] if len(parts) == 2 else job.catalog
     if not job.is_pravega(catalog):
-        raise Untranslatable(f"The database {'.'.join(parts)} is in the catalog {catalog}, which is not one of Pravega")
+        raise Untranslatable(
+            f"The database {'.'.join(parts)} is in the catalog {catalog}, which is not a Pravega catalog"
+        )
     return quote_all((catalog, parts[-1]))
 
 
@@ -141,7 +143,7 @@ def create_table(statement: FlinkStatement, job: Job, findings: Findings) -> lis
     exists = cursor.take("IF", "NOT", "EXISTS")
     name = job.name_of(cursor.name())
     if exists and name in job.tables:
-        findings.note(f"{name[2]} is declared before")
+        findings.note(f"{name[2]} is already declared")
         return []
     try:
         return _create_table(statement, cursor, name, job, findings)
@@ -163,7 +165,9 @@ def _create_table(
     if cursor.take("LIKE"):
         base = job.table(job.name_of(cursor.name()))
         if cursor.at < len(cursor.tokens):
-            raise Untranslatable("LIKE with INCLUDING or EXCLUDING: write the columns and options out")
+            raise Untranslatable(
+                "LIKE with INCLUDING or EXCLUDING is not translated: write out the columns and options"
+            )
         inherited = [replace(each, type=each.shown_type, millis=None) for each in base.columns.physical]
         names = {each.name: each for each in inherited}
         columns.all = [*(names.get(each.name, each) for each in base.columns.all), *columns.all]
@@ -179,7 +183,7 @@ def _create_table(
         columns.all = [adapt_to_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
         for each in columns.physical:
             if each.millis:
-                findings.note(f"{each.name} is stored in milliseconds, as Flink's Avro has it; queries see a timestamp")
+                findings.note(f"{each.name} is stored in milliseconds, as in Flink's Avro; queries see a timestamp")
     table.check_metadata(findings)
     if cursor.take("AS"):
         return _create_as(statement.after(cursor.at), table, name, job, findings)
@@ -202,9 +206,10 @@ def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> 
             findings.check(NOT_IN_UTC)
         return []
     job.zone = Zone("UTC", chosen=True)
-    text = f"Spark's event time is a TIMESTAMP: {table.local_event_time} of TIMESTAMP is read as one of the zone UTC"
+    text = f"Spark's event time is a TIMESTAMP: {table.local_event_time}, a TIMESTAMP in Flink, is read as a time in "
+    "UTC"
     if any("TIMESTAMP" in each.shown_type.replace("TIMESTAMP_NTZ", "") for each in table.columns.physical):
-        findings.check(f"{text}; so are the table's TIMESTAMP_LTZ columns shown in UTC")
+        findings.check(f"{text}; the table's TIMESTAMP_LTZ columns are shown in UTC, too")
     else:
         findings.note(text)
     return ["SET spark.sql.session.timeZone = UTC"]
@@ -215,7 +220,7 @@ def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings
     if (catalog := job.catalogs.get(name[0])) is not None:
         given = {"scope": name[1], "scan.streams": name[2], "sink.stream": name[2], "format": "raw", **options}
         if connector not in (None, "pravega"):
-            raise Untranslatable(f"The connector '{connector}' in a catalog of Pravega")
+            raise Untranslatable(f"A catalog of Pravega has no connector '{connector}'")
         found = translate_options(given, findings)
         if "format" not in options:
             properties = {key: text for key, text in found.properties.items() if key not in ("format", "framing")}
@@ -224,7 +229,7 @@ def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings
         return DeclaredTable(name[2], name[0], Columns(), found)
     if connector != "pravega":
         raise Untranslatable(
-            f"The connector '{connector}' is not translated: declare the table in Spark, by USING and OPTIONS"
+            f"The connector '{connector}' is not translated: declare the table in Spark, with USING and OPTIONS"
             if connector
             else "The table has no connector"
         )
@@ -245,13 +250,13 @@ def _connect_catalog(table: DeclaredTable, job: Job, findings: Findings) -> list
     known = job.connected.setdefault(table.catalog, {})
     connection = {key: text for key, text in table.options.connection.items() if known.get(key) != text}
     for key in [key for key in connection if key in known]:
-        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog has '{known[key]}' already")
+        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog already has '{known[key]}'")
     known.update(connection)
     if table.catalog != job.spark_catalog:
         return _build_catalog_conf(table.catalog, connection) if connection or told is None else []
     arguments = [f"--{key} {connection[key]}" for key in ("controller-uri", "schema-registry-uri") if key in connection]
     if arguments:
-        findings.note(f"The catalog {table.catalog} is that of `pyspark-pravega run {' '.join(arguments)}`")
+        findings.note(f"The catalog {table.catalog} is the one of `pyspark-pravega run {' '.join(arguments)}`")
     for key in CONNECTION[1:]:
         if key in connection:
             findings.note(f"Give --conf spark.sql.catalog.{table.catalog}.{key}={connection[key]} to it")
@@ -267,7 +272,9 @@ def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findi
     translator = QueryTranslator(job, findings, streaming=False)
     query = translator.sql(parse_query(text))
     if translator.could_stream and not job.batch:
-        raise Untranslatable("CREATE TABLE AS of a stream: create the table with its columns, and INSERT INTO it")
+        raise Untranslatable(
+            "CREATE TABLE AS of a stream is not translated: create the table with its columns, and INSERT INTO it"
+        )
     table.told = True
     job.tables[name] = table
     return [
@@ -285,13 +292,13 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
     exists = cursor.take("IF", "NOT", "EXISTS")
     name = job.name_of(cursor.name())
     if exists and name in job.views:
-        findings.note(f"{name[2]} is declared before")
+        findings.note(f"{name[2]} is already declared")
         return []
     columns = [token.text for token in cursor.brackets() if token.token_type is not TokenType.COMMA]
     comment = f" COMMENT {quote_text(cursor.text())}" if cursor.take("COMMENT") else ""
     try:
         if not cursor.take("AS"):
-            raise Untranslatable("A view without AS")
+            raise Untranslatable("The view has no AS")
         if any(other[2].lower() == name[2].lower() for other in job.views):
             raise Untranslatable(f"There is another view {name[2]}; Spark's views of a session have no database")
         query = parse_query(statement.after(cursor.at))

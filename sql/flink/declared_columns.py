@@ -64,7 +64,7 @@ class Columns:
 
 
 def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: Findings) -> Columns:
-    """Read the list of a CREATE TABLE. Raises Untranslatable, naming the part that has no equal."""
+    """Read the list of a CREATE TABLE. Raises Untranslatable, naming the part that has no equivalent."""
     columns = Columns()
     first = statement.tokens[0]
     for part in split_list(tokens):
@@ -81,7 +81,9 @@ def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: 
     for name in names:
         alike = [other for other in names if other.lower() == name.lower()]
         if len(alike) > 1:
-            raise Untranslatable(f"The columns {' and '.join(alike)} differ in case only; Spark takes them for one")
+            raise Untranslatable(
+                f"The columns {' and '.join(alike)} differ only in case; Spark takes them for the same column"
+            )
     return columns
 
 
@@ -104,7 +106,7 @@ def _parse_column(
         place = words.index("METADATA", 1)
         key = part[place + 2].text if words[place + 1 : place + 2] == ["FROM"] else name
         if "VIRTUAL" not in words[place:]:
-            findings.note(f"{name}: Pravega's metadata is read only, as if it were VIRTUAL")
+            findings.note(f"{name}: Pravega's metadata is read-only, as if it were VIRTUAL")
         return MetadataColumn(name, key)
     required = words[-2:] == ["NOT", "NULL"]
     if required:
@@ -127,13 +129,13 @@ def adapt_to_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
     """
     text = column.source.upper()
     if re.search(r"\bTIME\b", text):
-        raise Untranslatable(f"Column {column.name}: Flink's Avro has TIME as a number of milliseconds; declare INT")
+        raise Untranslatable(f"Column {column.name}: Flink's Avro stores TIME as a number of milliseconds; declare INT")
     if "NOT NULL" in text:
-        raise Untranslatable(f"Column {column.name}: NOT NULL inside of a type has no equal in Avro without a header")
+        raise Untranslatable(f"Column {column.name}: NOT NULL inside a type has no equivalent in Avro without a header")
     if re.search(r"TIMESTAMP(_LTZ)?\s*\(\s*[0-3]\s*\)", text):
         if not text.startswith("TIMESTAMP"):
             raise Untranslatable(
-                f"Column {column.name}: Flink's Avro has its timestamps in milliseconds; declare BIGINT"
+                f"Column {column.name}: Flink's Avro stores its timestamps in milliseconds; declare BIGINT"
             )
         return replace(column, type="BIGINT", millis=column.type)
     return column

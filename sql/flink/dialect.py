@@ -81,7 +81,9 @@ class Flink(Dialect):
         def _parse_window_table(self, joins: bool) -> exp.Expr:
             kind = self._curr.text.upper() if self._curr else ""
             if kind not in WINDOW_FUNCTIONS:
-                self.raise_error(f"TABLE({kind or '...'}) is not one of the window functions {WINDOW_FUNCTIONS}")
+                self.raise_error(
+                    f"TABLE({kind or '...'}) is not one of the window functions {', '.join(WINDOW_FUNCTIONS)}"
+                )
             self._advance()
             self._match_l_paren()
             self._match_text_seq("DATA", "=", ">") or self._match_text_seq("DATA", "=>")

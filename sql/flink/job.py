@@ -85,7 +85,9 @@ class Job:
             return found
         catalog = self.catalogs.get(name[0])
         if catalog is None:
-            raise Untranslatable(f"The table {name[2]} is not declared in the script; put its CREATE TABLE before")
+            raise Untranslatable(
+                f"The table {name[2]} is not declared in the script; put its CREATE TABLE before this statement"
+            )
         # It exists already, and its columns are in the registry.
         options = TableOptions(scope=name[1], sources=[name[2]], sink=name[2], reading=dict(catalog.reading))
         return DeclaredTable(name[2], name[0], Columns(), options)

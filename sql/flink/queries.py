@@ -29,7 +29,7 @@ _TABLE_ARGUMENTS = ("this", "db", "catalog", "alias", "joins")
 def parse_query(text: str) -> exp.Expr:
     """Parse a query or an INSERT of Flink. Raises Untranslatable with the parser's reason."""
     if "MATCH_RECOGNIZE" in text.upper():
-        raise Untranslatable("MATCH_RECOGNIZE has no equal: use a stateful operator of Spark in Python")
+        raise Untranslatable("MATCH_RECOGNIZE has no equivalent: use a stateful operator of Spark in Python")
     if "MULTISET" in text.upper():
         raise Untranslatable("Spark has no type MULTISET")
     try:
@@ -80,14 +80,14 @@ class QueryTranslator:
         try:
             return tree.sql(dialect=SparkOutput, pretty=True, normalize_functions=False, unsupported_level=level)
         except UnsupportedError as error:
-            raise Untranslatable(f"It has no equal: {error}") from error
+            raise Untranslatable(f"It has no equivalent: {error}") from error
 
     def _types(self, query: exp.Expr) -> None:
         for cast in query.find_all(exp.Cast):
             if cast.to.this in (exp.DataType.Type.TIME, exp.DataType.Type.TIMETZ):
                 cast.to.set("expressions", [])
                 self._findings.check(
-                    "Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table has it"
+                    "Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table can store it"
                 )
                 continue
             translate_type(cast.to, "CAST", self._findings)
@@ -103,17 +103,17 @@ class QueryTranslator:
 
     def _table(self, node: exp.Table, ctes: set[str]) -> None:
         if isinstance(node.this, exp.Func):
-            raise Untranslatable(f"The table function {node.this.sql()} has no equal")
+            raise Untranslatable(f"The table function {node.this.sql()} has no equivalent")
         if node.name.lower() in ctes and not node.db:
             return
         name = self._job.name_of([part.name for part in node.parts])
         if (version := node.args.get("version")) is not None:
             raise Untranslatable(
                 f"FOR SYSTEM_TIME AS OF {version.expression.sql() if version.expression else ''} of {name[2]}: Spark "
-                "joins a stream with a table as it is, or with another stream within an interval"
+                "joins a stream with the current state of a table, or with another stream within an interval"
             )
         if others := [key for key, given in node.args.items() if given and key not in _TABLE_ARGUMENTS]:
-            raise Untranslatable(f"{', '.join(others).upper()} behind the table {name[2]} has no equal")
+            raise Untranslatable(f"{', '.join(others).upper()} after the table {name[2]} has no equivalent")
         view = self._job.views.get(name)
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name[2]))
         if view is not None and name not in self._job.broken:
@@ -186,7 +186,7 @@ def _describe_left_out_hint(hint: str) -> str:
     """Say that a hint was left out, by its name alone: its options may be secret."""
     name = hint[1:].split("(")[0].strip()
     shown = f" {name}" if name.isidentifier() else ""
-    behind = "; write it behind the name of a table" if name.upper() == "OPTIONS" else ""
+    behind = "; write it after the name of a table" if name.upper() == "OPTIONS" else ""
     return f"The hint{shown} was left out{behind}"
 
 

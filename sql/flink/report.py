@@ -41,7 +41,7 @@ class Finding:
 
 
 class Untranslatable(Exception):
-    """A statement has no equal; the message says why and what to do instead."""
+    """A statement has no equivalent; the message says why and what to do instead."""
 
 
 @dataclass

@@ -32,15 +32,17 @@ CHECKPOINT_DIRECTORIES = ("execution.checkpointing.dir", "state.checkpoints.dir"
 
 
 def translate_setting(key: str, value: str, findings: Findings) -> str | None:
-    """Return the SET of a setting, or None with a finding for one that has no equal."""
+    """Return the SET of a setting, or None with a finding for one that has no equivalent."""
     if key == "execution.checkpointing.interval" and (length := parse_milliseconds(value)) is not None:
         findings.note("Rows become visible with each micro-batch, as they did in Flink with each checkpoint")
         return f"SET pravega.stream.trigger = {quote_text(f'{length} ms')}"
     if key in CHECKPOINT_DIRECTORIES:
         if hide_logins(value) != value:
-            findings.check(f"'{key}' has a login, which is not copied: write SET pravega.stream.checkpoint without it")
+            findings.check(
+                f"'{key}' contains a login, which is not copied: write SET pravega.stream.checkpoint without it"
+            )
             return None
-        findings.note("Flink's checkpoints cannot be read: the job begins anew, where its scan options say")
+        findings.note("Flink's checkpoints cannot be read: the job starts where its scan options say")
         return f"SET pravega.stream.checkpoint = {quote_text(value)}"
     if key == "table.local-time-zone":
         return f"SET spark.sql.session.timeZone = {value}"

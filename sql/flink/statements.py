@@ -127,5 +127,5 @@ def read_options(tokens: Sequence[Token]) -> dict[str, str]:
         if part:
             # A text that stands in the wrong place may be a password.
             word = f"'{part[0].text}'" if part[0].token_type not in TEXTS else "a text"
-            raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} begins something else.")
+            raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} is not expected here.")
     return found

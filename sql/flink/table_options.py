@@ -18,7 +18,7 @@ NO_READER_GROUP = {
     "scan.reader-group.max-outstanding-checkpoint-request": IN_CHECKPOINTS,
     "scan.reader-group.refresh.interval": IN_CHECKPOINTS,
     "scan.reader-group.checkpoint-initiate-timeout.interval": IN_CHECKPOINTS,
-    "scan.event-read.timeout.interval": "a micro-batch takes what is there, and waits for no event",
+    "scan.event-read.timeout.interval": "a micro-batch takes what is there, and does not wait for events",
 }
 CONNECTION = ("controller-uri", "security.trust-store", "security.validate-hostname")
 SECRETS = ("security.auth-type", "security.auth-token")
@@ -33,7 +33,7 @@ _CSV = {
     "null-literal": "csv.null-value",
 }
 _WITHOUT_MEANING = {
-    "schema-include": "events with and without schemas are told apart by themselves",
+    "schema-include": "events with and without schemas are distinguished automatically",
     "encode.decimal-as-plain-number": "decimals are always written as plain numbers",
     "timestamp-format.standard": "both standards are read",
 }
@@ -46,7 +46,7 @@ _DEFAULTS = {
     "charset": "UTF-8",
     "endianness": "big-endian",
 }
-"""Options of formats that have no equal, and the value with which there is nothing to translate."""
+"""Options of formats that have no equivalent, and the value with which there is nothing to translate."""
 
 
 @dataclass
@@ -121,7 +121,7 @@ def _split_list(text: str) -> list[str]:
 def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
     value = rest.pop(key, default).lower()
     if value not in allowed:
-        raise Untranslatable(f"'{key}' is '{value}'; Flink knows {', '.join(allowed)}")
+        raise Untranslatable(f"'{key}' is '{value}'; Flink allows {', '.join(allowed)}")
     return value
 
 
@@ -152,7 +152,7 @@ def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Finding
     mode = rest.pop("sink.semantic", None)
     if mode is not None:
         if mode.lower() not in _WRITE_MODES:
-            raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink knows {', '.join(_WRITE_MODES)}")
+            raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink allows {', '.join(_WRITE_MODES)}")
         if (ours := _WRITE_MODES[mode.lower()]) is not None:
             found.writing["write-mode"] = ours
     if (lease := rest.pop("sink.txn-lease-renewal.interval", None)) is not None:
@@ -161,7 +161,7 @@ def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Finding
             found.writing["transaction.lease"] = f"{length}ms"
         else:
             findings.check(
-                f"'sink.txn-lease-renewal.interval' = '{lease}' is left out: a lease has 10 s to 10 min here"
+                f"'sink.txn-lease-renewal.interval' = '{lease}' is left out: a lease lasts 10 s to 10 min here"
             )
     if (key := rest.pop("sink.routing-key.field.name", None)) is not None:
         found.properties["routing-key"] = key
@@ -171,8 +171,10 @@ def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Finding
 def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     name = rest.pop("format", "json" if found.scope else "")
     if name not in FORMATS:
-        advice = " Canal's events hold several rows each" if name == "canal-json" else ""
-        raise Untranslatable(f"The format '{name}' is not known here;{advice or ' known are ' + ', '.join(FORMATS)}")
+        advice = " an event of Canal holds several rows" if name == "canal-json" else ""
+        raise Untranslatable(
+            f"The format '{name}' is not known here;{advice or ' the known ones are ' + ', '.join(FORMATS)}"
+        )
     found.format = name
     given = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
     found.sql_timestamps = name == "json" and given.get("timestamp-format.standard", "SQL").upper() == "SQL"
@@ -189,13 +191,15 @@ def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findi
             found.reading["mode"] = "dropmalformed"
             if name != "csv":
                 findings.check(
-                    f"'{name}.{key}': Flink makes a field that cannot be read NULL; here the whole event is left out, "
-                    "and counted"
+                    f"'{name}.{key}': Flink reads a malformed field as NULL; here the whole event is left out, and is "
+                    "counted"
                 )
         elif key in _WITHOUT_MEANING:
             findings.note(f"'{name}.{key}' is left out: {_WITHOUT_MEANING[key]}")
         elif text.lower() != _DEFAULTS.get(key, "").lower():
-            findings.check(f"'{name}.{key}' = '{show_value(f'{name}.{key}', text)}' has no equal, and was left out")
+            findings.check(
+                f"'{name}.{key}' = '{show_value(f'{name}.{key}', text)}' has no equivalent, and was left out"
+            )
 
 
 def _translate_registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
@@ -207,12 +211,13 @@ def _translate_registry(given: dict[str, str], found: TableOptions, findings: Fi
         given.pop(key, None)
     kind = given.pop("format", "Avro").lower()
     if kind not in ("avro", "json"):
-        raise Untranslatable(f"'pravega-registry.format' is '{kind}'; Flink knows Avro and Json")
+        raise Untranslatable(f"'pravega-registry.format' is '{kind}'; Flink allows Avro and Json")
     namespace, group = given.pop("namespace", found.scope), given.pop("group-id", None)
     streams = {*found.sources, *([found.sink] if found.sink else [])}
     if namespace != found.scope or (group is not None and streams and streams != {group}):
         raise Untranslatable(
-            f"The schema group '{namespace}/{group}' is not that of the stream; a table has the group of its name"
+            f"The schema group '{namespace}/{group}' is not the one of the stream; a table uses the group of its own "
+            "name"
         )
     for key in [key for key in given if key == "timestamp-format.standard" or _DEFAULTS.get(key) == given[key]]:
         del given[key]

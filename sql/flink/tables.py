@@ -95,7 +95,7 @@ class DeclaredTable:
         """Return what INSERT INTO names, with its options. Raises Untranslatable for a table without sink."""
         options = options or self.options
         if options.sink is None:
-            raise Untranslatable(f"The table {self.name} has no 'sink.stream'; it can only be read")
+            raise Untranslatable(f"The table {self.name} has no 'sink.stream', so it can only be read")
         given = f" WITH {format_options(options.writing)}" if options.writing else ""
         return f"{self.full_name(options.sink)}{given}"
 
@@ -114,10 +114,10 @@ class DeclaredTable:
         """Return what FROM names, without alias: with computed columns and, of a stream, the watermark."""
         options = options or self.options
         if not options.sources:
-            raise Untranslatable(f"The table {self.name} has no 'scan.streams'; it can only be written")
+            raise Untranslatable(f"The table {self.name} has no 'scan.streams', so it can only be written")
         if streaming and options.format in CHANGES:
             raise Untranslatable(
-                f"{self.name} is a table of changes, whose rows change: read FROM STREAM ... CHANGES FROM VERSION and "
+                f"{self.name} is a table of changes, so its rows change: read FROM STREAM ... CHANGES FROM VERSION and "
                 "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
             )
         read = [self._read(number, streaming, options) for number in range(len(options.sources))]
@@ -151,7 +151,7 @@ class DeclaredTable:
         if self.options.format != "raw":
             return physical
         if len(physical) != 1 or physical[0].type not in ("BINARY", "STRING"):
-            raise Untranslatable("A table of format 'raw' has a single column here, of BYTES or STRING")
+            raise Untranslatable("A table of format 'raw' has exactly one column here, of type BYTES or STRING")
         name = "event" if physical[0].type == "BINARY" else "value"
         return [PhysicalColumn(name, physical[0].type)]
 
@@ -170,15 +170,17 @@ class DeclaredTable:
             if self.options.format in CHANGES:
                 properties["primary-key"] = ",".join(self.columns.primary_key)
             else:
-                findings.note("PRIMARY KEY ... NOT ENFORCED is left out: it makes no difference to events")
+                findings.note("PRIMARY KEY ... NOT ENFORCED is left out: it does not affect events")
         elif self.options.format in CHANGES:
-            findings.check("The table of changes has no PRIMARY KEY: equal rows are counted then, see docs/debezium")
+            findings.check("The table of changes has no PRIMARY KEY, so equal rows are counted: see docs/debezium")
         if self.options.propagates_watermarks:
             column = self.columns.watermark[0] if self.columns.watermark else None
             if column in names:
                 properties["event-time"] = str(column)
             else:
-                findings.check("'sink.enable.watermark-propagation' needs the property 'event-time', a stored column")
+                findings.check(
+                    "'sink.enable.watermark-propagation' needs the property 'event-time', which names a stored column"
+                )
         return properties
 
     @property
@@ -229,7 +231,7 @@ class DeclaredTable:
                         f"Column {column.name}: there is no metadata '{column.key}' here; of tables of changes, "
                         "`<stream>$changelog` has the columns source and ts"
                     )
-                findings.check(f"{column.name} is the event pointer as the text of Java's client, not as bytes")
+                findings.check(f"{column.name} is the event pointer as text in the form of Java's client, not as bytes")
 
     def _watermark(self, findings: Findings) -> str:
         if self.columns.watermark is None:
@@ -256,7 +258,8 @@ def translate_delay(column: str, text: str) -> str:
         if isinstance(behind, exp.Interval):
             return behind.sql(dialect=SparkOutput, comments=False)
     raise Untranslatable(
-        f"The watermark is {text}; Spark's is a column and a delay: {column}, or {column} - INTERVAL '5' SECOND"
+        f"The watermark is {text}; Spark's watermark is a column and a delay: {column}, or {column} - INTERVAL '5' "
+        "SECOND"
     )
 
 

@@ -83,7 +83,7 @@ class _Translator:
             findings.untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
         except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
             made = []
-            findings.untranslated("It has another form than Flink's documentation gives it")
+            findings.untranslated("It does not have the form that Flink's documentation describes")
         lines = [hide(statement.comments)] if statement.comments else []
         lines += [f"-- {_join_lines(each)}" for each in findings.found]
         if any(each.severity is Severity.UNTRANSLATED for each in findings.found) or not made:
@@ -130,7 +130,7 @@ class _Translator:
                 return [f"DESCRIBE {self._table(statement, 1)}"]
             case ["SHOW", *_]:
                 return [self._show(statement)]
-        raise Untranslatable(f"{' '.join(words[:2])} has no equal in a script")
+        raise Untranslatable(f"{' '.join(words[:2])} has no equivalent in a script")
 
     def _setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
@@ -150,7 +150,7 @@ class _Translator:
             findings.note(f"{'Tables' if self._job.batch else 'Streams'} are read from here on")
             return []
         if key == "pipeline.name":
-            findings.note("The name of a streaming statement is that of its table: SET pravega.stream.name changes it")
+            findings.note("A streaming statement has the name of its table: SET pravega.stream.name changes it")
             return []
         if key == "table.local-time-zone":
             self._job.zone = Zone(value)
@@ -161,7 +161,7 @@ class _Translator:
         return [made] if made else []
 
     def _statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
-        findings.note("The INSERTs of a statement set are queries side by side here, each with a checkpoint of its own")
+        findings.note("The INSERTs of a statement set run side by side here, each with its own checkpoint")
         after = 3
         if statement.words[3:4] == ("AS",):
             after = 4
@@ -180,12 +180,12 @@ class _Translator:
         named = schema.this if isinstance(schema, exp.Schema) else schema
         if named.args.get("partition"):
             raise Untranslatable(
-                "INSERT INTO ... PARTITION: a stream has no partitions; SELECT the value in the place of its column"
+                "INSERT INTO ... PARTITION: a stream has no partitions; SELECT the value for its column"
             )
         others = [key for key, given in tree.args.items() if given and key not in _INSERT_ARGUMENTS]
         others += [key for key, given in named.args.items() if given and key not in ("this", "db", "catalog")]
         if others:
-            raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equal")
+            raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equivalent")
         table = self._job.table(self._job.name_of([part.name for part in named.parts]))
         hints = [each for each in (*(named.comments or ()), *(schema.comments or ())) if each.startswith("+")]
         for node in tree.walk(prune=lambda each: each is tree.expression):
@@ -233,7 +233,7 @@ class _Translator:
     def _select(self, text: str, findings: Findings) -> str:
         made, could_stream = self._batch(text, findings)
         if could_stream and not self._job.batch:
-            findings.check("A SELECT of a stream would never end: it shows what is there, and ends")
+            findings.check("A SELECT of a stream would never end: here it shows what is there, and ends")
         return made
 
     def _batch(self, text: str, findings: Findings) -> tuple[str, bool]:
@@ -247,7 +247,7 @@ class _Translator:
             return f"EXPLAIN {self._batch(statement.after(3), findings)[0]}"
         if statement.words[1:2] in (("SELECT",), ("WITH",)):
             return f"EXPLAIN {self._batch(statement.after(1), findings)[0]}"
-        raise Untranslatable("EXPLAIN of anything but a query has no equal in a script")
+        raise Untranslatable("EXPLAIN of anything but a query has no equivalent in a script")
 
     def _table(self, statement: FlinkStatement, skip: int) -> str:
         cursor = Cursor(statement)
@@ -275,7 +275,7 @@ class _Translator:
             if words[0] == "TABLES":
                 database = given or [self._job.catalog, self._job.database]
                 return f"SHOW TABLES IN {declarations.qualify_database(database, self._job)}{pattern}"
-        raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equal in a script")
+        raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equivalent in a script")
 
 
 def _join_lines(finding: Finding) -> str:

@@ -90,7 +90,7 @@ def test_translate_says_what_it_did_by_its_exit_code(tmp_path: Path) -> None:
     script = tmp_path / "flink.sql"
     for text, code, said in (
         ("SHOW FUNCTIONS", 0, "1 statement; not translated: 0, to check: 0, notes: 0"),
-        ("ADD JAR 'x'", 3, ":1: NOT TRANSLATED: ADD JAR has no equal in a script."),
+        ("ADD JAR 'x'", 3, ":1: NOT TRANSLATED: ADD JAR has no equivalent in a script."),
         ("SELECT 'open", 1, "[PRAVEGA_INVALID_SCRIPT]"),
         ("-- nothing", 1, "has no statement"),
     ):

@@ -131,7 +131,7 @@ def test_text_that_is_no_script(script: str, reason: str) -> None:
         ("SET 'a'", "SET 'key' = 'value'"),
         ("DROP TABLE t", "not declared"),
         ("DROP VIEW v", "not declared"),
-        ("SHOW TABLES", "not one of Pravega"),
+        ("SHOW TABLES", "not a Pravega catalog"),
         ("USE MODULES core", "no modules"),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_cannot_be_translated_is_left_as_a_comment(statement: str, reason: 
     ("expression", "reason"),
     [
         ("EXTRACT(EPOCH FROM ts)", "EXTRACT(EPOCH ...) is not known here"),
-        ("INITCAP(name)", "behind a space only"),
+        ("INITCAP(name)", "only after a space"),
         ("DATE_FORMAT(ts, 'YYYY-MM')", "yyyy is the year of a date"),
     ],
 )

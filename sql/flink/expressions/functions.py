@@ -51,20 +51,25 @@ def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
 def _build_split_index(given: _Arguments, findings: Findings) -> exp.Expr:
     text, delimiter, index = given
     if not isinstance(delimiter, exp.Literal):
-        raise Untranslatable("SPLIT_INDEX needs a text as its delimiter: Spark splits at regular expressions")
+        raise Untranslatable(
+            "SPLIT_INDEX needs a literal as its delimiter, because Spark splits at regular expressions"
+        )
     return _build_call("get", _build_call("split", text, re.escape(delimiter.name)), index)
 
 
 def _build_split(given: _Arguments, findings: Findings) -> exp.Expr:
     text, delimiter = given
     if not isinstance(delimiter, exp.Literal):
-        raise Untranslatable("SPLIT needs a text as its delimiter: Spark splits at regular expressions")
+        raise Untranslatable("SPLIT needs a literal as its delimiter, because Spark splits at regular expressions")
     return _build_call("split", text, re.escape(delimiter.name))
 
 
 def _build_average(given: _Arguments, findings: Findings) -> exp.Expr:
     if not isinstance(given[0].unnest(), exp.Cast):
-        findings.check("AVG of whole numbers is a whole number in Flink, and a fraction here: CAST it if they are such")
+        findings.check(
+            "AVG of whole numbers is a whole number in Flink, but a fraction here: CAST it if its values are whole "
+            "numbers"
+        )
     return _build_call("avg", *given)
 
 
@@ -80,17 +85,17 @@ def _build_date_format(given: _Arguments, findings: Findings) -> exp.Expr:
 
 
 def _build_initcap(given: _Arguments, findings: Findings) -> exp.Expr:
-    findings.check("INITCAP begins a word behind a space only; in Flink behind all that is no letter or digit")
+    findings.check("INITCAP begins a word only after a space; in Flink after everything that is not a letter or digit")
     return _build_call("initcap", *given)
 
 
 def _build_to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
     if len(given) > 1:
-        findings.check("TO_TIMESTAMP: a text that is not of the pattern is an error here, and NULL in Flink")
+        findings.check("TO_TIMESTAMP: a text that does not match the pattern is an error here, but NULL in Flink")
         return _build_call("to_timestamp_ntz", *given)
     if not _is_text_like(given[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
         findings.check(
-            "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, of which Flink keeps milliseconds, and takes texts "
+            "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, where Flink keeps milliseconds, and accepts texts "
             "that are NULL in Flink, such as some with T or a zone"
         )
     return _build_try_cast(given[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
@@ -99,18 +104,18 @@ def _build_to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
 def _build_to_timestamp_ltz(given: _Arguments, findings: Findings) -> exp.Expr:
     digits = given[1].name if len(given) > 1 and isinstance(given[1], exp.Literal) else "3"
     if digits not in ("0", "3"):
-        raise Untranslatable("TO_TIMESTAMP_LTZ of numbers has the precision 0 or 3")
+        raise Untranslatable("TO_TIMESTAMP_LTZ of numbers must have the precision 0 or 3")
     if infer(given[0]) in TEXT:
-        raise Untranslatable("TO_TIMESTAMP_LTZ of a text: CAST it to TIMESTAMP_LTZ")
+        raise Untranslatable("TO_TIMESTAMP_LTZ of a text is not translated: CAST it to TIMESTAMP_LTZ")
     return _build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", given[0])
 
 
 def _build_to_date(given: _Arguments, findings: Findings) -> exp.Expr:
     if len(given) > 1:
-        findings.check("TO_DATE: a text that is not of the pattern is an error here, and NULL in Flink")
+        findings.check("TO_DATE: a text that does not match the pattern is an error here, but NULL in Flink")
         return _build_call("to_date", *given)
     if not _is_text_like(given[0], r"\d{4}-\d\d-\d\d"):
-        findings.check("TO_DATE became TRY_CAST: it takes some texts that are NULL in Flink, such as those with T")
+        findings.check("TO_DATE became TRY_CAST: it accepts some texts that are NULL in Flink, such as those with T")
     return _build_try_cast(given[0], exp.DataType(this=exp.DataType.Type.DATE))
 
 
@@ -127,7 +132,7 @@ def _build_regexp_replace(given: _Arguments, findings: Findings) -> exp.Expr:
     if isinstance(replacement, exp.Literal):  # Flink takes it as it is
         replacement = exp.Literal.string(re.sub(r"([\\$])", r"\\\1", replacement.name))
     else:
-        findings.check("REGEXP_REPLACE: $ and \\ in the replacement have a meaning here, and none in Flink")
+        findings.check("REGEXP_REPLACE: $ and \\ in the replacement have a meaning here, but none in Flink")
     return _build_call("REGEXP_REPLACE", text, pattern, replacement)
 
 
@@ -141,7 +146,7 @@ def _build_any_value(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
 
 def _build_skipping_nulls(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     def build(given: _Arguments, findings: Findings) -> exp.Expr:
-        findings.check(f"{name} leaves out NULLs here; in Flink one NULL makes the result NULL")
+        findings.check(f"{name} ignores NULLs here; in Flink one NULL makes the result NULL")
         return _build_call(name.lower(), *given)
 
     return build
@@ -154,7 +159,7 @@ def _build_json_value(given: _Arguments, findings: Findings) -> exp.Expr:
 
 def _refuse(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     def build(given: _Arguments, findings: Findings) -> exp.Expr:
-        raise Untranslatable(f"{name} has no equal: {why}")
+        raise Untranslatable(f"{name} has no equivalent: {why}")
 
     return build
 
@@ -221,24 +226,27 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
     if isinstance(node, exp.Cast):
         return translate_cast(node, findings)
     if isinstance(node, exp.Unnest) and node.args.get("offset"):
-        findings.check("WITH ORDINALITY counts from 0 here, and the number is the first column")
+        findings.check("WITH ORDINALITY counts from 0 here, and its number is the first column")
     if isinstance(node, exp.Bracket):
         return _translate_bracket(node, findings)
     if isinstance(node, exp.Div) and not _is_fractional(node):
-        findings.check("Flink divides whole numbers into a whole number, and Spark into a fraction: use DIV for those")
+        findings.check(
+            "The quotient of whole numbers is a whole number in Flink, but a fraction in Spark: use DIV for whole "
+            "numbers"
+        )
     if isinstance(node, exp.SimilarTo):
-        raise Untranslatable("SIMILAR TO has no equal: use RLIKE with a regular expression of Java")
+        raise Untranslatable("SIMILAR TO has no equivalent: use RLIKE with a regular expression of Java")
     if isinstance(node, exp.Extract):
         return _translate_extract(node, findings)
     if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):
         if isinstance(node, exp.Ceil):
-            raise Untranslatable("CEIL(time TO unit) has no equal; add the unit to date_trunc")
+            raise Untranslatable("CEIL(time TO unit) has no equivalent; add the unit to date_trunc")
         return _build_call("date_trunc", node.args["to"].name.upper(), node.this)
     if not isinstance(node, exp.Anonymous):
         return node
     name = node.name.upper()
     if name == "PROCTIME":
-        findings.check("PROCTIME() is the time at which a micro-batch began, current_timestamp()")
+        findings.check("PROCTIME() became current_timestamp(), the time at which a micro-batch began")
         return _build_call("current_timestamp")
     if name in BUILT:
         return BUILT[name](node.expressions, findings)
@@ -269,7 +277,7 @@ def _translate_bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
         return _build_call("map", *node.expressions)
     if not all(isinstance(each, exp.Literal) for each in node.expressions):
         text = node.sql(comments=False)
-        findings.check(f"{text}: an array's elements are counted from 0 here; the keys of a map stay")
+        findings.check(f"{text}: elements of an array are counted from 0 here; keys of a map stay the same")
     elif not node.expressions[0].is_string:
         return _build_call("get", node.this, *node.expressions)  # NULL behind the end, as in Flink
     return node

@@ -14,8 +14,8 @@ _AGGREGATES = frozenset(
     JSON_OBJECTAGG LAST_VALUE LISTAGG MAX MIN STDDEV_POP STDDEV_SAMP SUM VARIANCE VAR_POP VAR_SAMP""".split()
 )
 _NO_FINAL_ROWS = (
-    "Flink updates the results of a group without a window; a table of Pravega takes final results only, and Spark "
-    "refuses such a stream without a window of time"
+    "Flink updates the results of a group without a window; a table of Pravega takes only final results, and Spark "
+    "refuses such a stream without a time window"
 )
 
 
@@ -37,7 +37,7 @@ class _Streams:
     def check(self) -> None:
         for each in self._query.find_all(exp.Order, exp.Limit, exp.Fetch, exp.Offset):
             if isinstance(each.parent, exp.Query) and self._read(each.parent):
-                raise Untranslatable("A stream is neither sorted nor limited in Spark")
+                raise Untranslatable("Spark neither sorts nor limits a stream")
         for select in self._query.find_all(exp.Select):
             self._select(select)
         for operation in self._query.find_all(exp.SetOperation):
@@ -46,8 +46,8 @@ class _Streams:
             outside = (exp.From, exp.Join, exp.CTE, exp.SetOperation, exp.Subquery)
             if inner.parent is not None and not isinstance(inner.parent, outside) and self._read(inner):
                 self._findings.check(
-                    "IN, EXISTS or a value of a stream: Spark refuses most of these where the stream is in the inner "
-                    "query. Write a JOIN with a condition on the event times of both"
+                    "IN, EXISTS or a scalar subquery of a stream: Spark refuses most of these if the inner query reads "
+                    "the stream. Write a JOIN with a condition on the event times of both"
                 )
 
     def _read(self, node: exp.Expr) -> bool:
@@ -63,10 +63,10 @@ class _Streams:
             return
         if select.find(exp.Window):
             raise Untranslatable(
-                "OVER of a stream has no equal in Spark: use windows of time, or a stateful operator in Python"
+                "OVER of a stream has no equivalent in Spark: use time windows, or a stateful operator in Python"
             )
         if any(not isinstance(each.parent, exp.Select) for each in select.find_all(exp.Distinct)):
-            raise Untranslatable("Distinct values of a stream are not counted in Spark: use APPROX_COUNT_DISTINCT")
+            raise Untranslatable("Spark does not count distinct values of a stream: use APPROX_COUNT_DISTINCT")
         group = select.args.get("group")
         windows = group.find_all(exp.Anonymous) if group is not None else ()
         windowed = any(call.name in ("window", "session_window") for call in windows)
@@ -86,7 +86,7 @@ class _Streams:
                 self._two_streams(join, outer=bool(side) or kind in ("SEMI", "ANTI"), on=on, where=where)
             elif (side in ("FULL", "LEFT") and right) or (side in ("FULL", "RIGHT") and streaming):
                 self._findings.check(
-                    f"{side} JOIN of a table and a stream: Spark refuses it where all rows of the table are kept"
+                    f"{side} JOIN of a table and a stream: Spark refuses it if all rows of the table are kept"
                 )
             streaming |= right
             self._joins(join.this, (), where)
@@ -95,7 +95,7 @@ class _Streams:
         conditions = on if outer else [*on, *where]
         natural = join.args.get("using") or str(join.args.get("method") or "").upper() == "NATURAL"
         if not natural and not any(isinstance(each, exp.EQ) and _can_relate_two(each) for each in conditions):
-            self._findings.check("A JOIN of two streams without equal columns: Spark refuses it")
+            self._findings.check("Spark refuses a JOIN of two streams without an equality of columns")
         if outer and not self._within(on):
             self._findings.check(
                 "An outer JOIN of two streams without an interval: Spark refuses it without a condition on the event "
@@ -118,9 +118,7 @@ class _Streams:
             return
         if not isinstance(operation, exp.Union) or operation.args.get("distinct"):
             name = type(operation).__name__.upper()
-            self._findings.check(
-                f"{name} of a stream: Spark refuses all but UNION ALL; use a JOIN, or a window of time"
-            )
+            self._findings.check(f"{name} of a stream: Spark refuses all but UNION ALL; use a JOIN, or a time window")
         elif left != right:
             self._findings.check("UNION ALL of a stream and a table: Spark refuses it; write two INSERTs")
 

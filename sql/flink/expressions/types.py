@@ -31,7 +31,7 @@ def translate_column_type(text: str, column: str, findings: Findings) -> str:
     plain = re.sub(r"\s+'(?:[^']|'')*'(?=\s*[,>)])", "", text)
     bare = re.sub(r"\s+NOT\s+NULL(?=\s*[,>)])", "", plain, flags=re.IGNORECASE)
     if bare != text:
-        findings.note(f"{column}: comments and NOT NULL inside of {first} are left out")
+        findings.note(f"{column}: comments and NOT NULL inside {first} are left out")
     text = bare
     try:
         tree = sqlglot.parse_one(text, into=exp.DataType, dialect=Flink)
@@ -44,13 +44,13 @@ def translate_type(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
     """Change a type to one that Spark prints, with findings for what it cannot keep."""
     for node in tree.find_all(exp.DataType):
         if node.this in (_Type.TIME, _Type.TIMETZ):
-            findings.check(f"{column}: tables keep no TIME; it is a STRING such as '10:15:00' here")
+            findings.check(f"{column}: tables cannot store TIME; it is a STRING such as '10:15:00' here")
             node.set("this", _Type.TEXT)
             node.set("expressions", [])
         elif node.this in (_Type.TIMESTAMP, _Type.TIMESTAMPNTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPTZ):
             digits = node.expressions[0].name if node.expressions else "6"
             if digits.isdigit() and int(digits) > _INTEGRAL_MICROSECONDS:
-                findings.check(f"{column}: Spark's timestamps end with microseconds; Flink's had {digits} digits")
+                findings.check(f"{column}: Spark's timestamps have microseconds; Flink's had {digits} digits")
             node.set("expressions", [])
     return tree
 
@@ -59,11 +59,11 @@ _SAME_TEXT = WHOLE | TEXT | {"DECIMAL", "DATE", NULL}
 """Types whose values are the same text in both."""
 _UNLIMITED = 2_147_483_647
 _OTHER_TEXT = {
-    LOCAL: "Flink prints all digits of a TIMESTAMP's precision, and Spark no zeros at the end: use DATE_FORMAT",
-    ZONED: "Flink prints all digits of a TIMESTAMP's precision, and Spark no zeros at the end: use DATE_FORMAT",
-    "DOUBLE": "Flink and Spark may print other digits: CAST it to DECIMAL first",
-    "FLOAT": "Flink and Spark may print other digits: CAST it to DECIMAL first",
-    None: "its type is not known here, and Flink prints BOOLEAN, TIMESTAMP and nested types in another way",
+    LOCAL: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
+    ZONED: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
+    "DOUBLE": "Flink and Spark may print different digits: CAST it to DECIMAL first",
+    "FLOAT": "Flink and Spark may print different digits: CAST it to DECIMAL first",
+    None: "its type is not known here, and Flink prints BOOLEAN, TIMESTAMP and nested types differently",
 }
 
 
@@ -75,8 +75,8 @@ def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
     if target in WHOLE and (source in TEXT or source is None) and not _is_plain_number(node.this):
         condition = "" if source else " (its type is not known here)"
         findings.check(
-            f"CAST({_name_operand(node.this)} AS {target}): Flink cuts the fraction of a text such as '1.5', which is "
-            f"no whole number here{condition}: CAST it to DECIMAL before"
+            f"CAST({_name_operand(node.this)} AS {target}): Flink cuts off the fraction of a text such as '1.5', which "
+            f"is not a whole number here{condition}: CAST it to DECIMAL first"
         )
     return node
 
@@ -86,13 +86,13 @@ def _cast_to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp
     limit = given[0].name if given else "1" if node.to.this is exp.DataType.Type.CHAR else str(_UNLIMITED)
     if limit != str(_UNLIMITED):
         findings.check(
-            f"CAST({_name_operand(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor fills a text: "
+            f"CAST({_name_operand(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor pads a text: "
             "use LEFT or RPAD"
         )
     if source == "BOOLEAN":
         return exp.Anonymous(this="upper", expressions=[node.copy()])  # TRUE in Flink, true in Spark
     if source not in _SAME_TEXT:
-        why = _OTHER_TEXT.get(source, f"Flink prints {source} in another way")
+        why = _OTHER_TEXT.get(source, f"Flink prints {source} differently")
         findings.check(f"CAST({_name_operand(node.this)} AS STRING): {why}")
     return node
 

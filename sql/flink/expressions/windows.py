@@ -17,7 +17,7 @@ _BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECON
 def convert_length(interval: exp.Expr) -> exp.Expr:
     """Return an interval as the text that Spark's windows take: `10 MINUTE`."""
     if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
-        raise Untranslatable(f"The length of a window must be an INTERVAL literal, and is {interval.sql()}")
+        raise Untranslatable(f"The length of a window must be an INTERVAL literal, but is {interval.sql()}")
     unit = interval.args.get("unit")
     if unit is None or isinstance(unit, exp.IntervalSpan) or unit.name.upper().rstrip("S") in ("MONTH", "YEAR"):
         raise Untranslatable("The length of a window must be in WEEK, DAY, HOUR, MINUTE or SECOND")
@@ -27,11 +27,11 @@ def convert_length(interval: exp.Expr) -> exp.Expr:
 def build_window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Zone, findings: Findings) -> exp.Expr:
     """Return Spark's window of a time column, from the lengths in Flink's order."""
     if kind == "CUMULATE":
-        raise Untranslatable("CUMULATE has no equal: Spark has tumbling, hopping and session windows")
+        raise Untranslatable("CUMULATE has no equivalent: Spark has tumbling, hopping and session windows")
     lengths = [convert_length(each) for each in intervals]
     most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1}[kind]
     if not (2 if kind == "HOP" else 1) <= len(lengths) <= most:
-        raise Untranslatable(f"{kind} has {len(lengths)} intervals here")
+        raise Untranslatable(f"{kind} cannot have {len(lengths)} intervals")
     check_window(kind, column, intervals, zone, findings)
     if kind == "SESSION":
         return _build_call("session_window", column, *lengths)
@@ -60,7 +60,7 @@ def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) 
         if suffix and suffix not in (*_BOUNDS, "ROWTIME", "PROCTIME"):
             continue
         if suffix == "PROCTIME":
-            raise Untranslatable(f"{call.name}: Spark's windows have no time of processing")
+            raise Untranslatable(f"{call.name}: Spark's windows have no processing time")
         whole = build_window(kind, call.expressions[0], call.expressions[1:], zone, findings)
         if not suffix:
             call.replace(whole)
@@ -81,10 +81,11 @@ def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, 
         return
     for table in tables:
         if table.args["kind"] == "SESSION":
-            raise Untranslatable("SESSION without GROUP BY window_start, window_end has no equal")
+            raise Untranslatable("SESSION without GROUP BY window_start, window_end has no equivalent")
         if streaming and group is not None:
             raise Untranslatable(
-                "A stream of windows is grouped by window_start and window_end, in the SELECT of the window function"
+                "A stream of windows must be grouped by window_start and window_end, in the SELECT of the window "
+                "function"
             )
         _translate_row_by_row(table, zone, findings)
 
@@ -94,7 +95,7 @@ def note_first_windows(query: exp.Expr, findings: Findings) -> None:
     calls = (call for group in query.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
     if any(each.name in _FUNCTIONS for each in calls):
         findings.note(
-            "Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there"
+            "Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there"
         )
 
 
@@ -104,7 +105,7 @@ def _translate_grouped(select: exp.Select, table: WindowTable, group: exp.Expr, 
     whole = build_window(table.args["kind"], column, table.args["intervals"], zone, findings)
     in_group = {each.name.lower() for each in group.find_all(exp.Column)}
     if missing := [each.sql() for each in table.args.get("keys") or () if each.name.lower() not in in_group]:
-        raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, by which the SELECT does not group")
+        raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, but the SELECT does not group by it")
     for node in list(select.find_all(exp.Column)):
         name = node.name.lower()
         if name not in COLUMNS or node.find_ancestor(exp.Select) is not select:

@@ -14,8 +14,8 @@ from ..report import Findings
 from .inference import LOCAL, NULL, TEXT, ZONED, infer
 
 NOT_IN_UTC = (
-    "Event time of TIMESTAMP is read in the zone of the session, and windows begin at whole hours and days of UTC: set "
-    "the zone UTC, or give window() a start"
+    "Event time of type TIMESTAMP is read in the zone of the session, and windows begin at whole hours and days of "
+    "UTC: set the zone to UTC, or give window() a start"
 )
 _UTC = frozenset(("UTC", "GMT", "Z", "ZULU", "UCT", "UNIVERSAL", "GREENWICH"))
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
@@ -90,7 +90,7 @@ def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zon
     condition = "" if infer(column) == ZONED else ", if it is a TIMESTAMP_LTZ"
     findings.check(
         f"{kind} of {column.name}{condition}: Flink's windows begin by the clock of 'table.local-time-zone' "
-        f"({zone.flink or 'not set in the script'}), and Spark's by that of UTC. If Flink's was UTC, begin the script "
+        f"({zone.flink or 'not set in the script'}), Spark's by the clock of UTC. If Flink's was UTC, begin the script "
         "with SET 'table.local-time-zone' = 'UTC'; else give window() a start, such as window(ts, '1 DAY', '1 DAY', "
         "'16 HOURS') for UTC+8"
     )
@@ -105,8 +105,8 @@ def check_zone(node: exp.Expr, zone: Zone, findings: Findings) -> None:
 def report_zone_dependence(what: str, findings: Findings) -> None:
     """Add that something depends on the zone which the translation has set."""
     findings.check(
-        f"{what} depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the "
-        "machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC"
+        f"{what} depends on the zone of the session: this script sets it to UTC for event time, but Flink used the "
+        "machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC"
     )
 
 
