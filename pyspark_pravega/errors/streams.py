@@ -34,8 +34,16 @@ class StreamNotFoundError(PravegaError):
 
     condition = "PRAVEGA_STREAM_NOT_FOUND"
     sql_state = "42P01"
-    cure = "Look at `SHOW TABLES IN pravega.<scope>`. A query also fails like this if its stream is dropped while it "
-    "reads."
+    cure = "Look at `SHOW TABLES IN pravega.<scope>`. A query also fails like this if its stream is dropped meanwhile."
+    was_dropped = False
+    """Whether the message says that the stream was dropped meanwhile, and what to do."""
+
+    @classmethod
+    def dropped(cls, message: str) -> StreamNotFoundError:
+        """Return the error for a stream that was there before. Its message says what to do."""
+        error = cls(message)
+        error.was_dropped = True
+        return error
 
 
 class StreamExistsError(PravegaError):

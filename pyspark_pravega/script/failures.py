@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from pyspark_pravega.errors import PravegaError
@@ -30,26 +34,36 @@ class ScriptFailedError(Exception):
 def report_failures(statement: Statement, hint: Callable[[Exception], str] = lambda _: "") -> Iterator[None]:
     """Turn errors of Spark and of this package into a ScriptFailedError that names the statement's line.
 
-    What `hint` says of an error of Spark's is put behind it.
+    What `hint` says about an error of Spark's follows its message.
     """
     try:
         yield
     except PySparkException as error:
         condition, words = _STREAM_IN_BATCH
         if error.getCondition() == condition and words in str(error):
-            raise ScriptFailedError(str(build_not_streaming_error(statement))) from error
-        raise ScriptFailedError(f"Line {statement.line}: {strip_details(error)}{hint(error)}") from error
+            raise _fail(statement, build_not_streaming_error().for_user()) from error
+        raise _fail(statement, f"{strip_details(error)}{hint(error)}") from error
     except PravegaError as error:
-        text = error.for_user()
-        raise ScriptFailedError(text if "Line " in text else f"Line {statement.line}: {text}") from error
-    except Exception as error:
-        java = getattr(error, "java_exception", None)  # such as an IOException, which PySpark leaves as it is
-        if java is None:
-            raise
-        text = f"Line {statement.line}: {java.toString()}"
-        if "IOException" in text:
+        raise _fail(statement, error.for_user()) from error
+    except Py4JJavaError as error:  # such as an IOException, which PySpark leaves as it is
+        text = error.java_exception.toString()
+        if _is_io_failure(error.java_exception):
             text += f". Can the checkpoint be created and written there? SET {CHECKPOINT.key} names its directory."
-        raise ScriptFailedError(text) from error
+        raise _fail(statement, text) from error
+
+
+def _fail(statement: Statement, text: str) -> ScriptFailedError:
+    return ScriptFailedError(f"Line {statement.line}: {text}")
+
+
+def _is_io_failure(error: Any) -> bool:
+    """Return whether an IOException is among a Java exception and its causes."""
+    gateway = SparkContext._gateway
+    while error is not None:
+        if is_instance_of(gateway, error, "java.io.IOException"):
+            return True
+        error = error.getCause()
+    return False
 
 
 def strip_details(error: PySparkException) -> str:

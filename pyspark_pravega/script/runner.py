@@ -175,7 +175,7 @@ class ScriptRunner:
         if statement.is_setting:
             read_session_settings(self._spark)
         elif result.isStreaming:
-            raise build_not_streaming_error(statement)
+            raise build_not_streaming_error()
         elif result.columns:
             self._display.message(f"Line {statement.line}: {statement.summary}")
             result.show(MOST_ROWS, truncate=False)

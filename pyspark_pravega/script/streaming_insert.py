@@ -80,7 +80,7 @@ def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> Strea
     if _get_class_name(insert) != _INSERT:
         return None
     if spark.version < FIRST_SPARK and jvm.io.github.pysparkpravega.Scripts.isStreaming(parsed):
-        raise InvalidScriptError(f"Line {statement.line}: {OLDER_SPARK}")
+        raise InvalidScriptError(OLDER_SPARK)
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     context = spark.sparkContext
     context.setLocalProperty(_STREAMING, "true")
@@ -93,7 +93,7 @@ def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> Strea
     target = insert.table()
     special = insert.overwrite() or insert.replaceCriteriaOpt().isDefined() or not insert.partitionSpec().isEmpty()
     if special or _get_class_name(target) != "UnresolvedRelation":
-        raise build_not_streaming_error(statement)
+        raise build_not_streaming_error()
     # Spark's own mark beside the options tells the catalog which privileges are needed.
     given = dict(target.options().asCaseSensitiveMap())
     options = {key: text for key, text in given.items() if not key.startswith("__")}
@@ -112,7 +112,7 @@ def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
     name = choose_name(insert, settings)
     root = settings.get(CHECKPOINT)
     if root is None:
-        raise InvalidScriptError(f"Line {insert.statement.line}: {NO_CHECKPOINT}")
+        raise InvalidScriptError(NO_CHECKPOINT)
     writer = insert.rows.writeStream.queryName(name).outputMode(settings.get(OUTPUT_MODE)).options(**insert.options)
     writer = writer.option("checkpointLocation", f"{root.rstrip('/')}/{quote(name, safe='$')}")
     match settings.get(TRIGGER_OF_BATCHES):
@@ -142,9 +142,9 @@ def read_session_settings(spark: SparkSession) -> Options:
     return read_stream_settings(spark.conf.getAll)
 
 
-def build_not_streaming_error(statement: Statement) -> InvalidScriptError:
+def build_not_streaming_error() -> InvalidScriptError:
     """Return the error for a statement that reads a STREAM and cannot be run."""
-    return InvalidScriptError(f"Line {statement.line}: {_INSTEAD}.")
+    return InvalidScriptError(f"{_INSTEAD}.")
 
 
 def _get_class_name(plan: Any) -> str:

@@ -206,8 +206,8 @@ def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> 
             findings.check(NOT_IN_UTC)
         return []
     job.zone = Zone("UTC", chosen=True)
-    text = f"Spark's event time is a TIMESTAMP: {table.local_event_time}, a TIMESTAMP in Flink, is read as a time in "
-    "UTC"
+    column = table.local_event_time
+    text = f"Spark's event time is a TIMESTAMP: {column}, a TIMESTAMP in Flink, is read as a time in UTC"
     if any("TIMESTAMP" in each.shown_type.replace("TIMESTAMP_NTZ", "") for each in table.columns.physical):
         findings.check(f"{text}; the table's TIMESTAMP_LTZ columns are shown in UTC, too")
     else:

@@ -22,6 +22,7 @@ from tests.scopes import new_scope
 from tests.streams import PATIENCE, running
 
 EVENTS = "(id INT, at TIMESTAMP, name STRING)"
+ONLY_INSERT = r"\[PRAVEGA_INVALID_SCRIPT\] Only INSERT INTO"
 ROWS = "(1, TIMESTAMP'2020-01-01 00:00:00', 'a'), (2, TIMESTAMP'2020-01-02 00:00:00', 'b')"
 
 
@@ -243,16 +244,25 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
             "INSERT INTO <source> (id) SELECT CAST(count(*) AS INT) FROM STREAM <source>",
             r"Line 3: .*outputMode\('complete'\)",
         ),
-        ("SELECT 1;\nSELECT * FROM STREAM <source>", "Line 2: only INSERT INTO"),
-        ("CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>", "Line 1: only INSERT INTO"),
-        ("INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>", "Line 1: only INSERT INTO"),
+        ("SELECT 1;\nSELECT * FROM STREAM <source>", f"Line 2: {ONLY_INSERT}"),
+        (
+            "CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>",
+            f"Line 1: {ONLY_INSERT}",
+        ),
+        (
+            "INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>",
+            f"Line 1: {ONLY_INSERT}",
+        ),
         (
             "SET pravega.stream.checkpoint = '<checkpoint>';\n"
             "INSERT INTO <target> (number) SELECT count(DISTINCT id) FROM (SELECT id, timestamp_seconds(id) AS at "
             "FROM STREAM <source>) WATERMARK at DELAY OF INTERVAL 1 SECOND GROUP BY window(at, '1 minute')",
             "Line 2: .*Distinct aggregations are not supported",
         ),
-        ("FROM STREAM <source> INSERT INTO <target> (number) SELECT id", "Line 1: only INSERT INTO"),
+        (
+            "FROM STREAM <source> INSERT INTO <target> (number) SELECT id",
+            f"Line 1: {ONLY_INSERT}",
+        ),
     ],
 )
 def test_mistakes_are_told_with_their_line(scripts: Scripts, script: str, message: str) -> None:
