@@ -76,7 +76,7 @@ def main() -> None:
                 found[f"{version} with Pravega and the archive"].append((seconds[0], seconds[1]))
     print(f"load {os.getloadavg()[0]:.0f}; median and best\n| | start | first statement |\n|---|---|---|")
     for what, runs in found.items():
-        columns = [f"{statistics.median(each):.1f} s, {min(each):.1f} s" for each in zip(*runs, strict=True)]
+        columns = [f"{statistics.median(times):.1f} s, {min(times):.1f} s" for times in zip(*runs, strict=True)]
         print(f"| {what} | {columns[0]} | {columns[1]} |")
 
 

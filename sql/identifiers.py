@@ -124,7 +124,7 @@ _NEAR = 0.7
 
 def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
     """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
-    by_lower = {each.lower(): each for each in sorted(known)}
+    by_lower = {candidate.lower(): candidate for candidate in sorted(known)}
     found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
     return by_lower[found[0]] if found else None
 

@@ -153,7 +153,7 @@ class Resolution:
         """Note why a place cannot have a key, if so: the sentence that refuses it, and the one that helps."""
         option = self._declarations.get(key)
         if option is None:
-            known = [each for each, candidate in self._declarations.items() if place in candidate.allowed]
+            known = [declared for declared, candidate in self._declarations.items() if place in candidate.allowed]
             near = OURS[key] if OURS.get(key) in known else _find_nearest_key(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
@@ -183,7 +183,9 @@ def _join_refusals(refused: Mapping[str, str]) -> str:
 def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
     """Return a key as it is declared, whatever its case, and if it is in camel case."""
     low = key.lower()
-    return low if low in declarations else {each.replace("-", ""): each for each in declarations}.get(low, low)
+    return (
+        low if low in declarations else {declared.replace("-", ""): declared for declared in declarations}.get(low, low)
+    )
 
 
 def _spell_like(key: str, declared: str) -> str:
@@ -191,7 +193,7 @@ def _spell_like(key: str, declared: str) -> str:
     if "-" in key or "_" in key:
         return declared
     first, *others = declared.split("-")
-    return first + "".join(each.capitalize() for each in others)
+    return first + "".join(word.capitalize() for word in others)
 
 
 def _find_nearest_key(key: str, known: list[str]) -> str | None:

@@ -194,7 +194,7 @@ def run(
     from pyspark_pravega.spark.arguments import find_unknown_option, take_program
     from pyspark_pravega.spark.launch import plan
 
-    options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
+    options = [param for param in click.get_current_context().command.params if isinstance(param, click.Option)]
     if unknown := find_unknown_option(arguments, [name for option in options for name in option.opts]):
         name, nearest = unknown
         hint = f"Did you mean '{nearest}'?" if nearest else "Valid options are those of --help and of spark-submit."

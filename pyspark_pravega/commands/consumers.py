@@ -57,7 +57,7 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
     if not found:
         click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
         return
-    rows = [_HEADER, *(_build_row(each) for each in found)]
+    rows = [_HEADER, *(_build_row(status) for status in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for consumer, stream, behind, position in rows:
         click.echo(f"{consumer:<{widths[0]}}  {stream:<{widths[1]}}  {behind:>{widths[2]}}  {position}")

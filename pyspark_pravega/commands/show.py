@@ -81,7 +81,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
         ]
         properties = [{"property": key, "value": text} for key, text in found.properties.items()]
         fixed = found.properties.get(FORMAT.key) == KEY_VALUE_FORMAT
-        versions = [] if fixed else [asdict(each) for each in found.schema_versions()]
+        versions = [] if fixed else [asdict(version) for version in found.schema_versions()]
     if as_json:
         print_json({"table": found.name, "columns": columns, "properties": found.properties, "versions": versions})
         return
@@ -138,7 +138,7 @@ def history(
     from pyspark_pravega.commands.show_output import print_json, print_table
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
-        rows = [asdict(each) for each in reversed(catalog.load_table(table).history()[-versions:])]
+        rows = [asdict(commit) for commit in reversed(catalog.load_table(table).history()[-versions:])]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -174,7 +174,7 @@ def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_reg
     from pyspark_pravega.commands.show_output import format_bytes, print_json, print_table
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
-        rows = [asdict(each) for each in catalog.consumers(table)]
+        rows = [asdict(consumer) for consumer in catalog.consumers(table)]
     if as_json:
         print_json(rows)
     elif not rows:

@@ -65,9 +65,9 @@ def escape_controls(text: str) -> str:
 def convert_to_json(value: Any) -> Any:
     """Return a value as JSON has it: times in ISO 8601, bytes in base64, decimals and what is no number as texts."""
     if isinstance(value, dict):
-        return {str(key): convert_to_json(each) for key, each in value.items()}
+        return {str(key): convert_to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [convert_to_json(each) for each in value]
+        return [convert_to_json(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, datetime | date | time):

@@ -80,7 +80,7 @@ def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, st
         if token.text.lower() != catalog.lower() or before.text.upper() not in _BEFORE_A_NAME:
             continue
         parts = tokens[place : place + 5]
-        dots = [each.token_type for each in parts[1::2]]
+        dots = [part.token_type for part in parts[1::2]]
         if len(parts) == 5 and dots == [TokenType.DOT, TokenType.DOT]:
             yield parts[2].text, parts[4].text
 
@@ -103,7 +103,7 @@ def suggest_near_name(spark: SparkSession, error: Exception) -> str:
         parts = split_name(name)
         if condition == "SCHEMA_NOT_FOUND":
             near = next(
-                filter(None, (_find_near_namespace(spark, each) for each in _list_full_names(spark, parts))), None
+                filter(None, (_find_near_namespace(spark, name) for name in _list_full_names(spark, parts))), None
             )
         else:
             near = _find_near_table(spark, complete_name(spark, parts))

@@ -41,8 +41,8 @@ class Signals:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._came = signal.Signals(number)
-        for each in _STOPPING:
-            signal.signal(each, signal.SIG_DFL)
+        for stopping in _STOPPING:
+            signal.signal(stopping, signal.SIG_DFL)
 
     def came(self) -> bool:
         """Tell whether a signal came."""
@@ -160,8 +160,8 @@ def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catal
     except PravegaError as error:
         print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
         return True
-    for each in missing:
-        _report_failure(path, f"Line {each.line}: {each.text}")
+    for table in missing:
+        _report_failure(path, f"Line {table.line}: {table.text}")
     return not missing
 
 

@@ -61,7 +61,12 @@ def quiet_logging(
         or any(_OWN_FILE.search(text) for text in options)
         or "LOG4J_CONFIGURATION_FILE" in environment
         or conf("spark.log.structuredLogging.enabled") == "true"
-        or any(found for each in filter(None, directories) for name in _OWN_FILES for found in Path(each).glob(name))
+        or any(
+            found
+            for directory in filter(None, directories)
+            for name in _OWN_FILES
+            for found in Path(directory).glob(name)
+        )
     ):
         return {}
     return {"SPARK_SUBMIT_OPTS": f"{before} {ours}".strip()}

@@ -168,9 +168,9 @@ def _create_table(
             raise Untranslatable(
                 "LIKE with INCLUDING or EXCLUDING is not translated: write out the columns and options"
             )
-        inherited = [replace(each, type=each.shown_type, millis=None) for each in base.columns.physical]
-        names = {each.name: each for each in inherited}
-        columns.all = [*(names.get(each.name, each) for each in base.columns.all), *columns.all]
+        inherited = [replace(column, type=column.shown_type, millis=None) for column in base.columns.physical]
+        names = {column.name: column for column in inherited}
+        columns.all = [*(names.get(column.name, column) for column in base.columns.all), *columns.all]
         columns.primary_key = columns.primary_key or base.columns.primary_key
         columns.watermark = columns.watermark or base.columns.watermark
         options = {**job.written_options.get(id(base), {}), **options}
@@ -180,10 +180,12 @@ def _create_table(
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
         raise Untranslatable(f"{word} is not expected behind the options of a table")
     if table.options.format == "avro" and table.options.properties.get("framing") == "none":
-        columns.all = [adapt_to_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
-        for each in columns.physical:
-            if each.millis:
-                findings.note(f"{each.name} is stored in milliseconds, as in Flink's Avro; queries see a timestamp")
+        columns.all = [
+            adapt_to_bare_avro(column) if isinstance(column, PhysicalColumn) else column for column in columns.all
+        ]
+        for column in columns.physical:
+            if column.millis:
+                findings.note(f"{column.name} is stored in milliseconds, as in Flink's Avro; queries see a timestamp")
     table.check_metadata(findings)
     if cursor.take("AS"):
         return _create_as(statement.after(cursor.at), table, name, job, findings)
@@ -206,9 +208,9 @@ def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> 
             findings.check(NOT_IN_UTC)
         return []
     job.zone = Zone("UTC", chosen=True)
-    column = table.local_event_time
-    text = f"Spark's event time is a TIMESTAMP: {column}, a TIMESTAMP in Flink, is read as a time in UTC"
-    if any("TIMESTAMP" in each.shown_type.replace("TIMESTAMP_NTZ", "") for each in table.columns.physical):
+    timed = table.local_event_time
+    text = f"Spark's event time is a TIMESTAMP: {timed}, a TIMESTAMP in Flink, is read as a time in UTC"
+    if any("TIMESTAMP" in column.shown_type.replace("TIMESTAMP_NTZ", "") for column in table.columns.physical):
         findings.check(f"{text}; the table's TIMESTAMP_LTZ columns are shown in UTC, too")
     else:
         findings.note(text)

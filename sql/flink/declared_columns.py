@@ -60,7 +60,7 @@ class Columns:
     @property
     def physical(self) -> list[PhysicalColumn]:
         """The columns of the events."""
-        return [each for each in self.all if isinstance(each, PhysicalColumn)]
+        return [column for column in self.all if isinstance(column, PhysicalColumn)]
 
 
 def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: Findings) -> Columns:
@@ -77,7 +77,7 @@ def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: 
             columns.primary_key = _parse_key(part)
         else:
             columns.all.append(_parse_column(statement, part, words, findings, columns))
-    names = [each.name for each in columns.all]
+    names = [column.name for column in columns.all]
     for name in names:
         alike = [other for other in names if other.lower() == name.lower()]
         if len(alike) > 1:

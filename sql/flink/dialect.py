@@ -99,7 +99,7 @@ class Flink(Dialect):
                 keys, intervals = _split_keys(keys)
             while self._match(TokenType.COMMA):
                 intervals.append(self._parse_named_argument())
-            described = [each for each in intervals if isinstance(each, exp.Anonymous)]
+            described = [interval for interval in intervals if isinstance(interval, exp.Anonymous)]
             if described:
                 column = described[0].expressions[0]
             self._match_r_paren()
@@ -111,7 +111,7 @@ class Flink(Dialect):
                 this=source,
                 column=column,
                 keys=keys,
-                intervals=[each for each in intervals if each not in described],
+                intervals=[interval for interval in intervals if interval not in described],
             )
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
             if alias:
@@ -129,7 +129,7 @@ class Flink(Dialect):
 
 def _split_keys(keys: list[Any]) -> tuple[list[Any], list[Any]]:
     """Take apart the keys of PARTITION BY and the arguments after them."""
-    border = next(number for number, each in enumerate(keys) if not isinstance(each, exp.Column))
+    border = next(number for number, key in enumerate(keys) if not isinstance(key, exp.Column))
     return keys[:border], keys[border:]
 
 

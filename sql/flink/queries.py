@@ -64,7 +64,7 @@ class QueryTranslator:
         zone = self._job.zone
         for select in list(query.find_all(exp.Select)):
             translate_group_windows(select, self._findings, zone)
-        ctes = {each.alias_or_name.lower() for each in query.find_all(exp.CTE)}
+        ctes = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for table in list(query.find_all(exp.Table)):
             self._table(table, ctes)
         for select in list(query.find_all(exp.Select)):
@@ -120,7 +120,7 @@ class QueryTranslator:
             self.could_stream |= view.streaming
             if view.streaming and not self._streaming:
                 inner = QueryTranslator(self._job, self._findings, streaming=False)
-                columns = [exp.to_identifier(each) for each in view.columns]
+                columns = [exp.to_identifier(column) for column in view.columns]
                 inline = exp.Subquery(this=inner.tree(view.query))
                 inline.set("alias", exp.TableAlias(this=alias.this, columns=columns or None))
                 self._put(node, inline)
@@ -146,12 +146,12 @@ class QueryTranslator:
     def _put(self, node: exp.Table, relation: exp.Expr) -> None:
         if joins := node.args.get("joins"):
             relation.set("joins", joins)
-        relation.comments = [each for each in node.comments or () if not each.startswith("+")] or None
+        relation.comments = [comment for comment in node.comments or () if not comment.startswith("+")] or None
         node.replace(relation)
 
     def _hinted(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
         """Return the options of a table with those of a hint `/*+ OPTIONS('key'='value') */`."""
-        hints = [each for each in node.comments or () if each.startswith("+")]
+        hints = [comment for comment in node.comments or () if comment.startswith("+")]
         return apply_hints(hints, table, self._findings)
 
 
@@ -193,11 +193,11 @@ def _describe_left_out_hint(hint: str) -> str:
 def copy_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
     """Return the comments of a node as they can be copied. Hints are left to tables."""
     found = []
-    for each in node.comments or ():
-        if not each.startswith("+"):
-            found.append(hide(each))
+    for comment in node.comments or ():
+        if not comment.startswith("+"):
+            found.append(hide(comment))
         elif isinstance(node, exp.Table):
-            found.append(each)
+            found.append(comment)
         else:
-            findings.check(_describe_left_out_hint(each))
+            findings.check(_describe_left_out_hint(comment))
     return found or None

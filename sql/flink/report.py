@@ -72,4 +72,4 @@ class Findings:
 
 def choose_exit_code(findings: Iterable[Finding]) -> int:
     """Return 0 if all was translated, else INCOMPLETE."""
-    return ALL_TRANSLATED if all(each.severity is Severity.NOTE for each in findings) else INCOMPLETE
+    return ALL_TRANSLATED if all(finding.severity is Severity.NOTE for finding in findings) else INCOMPLETE

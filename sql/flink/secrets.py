@@ -85,7 +85,7 @@ def _mask(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
 def _hide_hint(found: re.Match[str]) -> str:
     pairs = list(_PAIR.finditer(found[1]))
     rest = re.fullmatch(r"\s*(\w*)([\s(,)]*)", _PAIR.sub("", found[1]))
-    if rest and all(is_harmless(each[1]) for each in pairs):
+    if rest and all(is_harmless(pair[1]) for pair in pairs):
         return found[0]
     name = re.match(r"\s*\w*", found[1])
     return f"/*+{name[0] if name else ''}({HIDDEN}) */"
@@ -131,13 +131,13 @@ def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
     lists = list(_find_option_lists(statement))
     for place, token in enumerate(tokens):
         if token.token_type is not TokenType.EQ:
-            beside = [each.token_type for each in tokens[max(place - 1, 0) : place + 2]]
-            if token.token_type in TEXTS and TokenType.EQ not in beside and any(place in each for each in lists):
+            beside = [neighbour.token_type for neighbour in tokens[max(place - 1, 0) : place + 2]]
+            if token.token_type in TEXTS and TokenType.EQ not in beside and any(place in places for places in lists):
                 yield token.start, token.end + 1
             continue
         if place in (0, len(tokens) - 1):
             continue
-        inside = next((each for each in lists if place in each), None)
+        inside = next((places for places in lists if place in places), None)
         if tokens[place - 1].token_type in TEXTS:
             key = tokens[place - 1].text
         elif inside is not None:

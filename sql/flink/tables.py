@@ -55,13 +55,13 @@ class DeclaredTable:
     def output(self) -> Output:
         """Its columns as queries see them, with their types."""
         kinds: dict[str, str | None] = {
-            each.name.lower(): strip_type_arguments(each.shown_type) for each in self.columns.physical
+            column.name.lower(): strip_type_arguments(column.shown_type) for column in self.columns.physical
         }
-        for each in self.columns.all:
-            if isinstance(each, ComputedColumn):
+        for column in self.columns.all:
+            if isinstance(column, ComputedColumn):
                 with suppress(Untranslatable):  # queries of the table tell it
-                    kinds[each.name.lower()] = infer(parse_typed_expression(each.expression, kinds))
-        return [(each.name.lower(), kinds.get(each.name.lower())) for each in self.columns.all]
+                    kinds[column.name.lower()] = infer(parse_typed_expression(column.expression, kinds))
+        return [(column.name.lower(), kinds.get(column.name.lower())) for column in self.columns.all]
 
     @property
     def local_event_time(self) -> str | None:
@@ -82,7 +82,7 @@ class DeclaredTable:
     def definitions(self, findings: Findings) -> list[str]:
         """Return the CREATE TABLE of each stream. Raises Untranslatable."""
         properties = self._properties(findings)
-        lines = [self._line(each) for each in self._stored()]
+        lines = [self._line(column) for column in self._stored()]
         comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
         return [
             f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
@@ -101,12 +101,12 @@ class DeclaredTable:
 
     def rows(self, query: str, names: Sequence[str]) -> str:
         """Return a query whose rows are stored: those of `query`, with milliseconds where the table has them."""
-        columns = {each.name: each for each in self.columns.physical}
+        columns = {column.name: column for column in self.columns.physical}
         written = [columns.get(name) for name in names] if names else list(self.columns.physical)
-        if not any(each is not None and each.millis for each in written):
+        if not any(column is not None and column.millis for column in written):
             return query
         shown = ", ".join(
-            _convert_written(each, name) for each, name in zip(written, names or list(columns), strict=True)
+            _convert_written(column, name) for column, name in zip(written, names or list(columns), strict=True)
         )
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
@@ -124,16 +124,16 @@ class DeclaredTable:
         watermark = self._watermark(findings) if streaming else ""
         stored = self._stored()
         event_time = self.local_event_time if streaming else None
-        as_stored = stored == self.columns.all and event_time is None and not any(each.millis for each in stored)
+        as_stored = stored == self.columns.all and event_time is None and not any(column.millis for column in stored)
         if as_stored and len(read) == 1:
             return read[0] + watermark
-        names = ", ".join(quote(each.name) for each in stored)
-        if any(isinstance(each, MetadataColumn) for each in self.columns.all):
+        names = ", ".join(quote(column.name) for column in stored)
+        if any(isinstance(column, MetadataColumn) for column in self.columns.all):
             names += ", _event_pointer"
         source = read[0]
         if len(read) > 1:
-            source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {each}" for each in read) + ")"
-        shown = ", ".join(self._shown(each, stored, event_time, findings, zone) for each in self.columns.all)
+            source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {scan}" for scan in read) + ")"
+        shown = ", ".join(self._shown(column, stored, event_time, findings, zone) for column in self.columns.all)
         return f"(SELECT {shown} FROM {source}){watermark}"
 
     def _read(self, number: int, streaming: bool, options: TableOptions) -> str:
@@ -157,7 +157,7 @@ class DeclaredTable:
 
     def _properties(self, findings: Findings) -> dict[str, str]:
         properties = dict(self.options.properties)
-        names = {each.name for each in self.columns.physical}
+        names = {column.name for column in self.columns.physical}
         if self.options.format == "raw":
             properties["format"] = "raw" if self._stored()[0].type == "BINARY" else "text"
         if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
@@ -185,7 +185,7 @@ class DeclaredTable:
 
     @property
     def _has_timestamps(self) -> bool:
-        return any("TIMESTAMP" in each.type for each in self.columns.physical)
+        return any("TIMESTAMP" in column.type for column in self.columns.physical)
 
     def _line(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""

@@ -59,7 +59,7 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     if not found:
         raise InvalidScriptError("The script has no statement.")
     translator = _Translator(Job(catalog, has_checkpoint=checkpoint is not None))
-    blocks = [translator.block(each) for each in found]
+    blocks = [translator.block(statement) for statement in found]
     if checkpoint is not None:
         blocks.insert(0, f"SET pravega.stream.checkpoint = {quote_text(checkpoint)};")
     if rest := find_trailing_comments(script):
@@ -85,12 +85,12 @@ class _Translator:
             made = []
             findings.untranslated("It does not have the form that Flink's documentation describes")
         lines = [hide(statement.comments)] if statement.comments else []
-        lines += [f"-- {_join_lines(each)}" for each in findings.found]
-        if any(each.severity is Severity.UNTRANSLATED for each in findings.found) or not made:
+        lines += [f"-- {_join_lines(finding)}" for finding in findings.found]
+        if any(finding.severity is Severity.UNTRANSLATED for finding in findings.found) or not made:
             lines += [f"-- {line}" for line in hide_in_statement(statement).split("\n")]
         else:
-            lines += [f"-- {line}" for each in _find_lost_comments(statement, made) for line in each.split("\n")]
-        lines += [f"{each};" for each in made]
+            lines += [f"-- {line}" for comment in _find_lost_comments(statement, made) for line in comment.split("\n")]
+        lines += [f"{text};" for text in made]
         self.findings += findings.found
         return "\n".join(lines)
 
@@ -187,9 +187,9 @@ class _Translator:
         if others:
             raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equivalent")
         table = self._job.table(self._job.name_of([part.name for part in named.parts]))
-        hints = [each for each in (*(named.comments or ()), *(schema.comments or ())) if each.startswith("+")]
-        for node in tree.walk(prune=lambda each: each is tree.expression):
-            if not any(node is each for each in (named, schema, tree.expression)):
+        hints = [comment for comment in (*(named.comments or ()), *(schema.comments or ())) if comment.startswith("+")]
+        for node in tree.walk(prune=lambda node: node is tree.expression):
+            if not any(node is known for known in (named, schema, tree.expression)):
                 copy_comments(node, findings)  # tells hints that nobody reads
         named.comments = schema.comments = tree.comments = None
         target = table.target(apply_hints(hints, table, findings))
@@ -204,8 +204,10 @@ class _Translator:
         if (ctes := tree.args.get("with_") or tree.args.get("with")) is not None:
             query.set("with_" if "with_" in exp.Select.arg_types else "with", ctes)
         sql = translator.sql(query)
-        names = [each.name for each in schema.expressions] if schema is not named else []
-        columns = f" ({', '.join(each.sql('spark', comments=False) for each in schema.expressions)})" if names else ""
+        names = [column.name for column in schema.expressions] if schema is not named else []
+        columns = (
+            f" ({', '.join(column.sql('spark', comments=False) for column in schema.expressions)})" if names else ""
+        )
         self._check_zones(translator, table, names, findings)
         made = f"INSERT INTO {target}{columns}\n{table.rows(sql, names)}"
         if not translator.reads_stream:
@@ -224,7 +226,7 @@ class _Translator:
     ) -> None:
         """Tell where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or the other way round."""
         kinds = dict(table.output)
-        written = names or [each.name for each in table.columns.physical]
+        written = names or [column.name for column in table.columns.physical]
         for name, (_, given) in zip(written, translator.output, strict=False):
             kind = kinds.get(name.lower())
             if self._job.zone.chosen and given != kind and ZONED in (given, kind) and None not in (given, kind):
@@ -285,6 +287,6 @@ def _join_lines(finding: Finding) -> str:
 def _find_lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
     """Return the comments inside of a statement that are not in what it became."""
     shown = "\n".join(made)
-    inside = [each.strip() for token in statement.tokens for each in token.comments]
-    inside = [each for each in inside if each in statement.text and not each.startswith("+")]
-    return [each for each in map(hide, inside) if each not in shown]
+    inside = [comment.strip() for token in statement.tokens for comment in token.comments]
+    inside = [comment for comment in inside if comment in statement.text and not comment.startswith("+")]
+    return [comment for comment in map(hide, inside) if comment not in shown]

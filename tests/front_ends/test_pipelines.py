@@ -67,7 +67,7 @@ def copy_of_the_example(directory: Path, scope: str) -> Path:
         (r"database: iot", f"database: {scope}"),
         (r"storage: .*", f"storage: {(directory / 'storage').as_uri()}"),
     )
-    for path in (each for each in project.rglob("*") if each.is_file()):
+    for path in (file for file in project.rglob("*") if file.is_file()):
         text = path.read_text()
         for old, new in changes:
             text = re.sub(old, new, text)

@@ -78,7 +78,7 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     found = json.loads(show("schema", name, "--json").output)
     assert found["columns"][0] == {"column": "id", "type": "bigint", "nullable": True, "comment": "which"}
     assert found["properties"]["routing-key"] == "id"
-    assert [each["columns"] for each in found["versions"]] == ["id:bigint,text:string,b:binary"]
+    assert [version["columns"] for version in found["versions"]] == ["id:bigint,text:string,b:binary"]
     assert "id      bigint  True      which" in show("schema", name).output
 
     pravega.key_value_table(scope, "states").create(1, 4)
@@ -97,7 +97,7 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     assert "INSERT" in show("history", name).output
 
     segments = json.loads(show("metadata", name, "segments", "--json").output)
-    assert [(each["number"], each["sealed"]) for each in segments] == [(0, False), (1, False)]
+    assert [(segment["number"], segment["sealed"]) for segment in segments] == [(0, False), (1, False)]
     assert "INSERT" in show("metadata", name, "history").output
     assert show("metadata", name, "tags").output == f"There are no tags of {name}.\n"
 

@@ -167,7 +167,7 @@ def test_streaming_statements_run_side_by_side_until_they_are_stopped(scripts: S
     assert said.count("started") == 2
     assert not scripts.spark.streams.active
     checkpoints = Path(scripts.names["checkpoint"]).iterdir()
-    assert sorted(each.name for each in checkpoints) == [scripts.names["target"], second]
+    assert sorted(checkpoint.name for checkpoint in checkpoints) == [scripts.names["target"], second]
 
 
 def test_progress_is_shown_when_something_has_changed(scripts: Scripts, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_statements(case: Case) -> None:
 def test_all_that_is_declared_is_translated() -> None:
     assert len(cases()) >= 60
     done = translate(DECLARED)
-    assert done.exit_code == ALL_TRANSLATED and {each.severity for each in done.findings} == {Severity.NOTE}
+    assert done.exit_code == ALL_TRANSLATED and {finding.severity for finding in done.findings} == {Severity.NOTE}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_exit_codes(script: str, code: int) -> None:
 
 def test_findings_name_the_line_of_their_statement() -> None:
     done = translate("-- one\nSELECT 1;\n\nADD JAR\n 'x';\nSHOW JOBS")
-    assert [(each.line, each.severity) for each in done.findings] == [
+    assert [(finding.line, finding.severity) for finding in done.findings] == [
         (4, Severity.UNTRANSLATED),
         (6, Severity.UNTRANSLATED),
     ]
@@ -153,7 +153,7 @@ def test_what_cannot_be_translated_is_left_as_a_comment(statement: str, reason: 
 )
 def test_what_means_something_else_is_to_be_checked(expression: str, reason: str) -> None:
     done = translate(f"{TABLE} SELECT {expression} FROM s")
-    assert any(each.severity is Severity.CHECK and reason in each.text for each in done.findings)
+    assert any(finding.severity is Severity.CHECK and reason in finding.text for finding in done.findings)
 
 
 def test_places_in_arrays_and_seconds() -> None:

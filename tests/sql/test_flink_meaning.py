@@ -15,7 +15,7 @@ CHECKPOINT = "SET 'state.checkpoints.dir' = '/c';"
 
 
 def checks(done: Translation) -> list[str]:
-    return [each.text for each in done.findings if each.severity is not Severity.NOTE]
+    return [finding.text for finding in done.findings if finding.severity is not Severity.NOTE]
 
 
 def stream(name: str, columns: str, time: str) -> str:
@@ -119,8 +119,8 @@ def test_values_that_need_flinks_zone_are_to_be_checked(value: str) -> None:
     assert done.exit_code == INCOMPLETE and "'table.local-time-zone' = 'UTC'" in done.findings[-1].text
     # Nothing else is set where Flink's zone is known, or where there is no event time that needs one.
     known = translate("SET 'table.local-time-zone' = 'UTC';" + LOCAL + statement)
-    assert not [each for each in checks(known) if "zone" in each]
-    assert not [each for each in checks(translate(BATCH + statement)) if "zone" in each]
+    assert not [text for text in checks(known) if "zone" in text]
+    assert not [text for text in checks(translate(BATCH + statement)) if "zone" in text]
 
 
 @pytest.mark.parametrize("value", OF_NO_ZONE)

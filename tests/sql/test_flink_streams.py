@@ -97,7 +97,7 @@ TAKEN = [
 @pytest.mark.parametrize(("query", "reason"), REFUSED)
 def test_what_spark_refuses_is_told(query: str, reason: str) -> None:
     done = translate(f"{TABLES} INSERT INTO t (id) {query}")
-    serious = [each for each in done.findings if each.severity is not Severity.NOTE]
+    serious = [finding for finding in done.findings if finding.severity is not Severity.NOTE]
     assert reason in str(serious)
 
 

@@ -44,7 +44,7 @@ _Arguments = list[exp.Expr]
 
 
 def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
-    given = [each if isinstance(each, exp.Expr) else exp.convert(each) for each in arguments]
+    given = [argument if isinstance(argument, exp.Expr) else exp.convert(argument) for argument in arguments]
     return exp.Anonymous(this=name, expressions=given)
 
 
@@ -275,7 +275,7 @@ def _is_fractional(node: exp.Div) -> bool:
 def _translate_bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
     if isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP" and not node.this.args.get("table"):
         return _build_call("map", *node.expressions)
-    if not all(isinstance(each, exp.Literal) for each in node.expressions):
+    if not all(isinstance(index, exp.Literal) for index in node.expressions):
         text = node.sql(comments=False)
         findings.check(f"{text}: elements of an array are counted from 0 here; keys of a map stay the same")
     elif not node.expressions[0].is_string:

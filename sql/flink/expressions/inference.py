@@ -82,7 +82,7 @@ def infer(node: exp.Expr) -> str | None:
         return infer(node.expressions[0])
     if isinstance(node, exp.Case):
         return _find_common_type(
-            [*(each.args["true"] for each in node.args["ifs"]), *_list_present(node.args.get("default"))]
+            [*(branch.args["true"] for branch in node.args["ifs"]), *_list_present(node.args.get("default"))]
         )
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
         return _infer_arithmetic(node)
@@ -102,7 +102,7 @@ def _list_present(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _find_common_type(nodes: Sequence[exp.Expr]) -> str | None:
-    kinds = {infer(each) for each in nodes} - {NULL}
+    kinds = {infer(node) for node in nodes} - {NULL}
     if len(kinds) == 1:
         return kinds.pop()
     if not kinds or None in kinds:
@@ -157,14 +157,14 @@ class TypesOfQuery:
         if isinstance(query, exp.Select):
             return self._select(query, ctes, outer)
         if isinstance(query, exp.SetOperation):
-            left, right = (self._query(each, ctes, outer) for each in (query.this, query.expression))
+            left, right = (self._query(side, ctes, outer) for side in (query.this, query.expression))
             kinds = [kind for _, kind in right] if len(left) == len(right) else [None] * len(left)
             return [(name, kind if kind == other else None) for (name, kind), other in zip(left, kinds, strict=True)]
         if isinstance(query, exp.Subquery):
             return _rename(self._query(query.this, ctes, outer), query)
         if isinstance(query, exp.Values) and query.expressions:
             row = query.expressions[0]
-            return _rename([("", infer(each)) for each in getattr(row, "expressions", [])], query)
+            return _rename([("", infer(value)) for value in getattr(row, "expressions", [])], query)
         return []
 
     def _select(self, select: exp.Select, ctes: Mapping[str, Output], outer: _Sources) -> Output:
@@ -172,19 +172,21 @@ class TypesOfQuery:
         for first in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or ())):
             if first is not None:
                 self._source(first.this, sources, ctes, outer)
-        for node in select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select):
+        for node in select.walk(prune=lambda inner: isinstance(inner, exp.Query) and inner is not select):
             if isinstance(node, exp.Column):
                 remember(node, _find_column_type(node, sources, outer))
             elif isinstance(node, exp.Query) and id(node) not in self._done:
                 self._query(node, ctes, {**outer, **sources})
         found: Output = []
-        for each in select.expressions:
-            if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
-                wanted = each.table.lower() if isinstance(each, exp.Column) else None
+        for expression in select.expressions:
+            if isinstance(expression, exp.Star) or (
+                isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
+            ):
+                wanted = expression.table.lower() if isinstance(expression, exp.Column) else None
                 for alias, columns in sources.items():
                     found += (columns or []) if wanted in (None, alias) else []
             else:
-                found.append((each.alias_or_name.lower(), infer(each.unalias())))
+                found.append((expression.alias_or_name.lower(), infer(expression.unalias())))
         return found
 
     def _source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
@@ -221,7 +223,7 @@ def _rename(columns: Output, node: exp.Expr) -> Output:
 def _list_alias_columns(node: exp.Expr) -> Iterator[str]:
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias):
-        yield from (each.name.lower() for each in alias.args.get("columns") or ())
+        yield from (column.name.lower() for column in alias.args.get("columns") or ())
 
 
 def _find_column_type(column: exp.Expr, sources: _Sources, outer: _Sources) -> str | None:

@@ -31,12 +31,12 @@ class _Streams:
         self._ctes: set[str] = set()
         ctes = list(query.find_all(exp.CTE))
         for _ in ctes:  # one may read another
-            self._ctes |= {each.alias_or_name.lower() for each in ctes if self._read(each.this)}
-        self._times = {name for each in query.find_all(Relation) for name in each.args.get("times") or ()}
+            self._ctes |= {cte.alias_or_name.lower() for cte in ctes if self._read(cte.this)}
+        self._times = {name for relation in query.find_all(Relation) for name in relation.args.get("times") or ()}
 
     def check(self) -> None:
-        for each in self._query.find_all(exp.Order, exp.Limit, exp.Fetch, exp.Offset):
-            if isinstance(each.parent, exp.Query) and self._read(each.parent):
+        for clause in self._query.find_all(exp.Order, exp.Limit, exp.Fetch, exp.Offset):
+            if isinstance(clause.parent, exp.Query) and self._read(clause.parent):
                 raise Untranslatable("Spark neither sorts nor limits a stream")
         for select in self._query.find_all(exp.Select):
             self._select(select)
@@ -52,20 +52,20 @@ class _Streams:
 
     def _read(self, node: exp.Expr) -> bool:
         """Tell whether a part of the query reads a stream."""
-        return any(each.args.get("streaming") for each in node.find_all(Relation)) or any(
-            not each.db and each.name.lower() in self._ctes for each in node.find_all(exp.Table)
+        return any(relation.args.get("streaming") for relation in node.find_all(Relation)) or any(
+            not table.db and table.name.lower() in self._ctes for table in node.find_all(exp.Table)
         )
 
     def _select(self, select: exp.Select) -> None:
         first = select.args.get("from_") or select.args.get("from")
         joins = select.args.get("joins") or ()
-        if not any(self._read(each) for each in (first, *joins) if each is not None):
+        if not any(self._read(source) for source in (first, *joins) if source is not None):
             return
         if select.find(exp.Window):
             raise Untranslatable(
                 "OVER of a stream has no equivalent in Spark: use time windows, or a stateful operator in Python"
             )
-        if any(not isinstance(each.parent, exp.Select) for each in select.find_all(exp.Distinct)):
+        if any(not isinstance(distinct.parent, exp.Select) for distinct in select.find_all(exp.Distinct)):
             raise Untranslatable("Spark does not count distinct values of a stream: use APPROX_COUNT_DISTINCT")
         group = select.args.get("group")
         windows = group.find_all(exp.Anonymous) if group is not None else ()
@@ -94,7 +94,9 @@ class _Streams:
     def _two_streams(self, join: exp.Expr, *, outer: bool, on: list[exp.Expr], where: list[exp.Expr]) -> None:
         conditions = on if outer else [*on, *where]
         natural = join.args.get("using") or str(join.args.get("method") or "").upper() == "NATURAL"
-        if not natural and not any(isinstance(each, exp.EQ) and _can_relate_two(each) for each in conditions):
+        if not natural and not any(
+            isinstance(condition, exp.EQ) and _can_relate_two(condition) for condition in conditions
+        ):
             self._findings.check("Spark refuses a JOIN of two streams without an equality of columns")
         if outer and not self._within(on):
             self._findings.check(
@@ -105,11 +107,11 @@ class _Streams:
     def _within(self, conditions: list[exp.Expr]) -> bool:
         """Tell whether conditions bind the event times of two streams to each other."""
         kinds = (exp.EQ, exp.Between, exp.GT, exp.GTE, exp.LT, exp.LTE)
-        bound = [each for each in conditions if isinstance(each, kinds) and self._times_of(each)]
-        return any(isinstance(each, exp.EQ | exp.Between) for each in bound) or len(bound) > 1
+        bound = [condition for condition in conditions if isinstance(condition, kinds) and self._times_of(condition)]
+        return any(isinstance(condition, exp.EQ | exp.Between) for condition in bound) or len(bound) > 1
 
     def _times_of(self, condition: exp.Expr) -> bool:
-        columns = {(each.table.lower(), each.name.lower()) for each in condition.find_all(exp.Column)}
+        columns = {(column.table.lower(), column.name.lower()) for column in condition.find_all(exp.Column)}
         return len({table for table, _ in columns}) > 1 and all(name in self._times for _, name in columns)
 
     def _set_operation(self, operation: exp.SetOperation) -> None:
@@ -124,8 +126,8 @@ class _Streams:
 
 
 def _has_aggregate(select: exp.Select) -> bool:
-    inside = select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select)
-    return any(isinstance(each, exp.Anonymous) and each.name.upper() in _AGGREGATES for each in inside)
+    inside = select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select)
+    return any(isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES for node in inside)
 
 
 def _split_conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -135,5 +137,5 @@ def _split_conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 def _can_relate_two(condition: exp.Expr) -> bool:
     """Tell whether a condition can be one between two relations: columns without a name may be of any."""
-    sides = [{each.table.lower() for each in side.find_all(exp.Column)} for side in condition.iter_expressions()]
+    sides = [{column.table.lower() for column in side.find_all(exp.Column)} for side in condition.iter_expressions()]
     return all(sides) and (any("" in side for side in sides) or sides[0] != sides[1])

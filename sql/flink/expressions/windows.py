@@ -28,7 +28,7 @@ def build_window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Z
     """Return Spark's window of a time column, from the lengths in Flink's order."""
     if kind == "CUMULATE":
         raise Untranslatable("CUMULATE has no equivalent: Spark has tumbling, hopping and session windows")
-    lengths = [convert_length(each) for each in intervals]
+    lengths = [convert_length(interval) for interval in intervals]
     most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1}[kind]
     if not (2 if kind == "HOP" else 1) <= len(lengths) <= most:
         raise Untranslatable(f"{kind} cannot have {len(lengths)} intervals")
@@ -71,11 +71,11 @@ def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) 
 
 def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
     """Translate a select over a window table function, in place: grouped, or row by row."""
-    tables = [each for each in select.find_all(WindowTable) if each.find_ancestor(exp.Select) is select]
+    tables = [table for table in select.find_all(WindowTable) if table.find_ancestor(exp.Select) is select]
     if not tables:
         return
     group = select.args.get("group")
-    grouped = group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
+    grouped = group is not None and any(column.name.lower() in COLUMNS for column in group.find_all(exp.Column))
     if group is not None and grouped and len(tables) == 1 and not select.args.get("joins"):
         _translate_grouped(select, tables[0], group, zone, findings)
         return
@@ -93,7 +93,7 @@ def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, 
 def note_first_windows(query: exp.Expr, findings: Findings) -> None:
     """Tell which windows of a stream have no rows in Spark."""
     calls = (call for group in query.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
-    if any(each.name in _FUNCTIONS for each in calls):
+    if any(call.name in _FUNCTIONS for call in calls):
         findings.note(
             "Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there"
         )
@@ -103,8 +103,8 @@ def _translate_grouped(select: exp.Select, table: WindowTable, group: exp.Expr, 
     alias = table.args.get("alias")
     column = table.args["column"].copy()
     whole = build_window(table.args["kind"], column, table.args["intervals"], zone, findings)
-    in_group = {each.name.lower() for each in group.find_all(exp.Column)}
-    if missing := [each.sql() for each in table.args.get("keys") or () if each.name.lower() not in in_group]:
+    in_group = {column.name.lower() for column in group.find_all(exp.Column)}
+    if missing := [key.sql() for key in table.args.get("keys") or () if key.name.lower() not in in_group]:
         raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, but the SELECT does not group by it")
     for node in list(select.find_all(exp.Column)):
         name = node.name.lower()

@@ -84,7 +84,7 @@ def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zon
     if (
         kind == "SESSION"
         or infer(column) == LOCAL
-        or zone.begins_as_utc([measure_interval(each) for each in intervals[:1]])
+        or zone.begins_as_utc([measure_interval(interval) for interval in intervals[:1]])
     ):
         return
     condition = "" if infer(column) == ZONED else ", if it is a TIMESTAMP_LTZ"
@@ -127,7 +127,7 @@ def _find_zone_dependence(node: exp.Expr) -> str | None:
         time = node.expression if isinstance(node, exp.Extract) else node.this
         return f"{node.sql_name()} of a TIMESTAMP_LTZ" if infer(time) in (ZONED, None) else None
     if isinstance(node, exp.Binary | exp.Between) and isinstance(node, exp.Predicate):
-        sides = {infer(each) for each in node.iter_expressions()}
+        sides = {infer(side) for side in node.iter_expressions()}
         mixed = ZONED in sides and sides & {LOCAL, "DATE", *TEXT}
         return "A comparison with a TIMESTAMP_LTZ" if mixed else None
     if not isinstance(node, exp.Anonymous):
