@@ -144,7 +144,7 @@ def taken(namespace: str) -> list[str]:
 
 
 def has_schemas(pravega: Pravega, namespace: str, name: str) -> bool:
-    """Tell whether there is a schema group for a stream; it may be there before the stream."""
+    """Return whether there is a schema group for a stream; it may be there before the stream."""
     if pravega.config.registry_uri is None:
         return False
     try:
@@ -367,7 +367,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Tell whether a server takes connections on the port."""
+    """Return whether a server takes connections on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("localhost", port)) == 0

@@ -85,7 +85,7 @@ def list_children() -> set[int]:
 
 
 def _is_running(pid: int) -> bool:
-    """Tell whether a child runs; one that has ended stays listed until it is waited for."""
+    """Return whether a child runs; one that has ended stays listed until it is waited for."""
     return _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 

@@ -46,7 +46,7 @@ def split_name(name: str) -> tuple[str, ...]:
 
 
 def is_internal(name: str) -> bool:
-    """Tell whether a scope, stream or key-value table is hidden: Pravega's and our own begin with `_`."""
+    """Return whether a scope, stream or key-value table is hidden: Pravega's and our own begin with `_`."""
     return name.startswith("_")
 
 

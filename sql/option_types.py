@@ -92,7 +92,7 @@ class Option(Generic[T]):
         return bool(self.formats) or self.of_changes
 
     def known_to(self, format: str, changes: bool) -> bool:
-        """Tell whether the option is a setting of a format; `changes` says whether its events are changes of rows."""
+        """Return whether the option is a setting of a format; `changes` says whether its events are changes of rows."""
         return format in self.formats or (self.of_changes and changes)
 
 

@@ -57,7 +57,7 @@ class Options:
         return self._sources.get(option.key, Source.DEFAULT)
 
     def is_set(self, option: Option[Any]) -> bool:
-        """Tell whether anybody set the option, be it to its default."""
+        """Return whether anybody set the option, be it to its default."""
         return option.key in self._values
 
     def text(self, option: Option[Any]) -> str | None:

@@ -135,7 +135,7 @@ def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
 
 
 def speaks_tls(endpoint: Endpoint) -> bool | None:
-    """Tell whether a server answers a TLS greeting; None when it takes no connection. Nothing secret is sent."""
+    """Return whether a server answers a TLS greeting; None when it takes no connection. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

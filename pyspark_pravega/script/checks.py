@@ -102,7 +102,7 @@ def _check_brackets(statement: Statement) -> None:
 
 
 def _inserts_from_stream(statement: Statement) -> bool:
-    """Tell whether an INSERT surely reads a STREAM, by its words; one that reads it by a view does not show it."""
+    """Return whether an INSERT surely reads a STREAM, by its words; one that reads it by a view does not show it."""
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):
         return False

@@ -45,7 +45,7 @@ class Signals:
             signal.signal(stopping, signal.SIG_DFL)
 
     def came(self) -> bool:
-        """Tell whether a signal came."""
+        """Return whether a signal came."""
         return self._came is not None
 
     def name(self) -> str:

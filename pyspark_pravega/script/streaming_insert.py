@@ -133,7 +133,7 @@ def choose_name(insert: StreamingInsert, settings: Options) -> str:
 
 
 def ends_by_itself(settings: Options) -> bool:
-    """Tell whether streaming statements that start with these settings end."""
+    """Return whether streaming statements that start with these settings end."""
     return isinstance(settings.get(TRIGGER_OF_BATCHES), str)
 
 

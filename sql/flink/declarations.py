@@ -141,7 +141,7 @@ def create_table(statement: FlinkStatement, job: Job, findings: Findings) -> lis
     cursor.take("TEMPORARY")
     cursor.take("TABLE")
     exists = cursor.take("IF", "NOT", "EXISTS")
-    name = job.name_of(cursor.name())
+    name = job.complete_name(cursor.name())
     if exists and name in job.tables:
         findings.note(f"{name[2]} is already declared")
         return []
@@ -163,7 +163,7 @@ def _create_table(
         raise Untranslatable("A stream has no buckets: use 'sink.routing-key.field.name'")
     options = read_options(cursor.brackets()) if cursor.take("WITH") else {}
     if cursor.take("LIKE"):
-        base = job.table(job.name_of(cursor.name()))
+        base = job.find_table(job.complete_name(cursor.name()))
         if cursor.at < len(cursor.tokens):
             raise Untranslatable(
                 "LIKE with INCLUDING or EXCLUDING is not translated: write out the columns and options"
@@ -189,7 +189,7 @@ def _create_table(
     table.check_metadata(findings)
     if cursor.take("AS"):
         return _create_as(statement.after(cursor.at), table, name, job, findings)
-    made = table.definitions(findings)
+    made = table.define(findings)
     if columns.watermark:
         translate_delay(*columns.watermark)  # whether it is one that Spark has
     job.tables[name] = table
@@ -240,7 +240,7 @@ def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings
         raise Untranslatable("The table has no 'scope'")
     if not found.sources and not found.sink:
         raise Untranslatable("The table has neither 'scan.streams' nor 'sink.stream'")
-    spark_catalog = job.catalog_for(found.connection.get("controller-uri"))
+    spark_catalog = job.choose_catalog(found.connection.get("controller-uri"))
     return DeclaredTable(name[2], spark_catalog, Columns(), found)
 
 
@@ -272,7 +272,7 @@ def _build_catalog_conf(name: str, confs: Mapping[str, str]) -> list[str]:
 
 def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findings: Findings) -> list[str]:
     translator = QueryTranslator(job, findings, streaming=False)
-    query = translator.sql(parse_query(text))
+    query = translator.translate(parse_query(text))
     if translator.could_stream and not job.batch:
         raise Untranslatable(
             "CREATE TABLE AS of a stream is not translated: create the table with its columns, and INSERT INTO it"
@@ -292,7 +292,7 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
     cursor.take("TEMPORARY")
     cursor.take("VIEW")
     exists = cursor.take("IF", "NOT", "EXISTS")
-    name = job.name_of(cursor.name())
+    name = job.complete_name(cursor.name())
     if exists and name in job.views:
         findings.note(f"{name[2]} is already declared")
         return []
@@ -305,7 +305,7 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
             raise Untranslatable(f"There is another view {name[2]}; Spark's views of a session have no database")
         query = parse_query(statement.after(cursor.at))
         translator = QueryTranslator(job, findings, streaming=not job.batch)
-        text = translator.sql(query)
+        text = translator.translate(query)
     except Untranslatable as error:
         job.broken[name] = str(error)
         raise
@@ -324,7 +324,7 @@ def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
     cursor.take("TEMPORARY")
     kind = cursor.text().upper()
     exists = cursor.take("IF", "EXISTS")
-    name = job.name_of(cursor.name())
+    name = job.complete_name(cursor.name())
     if kind == "VIEW":
         if job.views.pop(name, None) is None and not exists:
             raise Untranslatable(f"The view {name[2]} is not declared in the script")

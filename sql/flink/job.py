@@ -67,7 +67,7 @@ class Job:
     """Whether a stream has event time without a time zone, which needs the zone UTC."""
     has_checkpoint: bool = False
 
-    def name_of(self, parts: Sequence[str]) -> FlinkName:
+    def complete_name(self, parts: Sequence[str]) -> FlinkName:
         """Complete a name by the current catalog and database."""
         if len(parts) > 3:
             raise Untranslatable(f"{'.'.join(parts)} has more than three parts")
@@ -77,7 +77,7 @@ class Job:
         catalog, database, table = (*given, *parts)
         return catalog, database, table
 
-    def table(self, name: FlinkName) -> DeclaredTable:
+    def find_table(self, name: FlinkName) -> DeclaredTable:
         """Return a table. Raises Untranslatable for one that is not known, or that was not translated."""
         if (why := self.broken.get(name)) is not None:
             raise Untranslatable(f"It uses {name[2]}, which was not translated: {why}")
@@ -93,10 +93,10 @@ class Job:
         return DeclaredTable(name[2], name[0], Columns(), options)
 
     def is_pravega(self, catalog: str) -> bool:
-        """Tell whether a catalog of Flink is one of Pravega."""
+        """Return whether a catalog of Flink is one of Pravega."""
         return catalog in self.catalogs
 
-    def catalog_for(self, controller: str | None) -> str:
+    def choose_catalog(self, controller: str | None) -> str:
         """Return the catalog of Spark for a controller.
 
         The first controller is the one that `pyspark-pravega run` is given; others have catalogs of their own.

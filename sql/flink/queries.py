@@ -53,20 +53,20 @@ class QueryTranslator:
         self.times: set[str] = set()
         """The event times of the streams that it reads, in lower case."""
 
-    def tree(self, query: exp.Expr) -> exp.Expr:
+    def translate_tree(self, query: exp.Expr) -> exp.Expr:
         """Return a query that can be printed as Spark SQL. Raises Untranslatable."""
         query = query.copy()
         query.set("hint", None)
         for node in query.walk():
             node.comments = copy_comments(node, self._findings)
-        self._types(query)
-        self.output = TypesOfQuery(self._columns_of).tell(query)
+        self._translate_types(query)
+        self.output = TypesOfQuery(self._columns_of).infer_types(query)
         zone = self._job.zone
         for select in list(query.find_all(exp.Select)):
             translate_group_windows(select, self._findings, zone)
         ctes = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for table in list(query.find_all(exp.Table)):
-            self._table(table, ctes)
+            self._translate_table(table, ctes)
         for select in list(query.find_all(exp.Select)):
             translate_window_tables(select, self._findings, zone, self.reads_stream)
         if self.reads_stream:
@@ -74,15 +74,15 @@ class QueryTranslator:
             check_stream(query, self._findings)
         return translate_functions(query, self._findings, zone)
 
-    def sql(self, query: exp.Expr) -> str:
+    def translate(self, query: exp.Expr) -> str:
         """Return a query in Spark SQL. Raises Untranslatable."""
-        tree, level = self.tree(query), ErrorLevel.RAISE
+        tree, level = self.translate_tree(query), ErrorLevel.RAISE
         try:
             return tree.sql(dialect=SparkOutput, pretty=True, normalize_functions=False, unsupported_level=level)
         except UnsupportedError as error:
             raise Untranslatable(f"It has no equivalent: {error}") from error
 
-    def _types(self, query: exp.Expr) -> None:
+    def _translate_types(self, query: exp.Expr) -> None:
         for cast in query.find_all(exp.Cast):
             if cast.to.this in (exp.DataType.Type.TIME, exp.DataType.Type.TIMETZ):
                 cast.to.set("expressions", [])
@@ -95,18 +95,18 @@ class QueryTranslator:
     def _columns_of(self, node: exp.Table) -> Output | None:
         if isinstance(node.this, exp.Func):
             return None
-        name = self._job.name_of([part.name for part in node.parts])
+        name = self._job.complete_name([part.name for part in node.parts])
         if (view := self._job.views.get(name)) is not None:
             return view.output
         table = self._job.tables.get(name)
         return table.output if table is not None and table.columns.all else None
 
-    def _table(self, node: exp.Table, ctes: set[str]) -> None:
+    def _translate_table(self, node: exp.Table, ctes: set[str]) -> None:
         if isinstance(node.this, exp.Func):
             raise Untranslatable(f"The table function {node.this.sql()} has no equivalent")
         if node.name.lower() in ctes and not node.db:
             return
-        name = self._job.name_of([part.name for part in node.parts])
+        name = self._job.complete_name([part.name for part in node.parts])
         if (version := node.args.get("version")) is not None:
             raise Untranslatable(
                 f"FOR SYSTEM_TIME AS OF {version.expression.sql() if version.expression else ''} of {name[2]}: Spark "
@@ -121,35 +121,35 @@ class QueryTranslator:
             if view.streaming and not self._streaming:
                 inner = QueryTranslator(self._job, self._findings, streaming=False)
                 columns = [exp.to_identifier(column) for column in view.columns]
-                inline = exp.Subquery(this=inner.tree(view.query))
+                inline = exp.Subquery(this=inner.translate_tree(view.query))
                 inline.set("alias", exp.TableAlias(this=alias.this, columns=columns or None))
-                self._put(node, inline)
+                self._replace(node, inline)
                 return
             self.reads_stream |= view.streaming
             self.times |= view.times
             relation = Relation(text=quote(view.name), streaming=view.streaming, times=sorted(view.times))
             relation.set("alias", node.args.get("alias"))
-            self._put(node, relation)
+            self._replace(node, relation)
             return
-        table = self._job.table(name)
-        options = self._hinted(node, table)
+        table = self._job.find_table(name)
+        options = self._apply_hints_of(node, table)
         streaming = self._streaming and options.streaming
         self.could_stream |= options.streaming
-        text = table.relation(streaming=streaming, findings=self._findings, zone=self._job.zone, options=options)
+        text = table.build_relation(streaming=streaming, findings=self._findings, zone=self._job.zone, options=options)
         self.reads_stream |= streaming
         times = [table.columns.watermark[0].lower()] if streaming and table.columns.watermark else []
         self.times.update(times)
         if streaming and table.local_event_time and self._job.zone.name is None:
             self._findings.check(NOT_IN_UTC)
-        self._put(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
+        self._replace(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
 
-    def _put(self, node: exp.Table, relation: exp.Expr) -> None:
+    def _replace(self, node: exp.Table, relation: exp.Expr) -> None:
         if joins := node.args.get("joins"):
             relation.set("joins", joins)
         relation.comments = [comment for comment in node.comments or () if not comment.startswith("+")] or None
         node.replace(relation)
 
-    def _hinted(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
+    def _apply_hints_of(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
         """Return the options of a table with those of a hint `/*+ OPTIONS('key'='value') */`."""
         hints = [comment for comment in node.comments or () if comment.startswith("+")]
         return apply_hints(hints, table, self._findings)

@@ -50,7 +50,7 @@ _ASSIGNED = re.compile(
 
 
 def is_harmless(key: str) -> bool:
-    """Tell whether the value of an option or setting can be shown."""
+    """Return whether the value of an option or setting can be shown."""
     low = key.strip().lower()
     return low in _HARMLESS or (low.startswith(_HARMLESS_GROUPS) and not _SECRET_KEY.search(low))
 

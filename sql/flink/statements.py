@@ -31,8 +31,8 @@ class FlinkStatement:
         quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 
-    def begins(self, *words: str) -> bool:
-        """Tell whether it begins with these words."""
+    def begins_with(self, *words: str) -> bool:
+        """Return whether it begins with these words."""
         return self.words[: len(words)] == words
 
     def after(self, count: int) -> str:

@@ -79,10 +79,10 @@ class DeclaredTable:
         """Return the name of a stream as a table of Spark."""
         return quote_all((self.catalog, str(self.options.scope), stream))
 
-    def definitions(self, findings: Findings) -> list[str]:
+    def define(self, findings: Findings) -> list[str]:
         """Return the CREATE TABLE of each stream. Raises Untranslatable."""
-        properties = self._properties(findings)
-        lines = [self._line(column) for column in self._stored()]
+        properties = self._collect_properties(findings)
+        lines = [self._declare(column) for column in self._list_stored()]
         comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
         return [
             f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
@@ -91,7 +91,7 @@ class DeclaredTable:
             for stream in self.streams
         ]
 
-    def target(self, options: TableOptions | None = None) -> str:
+    def name_target(self, options: TableOptions | None = None) -> str:
         """Return what INSERT INTO names, with its options. Raises Untranslatable for a table without sink."""
         options = options or self.options
         if options.sink is None:
@@ -99,7 +99,7 @@ class DeclaredTable:
         given = f" WITH {format_options(options.writing)}" if options.writing else ""
         return f"{self.full_name(options.sink)}{given}"
 
-    def rows(self, query: str, names: Sequence[str]) -> str:
+    def convert_rows(self, query: str, names: Sequence[str]) -> str:
         """Return a query whose rows are stored: those of `query`, with milliseconds where the table has them."""
         columns = {column.name: column for column in self.columns.physical}
         written = [columns.get(name) for name in names] if names else list(self.columns.physical)
@@ -110,7 +110,9 @@ class DeclaredTable:
         )
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
-    def relation(self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None) -> str:
+    def build_relation(
+        self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None
+    ) -> str:
         """Return what FROM names, without alias: with computed columns and, of a stream, the watermark."""
         options = options or self.options
         if not options.sources:
@@ -120,9 +122,9 @@ class DeclaredTable:
                 f"{self.name} is a table of changes, so its rows change: read FROM STREAM ... CHANGES FROM VERSION and "
                 "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
             )
-        read = [self._read(number, streaming, options) for number in range(len(options.sources))]
-        watermark = self._watermark(findings) if streaming else ""
-        stored = self._stored()
+        read = [self._scan(number, streaming, options) for number in range(len(options.sources))]
+        watermark = self._translate_watermark(findings) if streaming else ""
+        stored = self._list_stored()
         event_time = self.local_event_time if streaming else None
         as_stored = stored == self.columns.all and event_time is None and not any(column.millis for column in stored)
         if as_stored and len(read) == 1:
@@ -133,10 +135,10 @@ class DeclaredTable:
         source = read[0]
         if len(read) > 1:
             source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {scan}" for scan in read) + ")"
-        shown = ", ".join(self._shown(column, stored, event_time, findings, zone) for column in self.columns.all)
+        shown = ", ".join(self._select(column, stored, event_time, findings, zone) for column in self.columns.all)
         return f"(SELECT {shown} FROM {source}){watermark}"
 
-    def _read(self, number: int, streaming: bool, options: TableOptions) -> str:
+    def _scan(self, number: int, streaming: bool, options: TableOptions) -> str:
         given = dict(options.reading)
         if options.starts:
             given["start-stream-cut"] = options.starts[number]
@@ -145,7 +147,7 @@ class DeclaredTable:
         suffix = f" WITH {format_options(given)}" if given else ""
         return f"{'STREAM ' if streaming else ''}{self.full_name(options.sources[number])}{suffix}"
 
-    def _stored(self) -> list[PhysicalColumn]:
+    def _list_stored(self) -> list[PhysicalColumn]:
         """Return the columns of the table in Spark: those of raw and text tables have names of their own."""
         physical = self.columns.physical
         if self.options.format != "raw":
@@ -155,11 +157,11 @@ class DeclaredTable:
         name = "event" if physical[0].type == "BINARY" else "value"
         return [PhysicalColumn(name, physical[0].type)]
 
-    def _properties(self, findings: Findings) -> dict[str, str]:
+    def _collect_properties(self, findings: Findings) -> dict[str, str]:
         properties = dict(self.options.properties)
         names = {column.name for column in self.columns.physical}
         if self.options.format == "raw":
-            properties["format"] = "raw" if self._stored()[0].type == "BINARY" else "text"
+            properties["format"] = "raw" if self._list_stored()[0].type == "BINARY" else "text"
         if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
             # Flink takes the number for milliseconds, whatever the schema of the event says.
             properties["avro.timestamp"] = "millis"
@@ -187,12 +189,12 @@ class DeclaredTable:
     def _has_timestamps(self) -> bool:
         return any("TIMESTAMP" in column.type for column in self.columns.physical)
 
-    def _line(self, column: PhysicalColumn) -> str:
+    def _declare(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""
         comment = f" COMMENT {quote_text(column.comment)}" if column.comment else ""
         return f"{quote(column.name)} {column.type}{required}{comment}"
 
-    def _shown(
+    def _select(
         self,
         column: PhysicalColumn | ComputedColumn | MetadataColumn,
         stored: list[PhysicalColumn],
@@ -233,7 +235,7 @@ class DeclaredTable:
                     )
                 findings.check(f"{column.name} is the event pointer as text in the form of Java's client, not as bytes")
 
-    def _watermark(self, findings: Findings) -> str:
+    def _translate_watermark(self, findings: Findings) -> str:
         if self.columns.watermark is None:
             return ""
         column, text = self.columns.watermark

@@ -59,7 +59,7 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     if not found:
         raise InvalidScriptError("The script has no statement.")
     translator = _Translator(Job(catalog, has_checkpoint=checkpoint is not None))
-    blocks = [translator.block(statement) for statement in found]
+    blocks = [translator.translate(statement) for statement in found]
     if checkpoint is not None:
         blocks.insert(0, f"SET pravega.stream.checkpoint = {quote_text(checkpoint)};")
     if rest := find_trailing_comments(script):
@@ -73,7 +73,7 @@ class _Translator:
         self._job = job
         self.findings: list[Finding] = []
 
-    def block(self, statement: FlinkStatement) -> str:
+    def translate(self, statement: FlinkStatement) -> str:
         """Return what a statement becomes, with its comments and findings before it."""
         findings = Findings(statement.line)
         try:
@@ -112,29 +112,29 @@ class _Translator:
             case ["USE", *_]:
                 return declarations.use(statement, self._job, findings)
             case ["SET" | "RESET", *_]:
-                return self._setting(statement, findings)
+                return self._translate_setting(statement, findings)
             case ["BEGIN", "STATEMENT", "SET", *_] | ["EXECUTE", "STATEMENT", "SET", *_]:
-                return self._statement_set(statement, findings)
+                return self._translate_statement_set(statement, findings)
             case ["END", *_]:
                 findings.note("The end of the statement set")
                 return []
             case ["EXECUTE", "INSERT", *_]:
-                return self._insert(statement.after(1), findings)
+                return self._translate_insert(statement.after(1), findings)
             case ["INSERT", *_]:
-                return self._insert(statement.text, findings)
+                return self._translate_insert(statement.text, findings)
             case ["SELECT" | "WITH" | "VALUES" | "(", *_]:
-                return [self._select(statement.text, findings)]
+                return [self._translate_select(statement.text, findings)]
             case ["EXPLAIN", *_]:
-                return [self._explain(statement, findings)]
+                return [self._translate_explain(statement, findings)]
             case ["DESCRIBE" | "DESC", *_]:
-                return [f"DESCRIBE {self._table(statement, 1)}"]
+                return [f"DESCRIBE {self._read_table_name(statement, 1)}"]
             case ["SHOW", *_]:
-                return [self._show(statement)]
+                return [self._translate_show(statement)]
         raise Untranslatable(f"{' '.join(words[:2])} has no equivalent in a script")
 
-    def _setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+    def _translate_setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
-        if statement.begins("RESET"):
+        if statement.begins_with("RESET"):
             findings.check("RESET is left out: settings of Spark are reset by RESET <key>")
             return []
         if len(tokens) == 1:
@@ -160,7 +160,7 @@ class _Translator:
         self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES and made is not None
         return [made] if made else []
 
-    def _statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+    def _translate_statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         findings.note("The INSERTs of a statement set run side by side here, each with its own checkpoint")
         after = 3
         if statement.words[3:4] == ("AS",):
@@ -168,9 +168,9 @@ class _Translator:
         if statement.words[after : after + 1] == ("BEGIN",):
             after += 1
         rest = statement.after(after)
-        return self._insert(rest, findings) if rest else []
+        return self._translate_insert(rest, findings) if rest else []
 
-    def _insert(self, text: str, findings: Findings) -> list[str]:
+    def _translate_insert(self, text: str, findings: Findings) -> list[str]:
         tree = parse_query(text)
         if not isinstance(tree, exp.Insert) or tree.expression is None:
             raise Untranslatable("Only INSERT INTO table [(columns)] query is translated")
@@ -186,13 +186,13 @@ class _Translator:
         others += [key for key, given in named.args.items() if given and key not in ("this", "db", "catalog")]
         if others:
             raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equivalent")
-        table = self._job.table(self._job.name_of([part.name for part in named.parts]))
+        table = self._job.find_table(self._job.complete_name([part.name for part in named.parts]))
         hints = [comment for comment in (*(named.comments or ()), *(schema.comments or ())) if comment.startswith("+")]
         for node in tree.walk(prune=lambda node: node is tree.expression):
             if not any(node is known for known in (named, schema, tree.expression)):
                 copy_comments(node, findings)  # tells hints that nobody reads
         named.comments = schema.comments = tree.comments = None
-        target = table.target(apply_hints(hints, table, findings))
+        target = table.name_target(apply_hints(hints, table, findings))
         if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):
             table.told = True
             findings.check(
@@ -203,13 +203,13 @@ class _Translator:
         query = tree.expression
         if (ctes := tree.args.get("with_") or tree.args.get("with")) is not None:
             query.set("with_" if "with_" in exp.Select.arg_types else "with", ctes)
-        sql = translator.sql(query)
+        sql = translator.translate(query)
         names = [column.name for column in schema.expressions] if schema is not named else []
         columns = (
             f" ({', '.join(column.sql('spark', comments=False) for column in schema.expressions)})" if names else ""
         )
         self._check_zones(translator, table, names, findings)
-        made = f"INSERT INTO {target}{columns}\n{table.rows(sql, names)}"
+        made = f"INSERT INTO {target}{columns}\n{table.convert_rows(sql, names)}"
         if not translator.reads_stream:
             return [made]
         if not self._job.has_checkpoint:
@@ -232,40 +232,40 @@ class _Translator:
             if self._job.zone.chosen and given != kind and ZONED in (given, kind) and None not in (given, kind):
                 report_zone_dependence(f"The value of {name}", findings)
 
-    def _select(self, text: str, findings: Findings) -> str:
-        made, could_stream = self._batch(text, findings)
+    def _translate_select(self, text: str, findings: Findings) -> str:
+        made, could_stream = self._translate_batch(text, findings)
         if could_stream and not self._job.batch:
             findings.check("A SELECT of a stream would never end: here it shows what is there, and ends")
         return made
 
-    def _batch(self, text: str, findings: Findings) -> tuple[str, bool]:
+    def _translate_batch(self, text: str, findings: Findings) -> tuple[str, bool]:
         """Return a query that ends, and whether it would not have ended in Flink."""
         translator = QueryTranslator(self._job, findings, streaming=False)
-        made = translator.sql(parse_query(text))
+        made = translator.translate(parse_query(text))
         return made, translator.could_stream
 
-    def _explain(self, statement: FlinkStatement, findings: Findings) -> str:
+    def _translate_explain(self, statement: FlinkStatement, findings: Findings) -> str:
         if statement.words[1:3] == ("PLAN", "FOR"):
-            return f"EXPLAIN {self._batch(statement.after(3), findings)[0]}"
+            return f"EXPLAIN {self._translate_batch(statement.after(3), findings)[0]}"
         if statement.words[1:2] in (("SELECT",), ("WITH",)):
-            return f"EXPLAIN {self._batch(statement.after(1), findings)[0]}"
+            return f"EXPLAIN {self._translate_batch(statement.after(1), findings)[0]}"
         raise Untranslatable("EXPLAIN of anything but a query has no equivalent in a script")
 
-    def _table(self, statement: FlinkStatement, skip: int) -> str:
+    def _read_table_name(self, statement: FlinkStatement, skip: int) -> str:
         cursor = Cursor(statement)
         cursor.at = skip
-        name = self._job.name_of(cursor.name())
+        name = self._job.complete_name(cursor.name())
         if (view := self._job.views.get(name)) is not None:
             return quote_all((view.name,))
-        table = self._job.table(name)
+        table = self._job.find_table(name)
         return table.full_name(table.streams[0])
 
-    def _show(self, statement: FlinkStatement) -> str:
+    def _translate_show(self, statement: FlinkStatement) -> str:
         words = statement.words[1:]
         if words in _SHOWN:
             return _SHOWN[words]
         if words[:2] == ("CREATE", "TABLE"):
-            return f"SHOW CREATE TABLE {self._table(statement, 3)}"
+            return f"SHOW CREATE TABLE {self._read_table_name(statement, 3)}"
         cursor = Cursor(statement)
         cursor.at = 2
         pravega = self._job.is_pravega(self._job.catalog)

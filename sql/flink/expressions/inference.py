@@ -145,38 +145,38 @@ class TypesOfQuery:
         self._columns_of = columns_of
         self._done: set[int] = set()
 
-    def tell(self, query: exp.Expr) -> Output:
+    def infer_types(self, query: exp.Expr) -> Output:
         """Tell the types to all columns of a query; return what the query has as columns."""
-        return self._query(query, {}, {})
+        return self._type_query(query, {}, {})
 
-    def _query(self, query: exp.Expr, ctes: Mapping[str, Output], outer: _Sources) -> Output:
+    def _type_query(self, query: exp.Expr, ctes: Mapping[str, Output], outer: _Sources) -> Output:
         self._done.add(id(query))
         ctes = dict(ctes)
         for cte in query.ctes if isinstance(query, exp.Query) else ():
-            ctes[cte.alias_or_name.lower()] = _rename(self._query(cte.this, ctes, outer), cte)
+            ctes[cte.alias_or_name.lower()] = _rename(self._type_query(cte.this, ctes, outer), cte)
         if isinstance(query, exp.Select):
-            return self._select(query, ctes, outer)
+            return self._type_select(query, ctes, outer)
         if isinstance(query, exp.SetOperation):
-            left, right = (self._query(side, ctes, outer) for side in (query.this, query.expression))
+            left, right = (self._type_query(side, ctes, outer) for side in (query.this, query.expression))
             kinds = [kind for _, kind in right] if len(left) == len(right) else [None] * len(left)
             return [(name, kind if kind == other else None) for (name, kind), other in zip(left, kinds, strict=True)]
         if isinstance(query, exp.Subquery):
-            return _rename(self._query(query.this, ctes, outer), query)
+            return _rename(self._type_query(query.this, ctes, outer), query)
         if isinstance(query, exp.Values) and query.expressions:
             row = query.expressions[0]
             return _rename([("", infer(value)) for value in getattr(row, "expressions", [])], query)
         return []
 
-    def _select(self, select: exp.Select, ctes: Mapping[str, Output], outer: _Sources) -> Output:
+    def _type_select(self, select: exp.Select, ctes: Mapping[str, Output], outer: _Sources) -> Output:
         sources: _Sources = {}
         for first in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or ())):
             if first is not None:
-                self._source(first.this, sources, ctes, outer)
+                self._add_source(first.this, sources, ctes, outer)
         for node in select.walk(prune=lambda inner: isinstance(inner, exp.Query) and inner is not select):
             if isinstance(node, exp.Column):
                 remember(node, _find_column_type(node, sources, outer))
             elif isinstance(node, exp.Query) and id(node) not in self._done:
-                self._query(node, ctes, {**outer, **sources})
+                self._type_query(node, ctes, {**outer, **sources})
         found: Output = []
         for expression in select.expressions:
             if isinstance(expression, exp.Star) or (
@@ -189,24 +189,24 @@ class TypesOfQuery:
                 found.append((expression.alias_or_name.lower(), infer(expression.unalias())))
         return found
 
-    def _source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
+    def _add_source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
         for join in node.args.get("joins") or ():
-            self._source(join.this, sources, ctes, outer)
+            self._add_source(join.this, sources, ctes, outer)
         if isinstance(node, exp.Table):
             own = None if node.db else ctes.get(node.name.lower())
             columns = own if own is not None else self._columns_of(node)
         elif isinstance(node, WindowTable):
             inner: _Sources = {}
-            self._source(node.this, inner, ctes, outer)
+            self._add_source(node.this, inner, ctes, outer)
             columns = next(iter(inner.values()))
             if columns is not None:
                 time = _find_column_type(node.args["column"], inner, {})
                 columns = [*columns, ("window_start", LOCAL), ("window_end", LOCAL), ("window_time", time)]
         elif isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
-            self._source(node.this, sources, ctes, outer)  # a join in parentheses
+            self._add_source(node.this, sources, ctes, outer)  # a join in parentheses
             return
         elif isinstance(node, exp.Query | exp.Values):
-            columns = self._query(node, ctes, outer)
+            columns = self._type_query(node, ctes, outer)
         else:
             columns = [(name, None) for name in _list_alias_columns(node)] or None
         sources[node.alias_or_name.lower()] = _rename(columns, node) if columns is not None else None

@@ -45,7 +45,7 @@ class Zone:
         return self.name is not None and _find_fixed_offset(self.name) == timedelta()
 
     def begins_as_utc(self, lengths: Sequence[timedelta | None]) -> bool:
-        """Tell whether windows of these lengths begin in Flink's zone when they begin in UTC."""
+        """Return whether windows of these lengths begin in Flink's zone when they begin in UTC."""
         offset = _find_fixed_offset(self.flink) if self.flink is not None else None
         if offset is None:  # clocks may change; a window of any length is longer in the hour that comes twice
             return False
