@@ -16,6 +16,8 @@ MAX_STREAM_NAME = 250
 _VALID = re.compile(r"[A-Za-z0-9.-]+")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_NEAR = 0.7
+"""How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
 
 
 def quote(name: str) -> str:
@@ -76,6 +78,28 @@ def check_new_view(name: str) -> None:
     _check_new("view", name, MAX_STREAM_NAME)
 
 
+def check_catalog_name(catalog: str) -> None:
+    """Raise InvalidNameError unless Spark can use the name for a catalog."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
+        raise InvalidNameError(
+            f"The catalog name '{catalog}' is not valid: use letters, digits and '_', for example pravega."
+        )
+    if catalog in ("spark_catalog", "system", "session"):
+        raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")
+
+
+def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
+    """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
+    by_lower = {candidate.lower(): candidate for candidate in sorted(known)}
+    found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
+    return by_lower[found[0]] if found else None
+
+
+def ask_did_you_mean(name: str | None) -> str:
+    """Return the question to put behind a message, empty without a name."""
+    return "" if name is None else f" Did you mean {name}?"
+
+
 def _check_new(kind: str, name: str, limit: int) -> None:
     if not name:
         raise InvalidNameError(f"The name of a {kind} may not be empty.")
@@ -106,29 +130,3 @@ def _suggest(name: str) -> str:
     candidate = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
     # Backticks always: the suggestion nearly always holds a '-', and must work when pasted.
     return f"Use for example `{candidate}` (with the backticks)." if candidate else "Choose another name."
-
-
-def check_catalog_name(catalog: str) -> None:
-    """Raise InvalidNameError unless Spark can use the name for a catalog."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
-        raise InvalidNameError(
-            f"The catalog name '{catalog}' is not valid: use letters, digits and '_', for example pravega."
-        )
-    if catalog in ("spark_catalog", "system", "session"):
-        raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")
-
-
-_NEAR = 0.7
-"""How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
-
-
-def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
-    """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
-    by_lower = {candidate.lower(): candidate for candidate in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
-    return by_lower[found[0]] if found else None
-
-
-def ask_did_you_mean(name: str | None) -> str:
-    """Return the question to put behind a message, empty without a name."""
-    return "" if name is None else f" Did you mean {name}?"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 _AT_ONCE = 8
 """Tables that are looked at together."""
+_RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 
 
 @click.group()
@@ -229,9 +230,6 @@ def _summarize_table(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
         "format": properties["format"],
         "retention": retention,
     }
-
-
-_RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 
 
 def _list_number_columns(table: Any) -> list[str]:

@@ -17,6 +17,27 @@ from pyspark_pravega.sql.script import Statement
 
 PREFIX = "pravega.stream."
 """What the keys of script settings begin with."""
+_SETTING = re.compile(rf"SET\s+`?({re.escape(PREFIX)}[\w.-]+)`?\s*=(.*)", re.IGNORECASE | re.DOTALL)
+_VARIABLE = "${"
+"""What begins a reference that Spark replaces."""
+_BEGINNINGS = frozenset(
+    "ADD ALTER ANALYZE CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DESC DESCRIBE DROP EXECUTE EXPLAIN FROM GRANT "
+    "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
+    "UPDATE USE VALUES WITH".split()
+)
+"""Words with which statements of Spark begin, but for some that it only knows to refuse them."""
+_TYPO = 0.75
+"""How near to one of them another word is a mistyped one."""
+NO_CHECKPOINT = (
+    "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
+    f"SET {CHECKPOINT.key} = '/a/directory'."
+)
+FIRST_SPARK = "4.3"
+"""The first version of Spark that analyzes an INSERT which reads a STREAM."""
+OLDER_SPARK = (
+    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, but this Spark is older. Start the query in "
+    "Python: spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
+)
 
 
 def read_stream_settings(confs: Mapping[str, str]) -> Options:
@@ -30,31 +51,6 @@ def _strip_quotes(text: str) -> str:
     stripped = text.strip()
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
     return stripped[1:-1] if quoted else stripped
-
-
-_SETTING = re.compile(rf"SET\s+`?({re.escape(PREFIX)}[\w.-]+)`?\s*=(.*)", re.IGNORECASE | re.DOTALL)
-_VARIABLE = "${"
-"""What begins a reference that Spark replaces."""
-_BEGINNINGS = frozenset(
-    "ADD ALTER ANALYZE CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DESC DESCRIBE DROP EXECUTE EXPLAIN FROM GRANT "
-    "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
-    "UPDATE USE VALUES WITH".split()
-)
-"""Words with which statements of Spark begin, but for some that it only knows to refuse them."""
-_TYPO = 0.75
-"""How near to one of them another word is a mistyped one."""
-
-
-NO_CHECKPOINT = (
-    "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
-    f"SET {CHECKPOINT.key} = '/a/directory'."
-)
-FIRST_SPARK = "4.3"
-"""The first version of Spark that analyzes an INSERT which reads a STREAM."""
-OLDER_SPARK = (
-    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, but this Spark is older. Start the query in "
-    "Python: spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
-)
 
 
 def find_first_mistake(script: Sequence[Statement]) -> str | None:

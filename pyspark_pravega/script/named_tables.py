@@ -23,6 +23,8 @@ _BEFORE_A_NAME = frozenset("FROM JOIN INTO STREAM OVERWRITE TABLE UPDATE USING V
 _MAKES = ("CREATE", "REPLACE")
 _MAY_BE_MISSING = ("DROP",)
 """First words of statements that need no table: DROP says itself what is not there, or has IF EXISTS."""
+_NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "schemaName"}
+"""Conditions of errors about what is not there, and the parameter with its name."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,6 @@ def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, st
         dots = [part.token_type for part in parts[1::2]]
         if len(parts) == 5 and dots == [TokenType.DOT, TokenType.DOT]:
             yield parts[2].text, parts[4].text
-
-
-_NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "schemaName"}
-"""Conditions of errors about what is not there, and the parameter with its name."""
 
 
 def suggest_near_name(spark: SparkSession, error: Exception) -> str:

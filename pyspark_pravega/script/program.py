@@ -13,8 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
 from pyspark_pravega.errors import InvalidScriptError, PravegaError, describe_os_error, format_count
 from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.spark.catalog_conf import PREFIX
@@ -29,34 +27,6 @@ if TYPE_CHECKING:
 
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
-class Signals:
-    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
-
-    def __init__(self) -> None:
-        self._came: signal.Signals | None = None
-        for number in _STOPPING:
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._came = signal.Signals(number)
-        for stopping in _STOPPING:
-            signal.signal(stopping, signal.SIG_DFL)
-
-    def came(self) -> bool:
-        """Return whether a signal came."""
-        return self._came is not None
-
-    def name(self) -> str:
-        """Return the signal's name."""
-        return self._came.name if self._came else ""
-
-    def exit_code(self) -> int:
-        """Return the exit code that shells give to a program that a signal ends."""
-        return 128 + (self._came or 0)
-
-
 FAILED = 1
 _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
@@ -70,6 +40,8 @@ _STACKS = {
     "org.apache.spark.util.Utils": "OFF",
 }
 """Loggers that each tell the failure of a task or a query with its stack, and the level at which they do not."""
+_LOOK_EVERY = 0.05
+"""Seconds between two looks at whether a signal came."""
 
 
 def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
@@ -146,6 +118,58 @@ def read_script(path: Path) -> Sequence[Statement]:
     return found
 
 
+class Signals:
+    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self._came: signal.Signals | None = None
+        for number in _STOPPING:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._came = signal.Signals(number)
+        for stopping in _STOPPING:
+            signal.signal(stopping, signal.SIG_DFL)
+
+    def came(self) -> bool:
+        """Return whether a signal came."""
+        return self._came is not None
+
+    def name(self) -> str:
+        """Return the signal's name."""
+        return self._came.name if self._came else ""
+
+    def exit_code(self) -> int:
+        """Return the exit code that shells give to a program that a signal ends."""
+        return 128 + (self._came or 0)
+
+
+def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSession | None:
+    """Start the session; None if a signal came before it was there, and its JVM may be starting still.
+
+    Raises what the builder raises.
+    """
+    started: list[SparkSession] = []
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            started.append(builder.getOrCreate())
+        except BaseException as error:  # raised again in the main thread
+            failed.append(error)
+
+    # In the main thread PySpark would take SIGINT for itself, and raise KeyboardInterrupt in the midst of its calls.
+    thread = threading.Thread(target=start, name="session", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        if signals.came():
+            return None
+        thread.join(_LOOK_EVERY)
+    if failed:
+        raise failed[0]
+    return started[0]
+
+
 def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
     """Say which tables are missing, or why that cannot be told; tells whether none is known to be."""
     from .named_tables import find_missing_tables
@@ -183,11 +207,6 @@ def _leave_failures_to_us(spark: SparkSession) -> None:
         log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
 
 
-def _report_failure(path: Path, text: str) -> int:
-    print(f"{path}: {text}", file=sys.stderr, flush=True)
-    return FAILED
-
-
 def _silence_log(spark: SparkSession) -> None:
     """Have Spark not log the tasks of batches that are given up: what has failed before is said by then."""
     assert spark._jvm is not None
@@ -195,31 +214,6 @@ def _silence_log(spark: SparkSession) -> None:
     log4j.core.config.Configurator.setAllLevels(log4j.LogManager.ROOT_LOGGER_NAME, log4j.Level.OFF)
 
 
-_LOOK_EVERY = 0.05
-"""Seconds between two looks at whether a signal came."""
-
-
-def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSession | None:
-    """Start the session; None if a signal came before it was there, and its JVM may be starting still.
-
-    Raises what the builder raises.
-    """
-    started: list[SparkSession] = []
-    failed: list[BaseException] = []
-
-    def start() -> None:
-        try:
-            started.append(builder.getOrCreate())
-        except BaseException as error:  # raised again in the main thread
-            failed.append(error)
-
-    # In the main thread PySpark would take SIGINT for itself, and raise KeyboardInterrupt in the midst of its calls.
-    thread = threading.Thread(target=start, name="session", daemon=True)
-    thread.start()
-    while thread.is_alive():
-        if signals.came():
-            return None
-        thread.join(_LOOK_EVERY)
-    if failed:
-        raise failed[0]
-    return started[0]
+def _report_failure(path: Path, text: str) -> int:
+    print(f"{path}: {text}", file=sys.stderr, flush=True)
+    return FAILED

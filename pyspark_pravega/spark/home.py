@@ -12,6 +12,15 @@ from pathlib import Path
 import pyspark_pravega.jvm
 from pyspark_pravega.errors import SetupError
 
+CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
+"""The class that `spark.sql.catalog.<name>` names."""
+JARS = {
+    "4.1": "pyspark-pravega-adapter-4.1.jar",
+    "4.2": "pyspark-pravega-adapter.jar",
+    "4.3": "pyspark-pravega-adapter.jar",
+}
+"""The jar for each version of Spark."""
+
 
 def find_spark_home(environment: Mapping[str, str]) -> Path:
     """Return the Spark that SPARK_HOME names, else the one inside the installed pyspark.
@@ -53,25 +62,6 @@ def get_release_line(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _choose_home(environment: Mapping[str, str]) -> Path:
-    if named := environment.get("SPARK_HOME"):
-        return Path(named)
-    import pyspark
-
-    return Path(str(pyspark.__file__)).parent
-
-
-CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
-"""The class that `spark.sql.catalog.<name>` names."""
-
-JARS = {
-    "4.1": "pyspark-pravega-adapter-4.1.jar",
-    "4.2": "pyspark-pravega-adapter.jar",
-    "4.3": "pyspark-pravega-adapter.jar",
-}
-"""The jar for each version of Spark."""
-
-
 def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     """Return the path of the jar for the Spark that runs: that of SPARK_HOME, else the installed pyspark.
 
@@ -100,3 +90,11 @@ def read_adapter_manifest() -> dict[str, str]:
     except (KeyError, zipfile.BadZipFile) as error:
         raise SetupError(f"The adapter's jar {jar} is damaged ({error}). Install pyspark-pravega again.") from error
     return dict(HeaderParser().parsestr(text).items())
+
+
+def _choose_home(environment: Mapping[str, str]) -> Path:
+    if named := environment.get("SPARK_HOME"):
+        return Path(named)
+    import pyspark
+
+    return Path(str(pyspark.__file__)).parent

@@ -78,6 +78,16 @@ def hide(text: str) -> str:
     return hide_logins(text)
 
 
+def hide_in_statement(statement: FlinkStatement) -> str:
+    """Return the text of a statement with `***` for the values of options that are not harmless."""
+    text, first = statement.text, statement.tokens[0].start
+    rest = len(text) + first  # behind it, all is done
+    for start, end in sorted(_find_secret_places(statement), reverse=True, key=lambda place: (place[1], -place[0])):
+        if end <= rest:  # else it is inside of another one
+            text, rest = f"{text[: start - first]}'{HIDDEN}'{text[end - first :]}", start
+    return hide(text)
+
+
 def _mask(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
     return found[0] if is_harmless(key) else kept + hidden
 
@@ -108,16 +118,6 @@ def _split_uri(found: re.Match[str]) -> tuple[str, str, str]:
 def _hide_uri(found: re.Match[str]) -> str:
     login, place, parameters = _split_uri(found)
     return f"{found[1]}://{f'{HIDDEN}@' if login else ''}{place}{f'?{HIDDEN}' if parameters else ''}"
-
-
-def hide_in_statement(statement: FlinkStatement) -> str:
-    """Return the text of a statement with `***` for the values of options that are not harmless."""
-    text, first = statement.text, statement.tokens[0].start
-    rest = len(text) + first  # behind it, all is done
-    for start, end in sorted(_find_secret_places(statement), reverse=True, key=lambda place: (place[1], -place[0])):
-        if end <= rest:  # else it is inside of another one
-            text, rest = f"{text[: start - first]}'{HIDDEN}'{text[end - first :]}", start
-    return hide(text)
 
 
 def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:

@@ -41,6 +41,10 @@ RENAMED = {
 }
 
 _Arguments = list[exp.Expr]
+EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
+"""Units of EXTRACT that are the same in both."""
+OWN = frozenset(("window", "session_window"))
+"""Calls that the translation has made itself."""
 
 
 def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
@@ -255,12 +259,6 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
     if name not in EQUAL and node.name not in OWN:
         findings.check(f"The function {node.name} is not known here, and was kept")
     return node
-
-
-EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
-"""Units of EXTRACT that are the same in both."""
-OWN = frozenset(("window", "session_window"))
-"""Calls that the translation has made itself."""
 
 
 def _is_fractional(node: exp.Div) -> bool:

@@ -15,6 +15,16 @@ from .inference import LOCAL, NULL, TEXT, WHOLE, ZONED, infer
 _Type = exp.DataType.Type
 _REFUSED = {"MULTISET": "use MAP<element, INT>", "RAW": "store BYTES", "SYMBOL": "store STRING", "NULL": "give a type"}
 _INTEGRAL_MICROSECONDS = 6
+_SAME_TEXT = WHOLE | TEXT | {"DECIMAL", "DATE", NULL}
+"""Types whose values are the same text in both."""
+_UNLIMITED = 2_147_483_647
+_OTHER_TEXT = {
+    LOCAL: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
+    ZONED: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
+    "DOUBLE": "Flink and Spark may print different digits: CAST it to DECIMAL first",
+    "FLOAT": "Flink and Spark may print different digits: CAST it to DECIMAL first",
+    None: "its type is not known here, and Flink prints BOOLEAN, TIMESTAMP and nested types differently",
+}
 
 
 def translate_column_type(text: str, column: str, findings: Findings) -> str:
@@ -53,18 +63,6 @@ def translate_type(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
                 findings.check(f"{column}: Spark's timestamps have microseconds; Flink's had {digits} digits")
             node.set("expressions", [])
     return tree
-
-
-_SAME_TEXT = WHOLE | TEXT | {"DECIMAL", "DATE", NULL}
-"""Types whose values are the same text in both."""
-_UNLIMITED = 2_147_483_647
-_OTHER_TEXT = {
-    LOCAL: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
-    ZONED: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
-    "DOUBLE": "Flink and Spark may print different digits: CAST it to DECIMAL first",
-    "FLOAT": "Flink and Spark may print different digits: CAST it to DECIMAL first",
-    None: "its type is not known here, and Flink prints BOOLEAN, TIMESTAMP and nested types differently",
-}
 
 
 def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
