@@ -1,4 +1,4 @@
-"""Names: how SQL quotes them, which of them Pravega can hold, and which one a mistyped name was meant to be."""
+"""Quote names as SQL does, check which of them Pravega can hold, and find what a mistyped name was meant to be."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _VALID = re.compile(r"[A-Za-z0-9.-]+")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 _NEAR = 0.7
-"""How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
+"""The least similarity of two names, from 0 to 1: that of `senor` and `sensor` is 0.9."""
 
 
 def quote(name: str) -> str:
-    """Return one part of an identifier as Spark SQL reads it; backticks only where they are needed.
+    """Return one part of an identifier as Spark SQL reads it, in backticks only where needed.
 
     Names that are SQL keywords need none: Spark's default mode reserves no words.
     """
@@ -34,9 +34,9 @@ def quote_all(parts: Iterable[str]) -> str:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return the parts of a name with points in between; those in backticks are taken as they are.
+    """Return the parts of a name that are separated by dots; parts in backticks are taken as they are.
 
-    Raises InvalidNameError for a text that is no such name.
+    Raises InvalidNameError for a text that is not such a name.
     """
     parts = list(_PART.finditer(name))
     if ".".join(part[0] for part in parts) != name or not parts:
@@ -48,17 +48,17 @@ def split_name(name: str) -> tuple[str, ...]:
 
 
 def is_internal(name: str) -> bool:
-    """Return whether a scope, stream or key-value table is hidden: Pravega's and our own begin with `_`."""
+    """Return whether a scope, stream or key-value table is hidden: names that begin with `_` are internal."""
     return name.startswith("_")
 
 
 def hyphenate(name: str) -> str:
-    """Return a name with `-` for each `_`; internal names, which begin with `_`, as they are."""
+    """Return a name with `-` in place of each `_`. Internal names, which begin with `_`, stay as they are."""
     return name if is_internal(name) else name.replace("_", "-")
 
 
 def underscore(name: str) -> str:
-    """Return the name from which `hyphenate` makes this one, the name itself if there is none but that."""
+    """Return the name from which `hyphenate` makes this one; the name itself if there is no other."""
     other = name.replace("-", "_")
     return other if hyphenate(other) == name else name
 
@@ -74,7 +74,7 @@ def check_new_stream(name: str) -> None:
 
 
 def check_new_view(name: str) -> None:
-    """Raise InvalidNameError unless a stream of this name could be created: views are named as tables are."""
+    """Raise InvalidNameError unless a stream of this name could be created: views are named like tables."""
     _check_new("view", name, MAX_STREAM_NAME)
 
 
@@ -89,14 +89,14 @@ def check_catalog_name(catalog: str) -> None:
 
 
 def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
-    """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
+    """Return the known name that is most similar to a name, ignoring case; None if none is similar."""
     by_lower = {candidate.lower(): candidate for candidate in sorted(known)}
     found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
     return by_lower[found[0]] if found else None
 
 
 def ask_did_you_mean(name: str | None) -> str:
-    """Return the question to put behind a message, empty without a name."""
+    """Return the question that follows a message; empty without a name."""
     return "" if name is None else f" Did you mean {name}?"
 
 

@@ -1,6 +1,6 @@
-"""What options of other sources and sinks are called here: of Kafka, Pulsar, Delta and Iceberg, in lower case.
+"""Names of options of other sources and sinks (Kafka, Pulsar, Delta, Iceberg), in lower case, with our names.
 
-They are not taken as options of ours, because their values differ (offsets, Kafka's JSON); the error names ours. Those
+They are not accepted as our options, because their values differ (offsets, Kafka's JSON); the error names ours. Those
 that are most like their counterpart here (`startingTimestamp`, `maxOffsetsPerTrigger`) need no entry: the nearest key
 is suggested for any unknown one.
 """
@@ -32,17 +32,17 @@ OURS = {
     "key": "routing-key",
     "partitionby": "routing-key",
 }
-"""Keys of others, with the key here that stands for the same thing."""
+"""Keys of others, with our key for the same thing."""
 
 TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
-"""Spark's own options of reads by name, which come to no source. In other spellings they are none."""
+"""Spark's own options of reads by name, which no source receives. Spark knows them in this spelling only."""
 
 BY_OPTIONS = (
     "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). To name a "
     "table by its catalog instead, read it with spark.read.table or spark.readStream.table, and write it with "
     "df.writeTo or writeStream.toTable."
 )
-"""How tables are named where no statement names one."""
+"""How to name a table where no statement names one."""
 _NO_CHANGES = "Events of a stream are neither changed nor deleted: leave the option out."
 _CHANGES = "Changes are read with spark.read.changes(table) and spark.readStream.changes(table)."
 _SEGMENTS = (
@@ -91,16 +91,16 @@ _MORE = {
     "groupidprefix": "A query keeps its position in its checkpoint, and needs none.",
     "kafka.group.id": "A query keeps its position in its checkpoint, and needs none.",
 }
-"""What else there is to say of keys that have a counterpart."""
+"""A remark on keys that have a counterpart."""
 
 
 def find_replacement(key: str) -> str | None:
-    """Return what to do in place of an option of others that has no counterpart here; None for any other key."""
+    """Return what to do instead of an option of others that has no counterpart here; None for any other key."""
     return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
 
 
 def find_remark(key: str) -> str | None:
-    """Return what there is to say of an option of others beside the name of its counterpart, if there is anything."""
+    """Return a remark on an option of others that has a counterpart here; None if there is no remark."""
     return _MORE.get(key)
 
 
@@ -119,7 +119,7 @@ METADATA_TABLES = {
     "consumer_groups": "consumers",
     "groups": "consumers",
 }
-"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that tells the like."""
+"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that shows the same."""
 
 _FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
 _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
@@ -140,4 +140,4 @@ PROCEDURES = {
     "migrate": "Use CREATE TABLE, and then INSERT INTO it SELECT ... FROM the other table.",
     "add_files": "Use INSERT INTO the table SELECT * FROM parquet.`path`.",
 }
-"""What to do in place of a procedure of Iceberg."""
+"""What to do instead of a procedure of Iceberg."""

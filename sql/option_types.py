@@ -1,6 +1,6 @@
-"""What one option is, and how the text of its value becomes a typed value.
+"""Define what an option is, and how the text of its value becomes a typed value.
 
-The text comes from people (SQL, conf files, environment), so every parser says what it takes: a parser
+The text comes from people (SQL, conf files, environment), so every parser says what it accepts: a parser
 raises `ValueError` with a sentence that completes "value ... : ", and `options.resolve` adds key and value.
 """
 
@@ -76,15 +76,15 @@ class Option(Generic[T]):
     secret: bool = False
     """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
     env: str | None = None
-    """Environment variable that is looked at when the option is set nowhere else."""
+    """Environment variable that counts when the option is set nowhere else."""
     connection: bool = False
     """Says how to reach the servers. Belongs to the reader, never to the table."""
     formats: tuple[str, ...] = ()
     """Only these formats know the option; its text is handed to their decoders and encoders."""
     hint: str = ""
-    """What else helps whoever needs the option and has not set it."""
+    """Further help for a user who needs the option and has not set it."""
     of_changes: bool = False
-    """Every format whose events are changes of rows knows the option, those of other distributions too."""
+    """Every format whose events are changes of rows knows the option, including formats of other distributions."""
 
     @property
     def of_formats(self) -> bool:

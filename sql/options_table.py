@@ -1,4 +1,4 @@
-"""Prints docs/options.md: `python -m pyspark_pravega.sql.options_table > docs/options.md`."""
+"""Print docs/options.md: `python -m pyspark_pravega.sql.options_table > docs/options.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams cannot do, and what to use instead."""
+"""Describe what streams and key-value tables cannot do, and what to use instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHANGED = (
     f"events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key. {_BY_KEY}"
 )
 _USUAL_CATALOG = "pravega"
-"""The name that `configure` and the commands give a catalog unless told otherwise."""
+"""The catalog's name by default, in `configure` and in the commands."""
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
@@ -171,9 +171,9 @@ def describe_key_value_refusal(statement: str, name: str) -> str:
 
 
 def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str:
-    """Return the sentence that refuses a table in Spark's own catalog; `catalogs`: those of Pravega in the session.
+    """Return the sentence that refuses a table in Spark's own catalog; `catalogs` are the session's Pravega catalogs.
 
-    It names the one that is called `pravega`, or else the first.
+    The sentence names the catalog that is called `pravega`, or else the first one.
     """
     catalog = _USUAL_CATALOG if _USUAL_CATALOG in catalogs else next(iter(catalogs), None)
     full = f"{'<catalog>' if catalog is None else quote(catalog)}.<namespace>.{quote(table)}"
@@ -186,7 +186,7 @@ def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str
 
 
 def refuse_consumer(options: Options, what: str) -> None:
-    """Raise InvalidOptionError if a read that can have no consumer is given one; `what` it is."""
+    """Raise InvalidOptionError if a read that cannot have a consumer is given one. `what` names the read."""
     if options.get(CONSUMER) is not None:
         raise InvalidOptionError(
             f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "

@@ -1,4 +1,4 @@
-"""From option texts in several places to typed values, or to an error that says what to write instead."""
+"""Resolve option texts of several places to typed values, or raise an error that says what to write instead."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Options:
         return value
 
     def source(self, option: Option[Any]) -> Source:
-        """Tell where the value that counts was set."""
+        """Return where the value that counts was set."""
         return self._sources.get(option.key, Source.DEFAULT)
 
     def is_set(self, option: Option[Any]) -> bool:
-        """Return whether anybody set the option, be it to its default."""
+        """Return whether the option is set anywhere, even to its default."""
         return option.key in self._values
 
     def text(self, option: Option[Any]) -> str | None:
@@ -65,15 +65,15 @@ class Options:
         return self._texts.get(option.key)
 
     def name(self, option: Option[Any]) -> str:
-        """Return the option's key as messages name it: as the user spelled it, if it is set."""
+        """Return the option's key as messages show it: in the user's spelling, if the option is set."""
         return self._names.get(option.key, option.key)
 
     def texts(self) -> dict[str, str]:
-        """Return all settings as text, secrets too: to hand them to another process, never to show them."""
+        """Return all settings as text, including secrets: for another process, never to be shown."""
         return dict(self._texts)
 
     def require(self, option: Option[T | None]) -> T:
-        """Return the value of an option without default; InvalidOptionError says how to set it."""
+        """Return the value of an option without a default. Raises InvalidOptionError, which says how to set it."""
         value = self.get(option)
         if value is None:
             variable = f", or by the environment variable {option.env}" if option.env else ""
@@ -90,7 +90,7 @@ class Options:
 
 
 class Resolution:
-    """Collects the texts of one statement, strongest place first, and ends in `Options`."""
+    """Collects the texts of one statement, strongest place first, into `Options`."""
 
     def __init__(self, declarations: Mapping[str, Option[Any]], environment: Mapping[str, str]) -> None:
         self._declarations = declarations
@@ -101,7 +101,7 @@ class Resolution:
         self._names: dict[str, str] = {}
 
     def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
-        """Add the settings of one place; all are checked, those that a stronger place set do not count.
+        """Add the settings of one place. All are checked, but those that a stronger place has set do not count.
 
         Raises InvalidOptionError, one for all the keys that the place cannot have.
         """
@@ -117,7 +117,7 @@ class Resolution:
             self._set(option, name, text, source, place.describe())
 
     def add_environment(self) -> None:
-        """Add what the environment says about options that no place set."""
+        """Add the environment's values of options that no place has set."""
         for option in self._declarations.values():
             # Unset and empty mean the same for environment variables.
             if option.env and option.key not in self._values and self._environment.get(option.env):
@@ -125,7 +125,7 @@ class Resolution:
                 self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
 
     def options(self) -> Options:
-        """Return what was collected."""
+        """Return the options that were collected."""
         secrets = frozenset(key for key, option in self._declarations.items() if option.secret)
         return Options(self._values, self._texts, self._sources, secrets, self._names)
 
@@ -138,7 +138,7 @@ class Resolution:
             self._sources[option.key] = source
 
     def _expand(self, option: Option[Any], text: str) -> str:
-        """Read a secret that the conf only refers to, as `${env:NAME}`: confs are shown and stored."""
+        """Read a secret to which the conf only refers, as `${env:NAME}`, because confs are shown and stored."""
         reference = _VARIABLE.fullmatch(text.strip()) if option.secret else None
         if reference is None:
             return text
@@ -150,7 +150,7 @@ class Resolution:
         return self._environment[reference[1]]
 
     def _check_key(self, key: str, name: str, text: str, place: SettableAs, refused: dict[str, str]) -> None:
-        """Note why a place cannot have a key, if so: the sentence that refuses it, and the one that helps."""
+        """Add to `refused`, if a place cannot have a key: the sentence that refuses it, and the one that helps."""
         option = self._declarations.get(key)
         if option is None:
             known = [declared for declared, candidate in self._declarations.items() if place in candidate.allowed]
@@ -172,7 +172,7 @@ class Resolution:
 
 
 def _join_refusals(refused: Mapping[str, str]) -> str:
-    """Return the sentences of all keys; what would help several of them comes once, after the last."""
+    """Return the sentences of all keys. Help that several of them share follows the last one only."""
     hints = list(refused.values())
     return " ".join(
         sentence if hint in hints[number + 1 :] else f"{sentence} {hint}"
@@ -181,7 +181,7 @@ def _join_refusals(refused: Mapping[str, str]) -> str:
 
 
 def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
-    """Return a key as it is declared, whatever its case, and if it is in camel case."""
+    """Return a key as it is declared, whatever its case, and also for one in camel case."""
     low = key.lower()
     return (
         low if low in declarations else {declared.replace("-", ""): declared for declared in declarations}.get(low, low)
@@ -189,7 +189,7 @@ def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
 
 
 def _spell_like(key: str, declared: str) -> str:
-    """Spell a declared key in the style of the one that was given: in camel case if that has no dash."""
+    """Spell a declared key like the given one: in camel case if that has no dash."""
     if "-" in key or "_" in key:
         return declared
     first, *others = declared.split("-")
@@ -197,7 +197,7 @@ def _spell_like(key: str, declared: str) -> str:
 
 
 def _find_nearest_key(key: str, known: list[str]) -> str | None:
-    """Return the name most like a mistyped key, which may lack the name's prefix."""
+    """Return the name that is most similar to a mistyped key, which may lack the name's prefix."""
     wanted = key.replace("_", "-")
     names = {name.replace("-", ""): name for name in known}
     found = difflib.get_close_matches(wanted.replace("-", ""), names, 1, 0.6)
@@ -209,7 +209,7 @@ def _find_nearest_key(key: str, known: list[str]) -> str | None:
 
 
 def _suggest_time_travel(key: str) -> str | None:
-    """Return what to write if a key is like that of an option by which Spark reads a table as it was."""
+    """Return what to write instead of a key that is similar to one of Spark's own options for time travel."""
     names = {name.lower(): name for name in TIME_TRAVEL}
     found = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
     if not found:
@@ -228,7 +228,7 @@ def _looks_secret(key: str) -> bool:
 def _fold_case(
     settings: Mapping[str, str], place: SettableAs, declarations: Mapping[str, Option[Any]]
 ) -> dict[str, tuple[str, str]]:
-    """Return the texts by declared key, each with the key to name it by, and leave out what is Spark's.
+    """Return the texts by declared key, each with its key for messages, without those that are Spark's.
 
     Two spellings of one key may not disagree.
     """

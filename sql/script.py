@@ -1,7 +1,7 @@
-"""SQL scripts: their statements, each with its place in the script.
+"""Split SQL scripts into statements, each with its place in the script.
 
-The text is taken apart by sqlglot's tokenizer, which knows Spark's strings, names and comments. What a statement means
-is for Spark to say: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
+sqlglot's tokenizer splits the text; it knows Spark's strings, names and comments. Only Spark knows what a statement
+means: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Statement:
     """Its beginning on one line: up to the first string, which may be a secret."""
 
     def in_place(self) -> str:
-        """Return the text behind as many lines as it has before it in the script, so that Spark counts them too."""
+        """Return the text after as many empty lines as the script has before it, so that Spark counts lines alike."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
     @property
@@ -42,7 +42,7 @@ class Statement:
 
     @property
     def changes_session_only(self) -> bool:
-        """Whether the statement reads and writes no data: settings, USE, definitions of views."""
+        """Whether the statement neither reads nor writes data: settings, USE, definitions of views."""
         return self.words[0] in _SESSION_ONLY or (self.words[0] in ("CREATE", "DROP") and "VIEW" in self.words[1:6])
 
 

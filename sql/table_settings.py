@@ -1,4 +1,4 @@
-"""What a table is beside its columns, read from table properties as one consistent thing."""
+"""Read what a table is, apart from its columns, from table properties, and check that these fit together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import options as o
 from .option_types import BYTE_SIZE, DURATION
 
 TAG_PREFIX = "spark."
-"""What the tags begin with that keep properties of tables."""
+"""Prefix of the tags that hold table properties."""
 LONGEST_TAG = 256
-"""Most characters that Pravega takes for a tag."""
+"""The most characters that Pravega accepts in a tag."""
 
 ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
 RetentionKind = Literal["time", "size"]
@@ -49,7 +49,7 @@ class TableSettings:
     codec: str
     routing_key: str | None
     routing_key_of_all: bool | None
-    """Whether all events have it; None if nothing says so."""
+    """Whether all events have the routing key; None if that is not set."""
     event_time: str | None
     compatibility: str
     scaling: Scaling
@@ -58,15 +58,15 @@ class TableSettings:
     event_time_timeout: int
     """In milliseconds; 0: none."""
     tags: tuple[str, ...]
-    """Those of users; tags that keep properties of the table are none of them."""
+    """The users' own tags, without those that hold table properties."""
     format_settings: Mapping[str, str]
     scan_properties: Mapping[str, str]
-    """The texts of the properties that count for scans."""
+    """The texts of the properties that apply to scans."""
 
 
 @dataclass(frozen=True)
 class FormatTraits:
-    """What the settings of a table depend on of its format."""
+    """The traits of a format on which the settings of a table depend."""
 
     registered: bool
     """Whether the schema registry knows the format."""
@@ -78,7 +78,7 @@ _READING = (o.MODE, o.DEAD_LETTER)
 
 
 def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
-    """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other.
+    """Read what a table is. Raises InvalidOptionError, which names the properties that contradict each other.
 
     `traits` are those of the format that the options name.
     """
@@ -229,7 +229,7 @@ def _read_tags(options: o.Options) -> tuple[str, ...]:
 
 
 def _read_amount(options: o.Options, option: o.Option[str | None], kind: str) -> int | None:
-    """Read a limit of retention in the unit of its kind; only the two together say what the text means."""
+    """Read a limit of retention in the unit of its kind, without which the text has no meaning."""
     text = options.get(option)
     if text is None:
         return None

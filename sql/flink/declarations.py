@@ -1,4 +1,4 @@
-"""Statements that declare: catalogs, databases, tables and views."""
+"""Translate statements that declare catalogs, databases, tables and views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cursor:
         self.at = 0
 
     def take(self, *words: str) -> bool:
-        """Skip these words if they come next, and tell whether they did."""
+        """Skip these words if they come next, and return whether they did."""
         if self.words[self.at : self.at + len(words)] != words:
             return False
         self.at += len(words)
@@ -54,7 +54,7 @@ class Cursor:
         return self.tokens[self.at - 1].text
 
     def brackets(self) -> tuple[Token, ...]:
-        """Read what stands in parentheses, or nothing."""
+        """Read the tokens in parentheses; none if no parenthesis comes next."""
         if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.L_PAREN:
             return ()
         end = find_closing(self.tokens, self.at)
@@ -125,7 +125,7 @@ def drop_database(statement: FlinkStatement, job: Job) -> list[str]:
 
 
 def qualify_database(parts: list[str], job: Job) -> str:
-    """Return a database as Spark names it. Raises Untranslatable for one of a catalog without scopes."""
+    """Return the name of a database in Spark. Raises Untranslatable for a catalog that has no scopes."""
     catalog = parts[0] if len(parts) == 2 else job.catalog
     if not job.is_pravega(catalog):
         raise Untranslatable(
@@ -199,7 +199,7 @@ def _create_table(
 
 
 def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
-    """Return the SET of the time zone in which event time without a zone is what it was."""
+    """Return the SET of the time zone in which event time without a zone keeps its meaning."""
     if not table.options.streaming or not table.options.sources or table.local_event_time is None:
         return []
     job.local_event_time = True
@@ -245,7 +245,7 @@ def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings
 
 
 def _connect_catalog(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
-    """Tell how the catalog of a table connects: the first by what `run` is given, others by confs of the session."""
+    """Say how the catalog of a table connects: the first by arguments of `run`, others by confs of the session."""
     if table.catalog in job.catalogs:
         return []
     told = job.connected.get(table.catalog)
@@ -286,7 +286,7 @@ def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findi
 
 
 def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
-    """Translate CREATE VIEW into one of the session."""
+    """Translate CREATE VIEW into a temporary view of the session."""
     cursor = Cursor(statement)
     cursor.take("CREATE")
     cursor.take("TEMPORARY")

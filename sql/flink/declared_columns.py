@@ -1,4 +1,4 @@
-"""The parts of CREATE TABLE between its parentheses: columns of all kinds, keys, watermarks."""
+"""Parse the parts of CREATE TABLE in its parentheses: columns of all kinds, keys, watermarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PhysicalColumn:
     source: str = ""
     """The type in Flink."""
     millis: str | None = None
-    """The type that queries see, of a column that is stored as milliseconds since 1970."""
+    """The type that queries see if the column is stored as milliseconds since 1970; else None."""
 
     @property
     def shown_type(self) -> str:
@@ -42,7 +42,7 @@ class ComputedColumn:
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """A column that is read from beside the event: its key in Flink."""
+    """A column with metadata of the event; `key` is its key in Flink."""
 
     name: str
     key: str
@@ -50,7 +50,7 @@ class MetadataColumn:
 
 @dataclass
 class Columns:
-    """What a table declares, in the order in which it does."""
+    """The declared columns of a table, in order, with its key and watermark."""
 
     all: list[PhysicalColumn | ComputedColumn | MetadataColumn] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Columns:
 
 
 def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: Findings) -> Columns:
-    """Read the list of a CREATE TABLE. Raises Untranslatable, naming the part that has no equivalent."""
+    """Parse the list of a CREATE TABLE. Raises Untranslatable, which names the part that has no equivalent."""
     columns = Columns()
     first = statement.tokens[0]
     for part in split_list(tokens):
@@ -123,7 +123,7 @@ def _parse_column(
 
 
 def adapt_to_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
-    """Return a column as Flink writes it in Avro without a header, where nothing tells a reader the writer's schema.
+    """Return a column as Flink writes it in Avro without a header, where a reader does not learn the writer's schema.
 
     Flink has timestamps in milliseconds there, and tables have them in microseconds. Raises Untranslatable.
     """

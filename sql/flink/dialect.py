@@ -1,4 +1,4 @@
-"""The part of Flink SQL that sqlglot has no dialect for, read into its trees, and those trees as Spark SQL."""
+"""Parse the parts of Flink SQL for which sqlglot has no dialect into its trees, and print these as Spark SQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WindowTable(exp.Expression):
 
 
 class Relation(exp.Expression):
-    """A relation that is Spark SQL already: `text` is printed as it is.
+    """A relation that is already Spark SQL: `text` is printed unchanged.
 
     `streaming` tells whether it is a stream, `times` are the names of its event time, in lower case.
     """
@@ -64,7 +64,7 @@ class Flink(Dialect):
         }
 
     class Parser(parser.Parser):
-        """Reads queries. Functions are kept as they are written: what they are in Spark is said in one table."""
+        """Reads queries. Functions are kept as they are written; one table says what they are in Spark."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -128,7 +128,7 @@ class Flink(Dialect):
 
 
 def _split_keys(keys: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Take apart the keys of PARTITION BY and the arguments after them."""
+    """Separate the keys of PARTITION BY from the arguments after them."""
     border = next(number for number, key in enumerate(keys) if not isinstance(key, exp.Column))
     return keys[:border], keys[border:]
 
@@ -140,10 +140,10 @@ def _print_alias(generator: Any, node: exp.Expr) -> str:
 
 
 class SparkOutput(Spark):
-    """Spark SQL with relations that are printed as they are."""
+    """Spark SQL with relations that are printed unchanged."""
 
     class Generator(Spark.Generator):  # type: ignore[misc,valid-type]
-        """Prints trees; functions keep the names that the table of functions gave them."""
+        """Prints trees. Functions keep the names that the table of functions gave them."""
 
         TYPE_MAPPING: ClassVar[dict[Any, str]] = {
             **Spark.Generator.TYPE_MAPPING,

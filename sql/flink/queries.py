@@ -1,4 +1,4 @@
-"""Queries: Flink's tables, windows, joins and functions in a SELECT as Spark's."""
+"""Translate queries: the tables, windows, joins and functions of a SELECT."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parse_query(text: str) -> exp.Expr:
 
 
 class QueryTranslator:
-    """Translates one query of a job; `reads_stream` tells afterwards whether it reads one."""
+    """Translates one query of a job. Afterwards `reads_stream` says whether the query reads a stream."""
 
     def __init__(self, job: Job, findings: Findings, *, streaming: bool) -> None:
         """Take the job, and whether tables may be read as streams."""
@@ -51,7 +51,7 @@ class QueryTranslator:
         self.output: Output = []
         """The columns of the result, after the translation."""
         self.times: set[str] = set()
-        """The event times of the streams that it reads, in lower case."""
+        """The event times of the streams that the query reads, in lower case."""
 
     def translate_tree(self, query: exp.Expr) -> exp.Expr:
         """Return a query that can be printed as Spark SQL. Raises Untranslatable."""
@@ -150,13 +150,13 @@ class QueryTranslator:
         node.replace(relation)
 
     def _apply_hints_of(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
-        """Return the options of a table with those of a hint `/*+ OPTIONS('key'='value') */`."""
+        """Return the options of a table, changed by hints `/*+ OPTIONS('key'='value') */` after its name."""
         hints = [comment for comment in node.comments or () if comment.startswith("+")]
         return apply_hints(hints, table, self._findings)
 
 
 def apply_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
-    """Return a table's options with those of hints. Raises Untranslatable for a hint that is none of options."""
+    """Return a table's options, changed by hints. Adds a finding for a hint of another kind."""
     options = table.options
     for hint in hints:
         try:
@@ -183,7 +183,7 @@ def apply_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> T
 
 
 def _describe_left_out_hint(hint: str) -> str:
-    """Say that a hint was left out, by its name alone: its options may be secret."""
+    """Say that a hint was left out, by its name only, because its options may be secret."""
     name = hint[1:].split("(")[0].strip()
     shown = f" {name}" if name.isidentifier() else ""
     behind = "; write it after the name of a table" if name.upper() == "OPTIONS" else ""
@@ -191,7 +191,7 @@ def _describe_left_out_hint(hint: str) -> str:
 
 
 def copy_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
-    """Return the comments of a node as they can be copied. Hints are left to tables."""
+    """Return the comments of a node that can be copied, without secrets. Only tables keep their hints."""
     found = []
     for comment in node.comments or ():
         if not comment.startswith("+"):

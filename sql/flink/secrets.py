@@ -1,6 +1,6 @@
-"""Keeps logins and passwords of a Flink script out of everything that is written.
+"""Keep logins and passwords of a Flink script out of everything that is written.
 
-Nothing guesses which options are secret: values are shown only of options that are known to be harmless.
+Nothing guesses which options are secret: only values of options that are known to be harmless are shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlglot import Token, TokenType
 from .statements import TEXTS, FlinkStatement
 
 HIDDEN = "***"
-"""What stands in the place of a value."""
+"""The text that replaces a hidden value."""
 _HARMLESS = frozenset(
     """connector controller-uri default-database format hive-conf-dir key.fields key.format parallelism.default path
     pipeline.name pravega-registry.format pravega-registry.group-id pravega-registry.namespace
@@ -61,7 +61,7 @@ def show_value(key: str, value: str) -> str:
 
 
 def hide_logins(text: str) -> str:
-    """Return a text without logins in URIs, and without what stands behind words such as `password=`."""
+    """Return a text without logins in URIs, and without values after words such as `password=`."""
     return _ASSIGNED.sub(_hide_value, _URI.sub(_hide_uri, text))
 
 
@@ -172,7 +172,7 @@ def _read_key(tokens: Sequence[Token], place: int, inside: range) -> str:
 
 
 def _find_end(tokens: Sequence[Token], begin: int, stop: int) -> int:
-    """Return the place behind a value: at a comma, at the key of the next option, or at the end of the list."""
+    """Return the place after a value: at a comma, at the key of the next option, or at the end of the list."""
     end = begin + 1
     while end < stop and tokens[end].token_type is not TokenType.COMMA:
         if end + 1 < stop and tokens[end + 1].token_type is TokenType.EQ:

@@ -1,4 +1,4 @@
-"""Settings of Flink's SQL client and what they are in a script."""
+"""Translate settings of Flink's SQL client into settings of a script."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHECKPOINT_DIRECTORIES = ("execution.checkpointing.dir", "state.checkpoints.dir"
 
 
 def translate_setting(key: str, value: str, findings: Findings) -> str | None:
-    """Return the SET of a setting, or None with a finding for one that has no equivalent."""
+    """Return the SET for a setting; None, with a finding, for one that has no equivalent."""
     if key == "execution.checkpointing.interval" and (length := parse_milliseconds(value)) is not None:
         findings.note("Rows become visible with each micro-batch, as they did in Flink with each checkpoint")
         return f"SET pravega.stream.trigger = {quote_text(f'{length} ms')}"

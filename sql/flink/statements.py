@@ -1,4 +1,4 @@
-"""The statements of a Flink script, with their tokens and the comments before them."""
+"""Split a Flink script into statements, with their tokens and the comments before them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FlinkStatement:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its tokens in upper case; texts and names in backticks are empty."""
+        """Its tokens in upper case; strings, and names in backticks, are empty."""
         quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 
@@ -36,7 +36,7 @@ class FlinkStatement:
         return self.words[: len(words)] == words
 
     def after(self, count: int) -> str:
-        """Return the text behind its first tokens."""
+        """Return the text after its first `count` tokens."""
         if count >= len(self.tokens):
             return ""
         return self.text[self.tokens[count].start - self.tokens[0].start :]
@@ -68,7 +68,7 @@ def split_flink_script(script: str) -> list[FlinkStatement]:
 
 
 def find_trailing_comments(script: str) -> str:
-    """Return what stands behind the semicolon of the last statement, which is nothing or comments."""
+    """Return the text after the semicolon of the last statement: comments, or nothing."""
     last = sqlglot.tokenize(script, read=Flink)[-1]
     return script[last.end + 1 :].strip() if last.token_type is TokenType.SEMICOLON else ""
 
@@ -80,7 +80,7 @@ def _build_statement(script: str, tokens: Sequence[Token], behind: int, end: int
 
 
 def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the parts between the commas of a list, leaving alone commas in any brackets."""
+    """Yield the parts between the commas of a list; commas in brackets do not count."""
     depth = 0
     part: list[Token] = []
     for token in tokens:
@@ -111,7 +111,7 @@ def find_closing(tokens: Sequence[Token], opening: int) -> int:
 
 
 def slice_source(text: str, first: Token, tokens: Sequence[Token]) -> str:
-    """Return the text that tokens stand for, of a statement whose first token is `first`."""
+    """Return the text of tokens of a statement whose first token is `first`."""
     return text[tokens[0].start - first.start : tokens[-1].end + 1 - first.start] if tokens else ""
 
 

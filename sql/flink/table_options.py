@@ -1,4 +1,4 @@
-"""The options of Flink's Pravega tables and formats, and what they are called here."""
+"""Translate the options of Flink's Pravega tables and formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONNECTION = ("controller-uri", "security.trust-store", "security.validate-hostn
 SECRETS = ("security.auth-type", "security.auth-token")
 FORMATS = ("json", "avro", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
 CHANGES = ("debezium-json", "maxwell-json")
-"""Formats of changes, whose tables can promise no routing key."""
+"""Formats of changes, whose tables cannot promise a routing key."""
 _WRITE_MODES = {"exactly-once": None, "at-least-once": "at-least-once", "best-effort": "best-effort"}
 _CSV = {
     "field-delimiter": "csv.delimiter",
@@ -46,12 +46,12 @@ _DEFAULTS = {
     "charset": "UTF-8",
     "endianness": "big-endian",
 }
-"""Options of formats that have no equivalent, and the value with which there is nothing to translate."""
+"""Options of formats that have no equivalent, each with the value that needs no translation."""
 
 
 @dataclass
 class TableOptions:
-    """What the options of a table lead to: places, properties of the table, options of its scans and writes."""
+    """The translated options of a table: its streams, its properties, the options of its scans and writes."""
 
     scope: str | None = None
     sources: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class TableOptions:
 def translate_options(options: Mapping[str, str], findings: Findings) -> TableOptions:
     """Translate the options of a table of connector `pravega`.
 
-    Raises Untranslatable for a format or a value that cannot be kept; what can be left out is a finding.
+    Raises Untranslatable for a format or a value that cannot be kept; adds a finding for what is left out.
     """
     rest = dict(options)
     rest.pop("connector", None)
@@ -102,7 +102,7 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
 
 
 def parse_milliseconds(text: str) -> int | None:
-    """Return a duration of Flink (`30 s`, `5min`) in milliseconds, or None if it is none."""
+    """Return a duration of Flink (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     units = {
         "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
@@ -141,7 +141,7 @@ def strip_login(key: str, value: str, findings: Findings) -> str:
 
 
 def note_login_not_copied(what: str, findings: Findings) -> None:
-    """Tell where a login is to be given instead."""
+    """Note where to give the login instead."""
     findings.note(
         f"The login ({what}) is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
         "environment of `pyspark-pravega run`"

@@ -1,4 +1,4 @@
-"""A table that Flink declares: the statement that makes it here, and the relation that a query reads in its place."""
+"""Translate a table that Flink declares: into the statement that makes it, and into the relation that queries read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def format_options(options: Mapping[str, str]) -> str:
 
 @dataclass
 class DeclaredTable:
-    """A table of connector `pravega`, or of a Pravega catalog, with the catalog that has its streams in Spark."""
+    """A table of connector `pravega`, or of a Pravega catalog, with the Spark catalog that has its streams."""
 
     name: str
     catalog: str
@@ -44,7 +44,7 @@ class DeclaredTable:
     options: TableOptions
     comment: str | None = None
     told: bool = False
-    """Whether what INSERTs write has been told already."""
+    """Whether a finding already says what INSERTs write."""
 
     @property
     def streams(self) -> list[str]:
@@ -92,7 +92,7 @@ class DeclaredTable:
         ]
 
     def name_target(self, options: TableOptions | None = None) -> str:
-        """Return what INSERT INTO names, with its options. Raises Untranslatable for a table without sink."""
+        """Return the target of INSERT INTO, with its options. Raises Untranslatable for a table without a sink."""
         options = options or self.options
         if options.sink is None:
             raise Untranslatable(f"The table {self.name} has no 'sink.stream', so it can only be read")
@@ -100,7 +100,7 @@ class DeclaredTable:
         return f"{self.full_name(options.sink)}{given}"
 
     def convert_rows(self, query: str, names: Sequence[str]) -> str:
-        """Return a query whose rows are stored: those of `query`, with milliseconds where the table has them."""
+        """Return a query for the stored rows: those of `query`, with milliseconds where the table has them."""
         columns = {column.name: column for column in self.columns.physical}
         written = [columns.get(name) for name in names] if names else list(self.columns.physical)
         if not any(column is not None and column.millis for column in written):
@@ -113,7 +113,7 @@ class DeclaredTable:
     def build_relation(
         self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None
     ) -> str:
-        """Return what FROM names, without alias: with computed columns and, of a stream, the watermark."""
+        """Return the relation for FROM, without an alias: with computed columns and, for a stream, the watermark."""
         options = options or self.options
         if not options.sources:
             raise Untranslatable(f"The table {self.name} has no 'scan.streams', so it can only be written")
@@ -148,7 +148,7 @@ class DeclaredTable:
         return f"{'STREAM ' if streaming else ''}{self.full_name(options.sources[number])}{suffix}"
 
     def _list_stored(self) -> list[PhysicalColumn]:
-        """Return the columns of the table in Spark: those of raw and text tables have names of their own."""
+        """Return the columns of the table in Spark. Those of raw and text tables have fixed names."""
         physical = self.columns.physical
         if self.options.format != "raw":
             return physical
@@ -225,7 +225,7 @@ class DeclaredTable:
         return name if kept == name else f"{kept} AS {name}"
 
     def check_metadata(self, findings: Findings) -> None:
-        """Tell what metadata columns are here. Raises Untranslatable for keys that are not Pravega's."""
+        """Add findings about metadata columns. Raises Untranslatable for keys that are not Pravega's."""
         for column in self.columns.all:
             if isinstance(column, MetadataColumn):
                 if column.key != _EVENT_POINTER:
@@ -283,7 +283,7 @@ def parse_typed_expression(text: str, kinds: Mapping[str, str | None]) -> exp.Ex
 
 
 def explain_parse_error(error: ParseError) -> str:
-    """Return what the parser says, without the text that it shows with marks for terminals."""
+    """Return the parser's reason, without the text that it shows with marks for terminals."""
     text = str(error.errors[0]["description"]) if error.errors else str(error).split("\n")[0]
     text = re.sub(r"<Token .*?STRING, text: .*, line: .*>", "a text", text, flags=re.DOTALL)  # it may be a password
     return re.sub(r"<Token .*?, text: (.*?), line: .*>", r"'\1'", text).rstrip(".")

@@ -1,4 +1,4 @@
-"""A Flink script as a script for `pyspark-pravega run`, with a report of what is not the same."""
+"""Translate a Flink script into a script for `pyspark-pravega run`, with a report on the differences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Translation:
 
     @property
     def exit_code(self) -> int:
-        """0 if every statement means what it did in Flink, else 3."""
+        """0 if every statement has kept its meaning, else 3."""
         return choose_exit_code(self.findings)
 
 
@@ -74,7 +74,7 @@ class _Translator:
         self.findings: list[Finding] = []
 
     def translate(self, statement: FlinkStatement) -> str:
-        """Return what a statement becomes, with its comments and findings before it."""
+        """Return the translation of a statement, with its comments and findings before it."""
         findings = Findings(statement.line)
         try:
             made = self._translate(statement, findings)
@@ -224,7 +224,7 @@ class _Translator:
     def _check_zones(
         self, translator: QueryTranslator, table: DeclaredTable, names: list[str], findings: Findings
     ) -> None:
-        """Tell where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or the other way round."""
+        """Add findings where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or vice versa."""
         kinds = dict(table.output)
         written = names or [column.name for column in table.columns.physical]
         for name, (_, given) in zip(written, translator.output, strict=False):
@@ -285,7 +285,7 @@ def _join_lines(finding: Finding) -> str:
 
 
 def _find_lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
-    """Return the comments inside of a statement that are not in what it became."""
+    """Return the comments inside a statement that its translation lacks."""
     shown = "\n".join(made)
     inside = [comment.strip() for token in statement.tokens for comment in token.comments]
     inside = [comment for comment in inside if comment in statement.text and not comment.startswith("+")]

@@ -127,7 +127,7 @@ DEBEZIUM_AVRO_SCHEMAS = Option(
 )
 
 KEY_VALUE_FORMAT = "kvtable"
-"""What `format` says of a table that is a key-value table, and no stream."""
+"""The `format` of a key-value table, which is not a stream."""
 
 SECONDARY_KEY = Option(
     "secondary-key",

@@ -1,4 +1,4 @@
-"""Options of a catalog, of the way to the servers, and of which stream is meant."""
+"""Options of the connection to the servers, of a catalog, and of the stream that a query names."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ RETRY_TIMEOUT = Option(
 )
 
 LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
-"""The options of which any one set says how to log in."""
+"""The options that say how to log in."""
 
 PYTHON = Option(
     "python",

@@ -1,4 +1,4 @@
-"""Options of readers."""
+"""Options of reads, batch and streaming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of tables."""
+"""Properties of all tables."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ SCALING_TYPE = Option(
     "fixed",
 )
 MOST_SEGMENTS = 10_000
-"""Segments of a stream: so many take a server on one machine 5 s to make and 13 s to drop; 20,000 it cannot seal."""
+"""Most segments of a stream. A server on one machine makes them in 5 s, drops them in 13 s, and cannot seal 20,000."""
 SCALING_MIN_SEGMENTS = Option(
     "scaling.min-segments",
     whole_number(1, MOST_SEGMENTS),

@@ -1,4 +1,4 @@
-"""Options of writers, and settings of streaming statements in scripts."""
+"""Options of writes, and settings of streaming statements in scripts."""
 
 from __future__ import annotations
 

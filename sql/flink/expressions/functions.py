@@ -1,6 +1,6 @@
-"""Functions of Flink and what they are in Spark.
+"""Translate functions of Flink into functions of Spark.
 
-A function that stands in no table here is kept under its name, with a finding: nothing is said to be equal that nobody
+A function that is in no table here keeps its name, and gets a finding: no function is said to be equal that nobody
 has looked at.
 """
 
@@ -28,7 +28,7 @@ EQUAL = frozenset(
     TANH TIMESTAMPADD TIMESTAMPDIFF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
     """.split()
 )
-"""Names of functions that have the same meaning in both, for the arguments that docs/flink.md names."""
+"""Names of functions with the same meaning in both, for the arguments that docs/flink.md names."""
 
 RENAMED = {
     "CURRENT_ROW_TIMESTAMP": "current_timestamp",
@@ -44,7 +44,7 @@ _Arguments = list[exp.Expr]
 EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
 """Units of EXTRACT that are the same in both."""
 OWN = frozenset(("window", "session_window"))
-"""Calls that the translation has made itself."""
+"""Calls that the translation itself has made."""
 
 
 def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
@@ -78,7 +78,7 @@ def _build_average(given: _Arguments, findings: Findings) -> exp.Expr:
 
 
 def _build_trim(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    """Trim one side: with two arguments Flink has the text first, and Spark the characters."""
+    """Return a function that trims one side. Of two arguments, Flink has the text first, Spark the characters."""
     return lambda given, _: _build_call(f"{side}trim", *reversed(given))
 
 
@@ -204,11 +204,11 @@ BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "TO_TIMESTAMP": _build_to_timestamp,
     "TO_TIMESTAMP_LTZ": _build_to_timestamp_ltz,
 }
-"""Functions that are put together otherwise in Spark."""
+"""Functions that Spark expresses differently."""
 
 
 def translate_functions(tree: exp.Expr, findings: Findings, zone: Zone) -> exp.Expr:
-    """Translate the calls of functions and the CASTs in a tree. Raises Untranslatable for those without equal."""
+    """Translate calls of functions and CASTs in a tree. Raises Untranslatable for those without an equivalent."""
     for node in reversed(list(tree.walk())):  # the arguments of a call before the call
         kind = infer(node)
         check_zone(node, zone, findings)

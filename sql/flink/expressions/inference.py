@@ -1,7 +1,7 @@
-"""The types of columns and expressions, as far as a script declares them.
+"""Infer the types of columns and expressions, as far as a script declares them.
 
-A type is the first word of Spark's name for it (`TIMESTAMP` is Flink's TIMESTAMP_LTZ), or None where it is not known.
-Types are told to the nodes of a query before it is changed, and stay with them.
+A type is the first word of Spark's name for it (`TIMESTAMP` is Flink's TIMESTAMP_LTZ), or None if it is unknown.
+The nodes of a query are marked with their types before it is changed, and keep the marks.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _NODES: dict[type[exp.Expr], str] = {
 
 
 def strip_type_arguments(spark: str) -> str:
-    """Return a type without what stands in its brackets."""
+    """Return a type without its arguments in brackets."""
     return re.split(r"[\s(<]", spark.strip())[0].upper()
 
 
 def infer(node: exp.Expr) -> str | None:
-    """Return the type that an expression has in Flink, or None."""
+    """Return the type of an expression in Flink, or None."""
     if (known := node.meta.get(_KEY)) is not None:
         return str(known)
     if isinstance(node, exp.Cast):
@@ -92,7 +92,7 @@ def infer(node: exp.Expr) -> str | None:
 
 
 def remember(node: exp.Expr, kind: str | None) -> None:
-    """Tell a node the type that it has in Flink."""
+    """Mark a node with its type in Flink."""
     if kind is not None:
         node.meta[_KEY] = kind
 
@@ -138,15 +138,15 @@ def _infer_call(name: str, given: Sequence[exp.Expr]) -> str | None:
 
 
 class TypesOfQuery:
-    """Tells the columns of a query their types. `columns_of` gives the columns of a table or view, None if unknown."""
+    """Marks the columns of a query with their types. `columns_of` returns a table's columns, None if unknown."""
 
     def __init__(self, columns_of: Callable[[exp.Table], Output | None]) -> None:
-        """Take what knows the tables."""
+        """Take the function that knows the columns of tables."""
         self._columns_of = columns_of
         self._done: set[int] = set()
 
     def infer_types(self, query: exp.Expr) -> Output:
-        """Tell the types to all columns of a query; return what the query has as columns."""
+        """Mark all columns of a query with their types; return the columns of its result."""
         return self._type_query(query, {}, {})
 
     def _type_query(self, query: exp.Expr, ctes: Mapping[str, Output], outer: _Sources) -> Output:

@@ -1,4 +1,4 @@
-"""What Spark refuses in a query of streams whose results go to a table of Pravega, which takes final rows only."""
+"""Find what Spark refuses in a query of streams that writes to a table of Pravega, which takes only final rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_FINAL_ROWS = (
 
 
 def check_stream(query: exp.Expr, findings: Findings) -> None:
-    """Tell what Spark refuses in a query that reads streams. Raises Untranslatable for what has no other form."""
+    """Add findings for what Spark refuses in a query of streams. Raises Untranslatable for what has no other form."""
     _Streams(query, findings).check()
 
 
@@ -137,6 +137,6 @@ def _split_conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 
 def _can_relate_two(condition: exp.Expr) -> bool:
-    """Return whether a condition can be one between two relations: columns without a name may be of any."""
+    """Return whether a condition can relate two relations. Columns without a table's name may be of any."""
     sides = [{column.table.lower() for column in side.find_all(exp.Column)} for side in condition.iter_expressions()]
     return all(sides) and (any("" in side for side in sides) or sides[0] != sides[1])

@@ -1,4 +1,4 @@
-"""Column types of Flink as Spark's, and CASTs between them."""
+"""Translate column types of Flink, and CASTs between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Type = exp.DataType.Type
 _REFUSED = {"MULTISET": "use MAP<element, INT>", "RAW": "store BYTES", "SYMBOL": "store STRING", "NULL": "give a type"}
 _INTEGRAL_MICROSECONDS = 6
 _SAME_TEXT = WHOLE | TEXT | {"DECIMAL", "DATE", NULL}
-"""Types whose values are the same text in both."""
+"""Types whose values have the same text in both."""
 _UNLIMITED = 2_147_483_647
 _OTHER_TEXT = {
     LOCAL: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
@@ -51,7 +51,7 @@ def translate_column_type(text: str, column: str, findings: Findings) -> str:
 
 
 def translate_type(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
-    """Change a type to one that Spark prints, with findings for what it cannot keep."""
+    """Change a type, in place, to one that Spark prints; add findings for what it cannot keep."""
     for node in tree.find_all(exp.DataType):
         if node.this in (_Type.TIME, _Type.TIMETZ):
             findings.check(f"{column}: tables cannot store TIME; it is a STRING such as '10:15:00' here")
@@ -66,7 +66,7 @@ def translate_type(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
 
 
 def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
-    """Return a CAST or TRY_CAST as Spark's, with findings for what differs."""
+    """Translate a CAST or TRY_CAST, with findings for differences."""
     source, target = infer(node.this), infer(node)
     if target in TEXT:
         return _cast_to_text(node, source, findings)

@@ -1,4 +1,4 @@
-"""Windows: Flink's table functions and group functions as Spark's `window` and `session_window`."""
+"""Translate windows: Flink's table functions and group functions into Spark's `window` and `session_window`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECON
 
 
 def convert_length(interval: exp.Expr) -> exp.Expr:
-    """Return an interval as the text that Spark's windows take: `10 MINUTE`."""
+    """Return an interval as the text that Spark's windows accept: `10 MINUTE`."""
     if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
         raise Untranslatable(f"The length of a window must be an INTERVAL literal, but is {interval.sql()}")
     unit = interval.args.get("unit")
@@ -52,7 +52,7 @@ def build_bound(whole: exp.Expr, which: str) -> exp.Expr:
 
 
 def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
-    """Translate TUMBLE, HOP and SESSION in GROUP BY, and TUMBLE_START and the like, in place."""
+    """Translate TUMBLE, HOP and SESSION in GROUP BY, and functions such as TUMBLE_START, in place."""
     for call in list(select.find_all(exp.Anonymous)):
         kind, _, suffix = call.name.upper().partition("_")
         if kind not in ("TUMBLE", "HOP", "SESSION") or call.find_ancestor(exp.Select) is not select:
@@ -91,7 +91,7 @@ def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, 
 
 
 def note_first_windows(query: exp.Expr, findings: Findings) -> None:
-    """Tell which windows of a stream have no rows in Spark."""
+    """Note which windows of a stream have no rows in Spark."""
     calls = (call for group in query.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
     if any(call.name in _FUNCTIONS for call in calls):
         findings.note(
@@ -140,7 +140,7 @@ def _translate_row_by_row(table: WindowTable, zone: Zone, findings: Findings) ->
 
 
 def _remove(node: exp.Expr) -> None:
-    """Take a column out of a list, and leave no empty parentheses."""
+    """Remove a column from a list, without leaving parentheses around a single one."""
     parent = node.parent
     node.pop()
     if isinstance(parent, exp.Tuple) and len(parent.expressions) == 1:
@@ -148,7 +148,7 @@ def _remove(node: exp.Expr) -> None:
 
 
 def _replace(node: exp.Expr, replaced: exp.Expr, name: str | None = None) -> None:
-    """Put an expression in the place of a column; it keeps the column's name where it is a result."""
+    """Replace a column by an expression, which keeps the column's name where it is a result."""
     parent = node.parent
     if name is not None and isinstance(parent, exp.Select) and node.arg_key == "expressions":
         replaced = exp.alias_(replaced, name)

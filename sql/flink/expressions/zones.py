@@ -1,4 +1,4 @@
-"""Time zones: what depends on that of the session, and where windows of time begin."""
+"""Find what depends on the time zone of the session, and where windows begin."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _UTC = frozenset(("UTC", "GMT", "Z", "ZULU", "UCT", "UNIVERSAL", "GREENWICH"))
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _YEARS = range(2000, 2038)
 _PARTS = frozenset("YEAR QUARTER MONTH WEEK DAYOFYEAR DAYOFMONTH DAYOFWEEK HOUR MINUTE SECOND DATE_FORMAT".split())
-"""Functions of a point in time that need a zone, if it is not a TIMESTAMP, which has none."""
+"""Functions of a point in time that need a zone, unless it is a TIMESTAMP, which has none."""
 _ALWAYS = frozenset("CURRENT_DATE LOCALTIMESTAMP LOCALTIME CURRENT_TIME FROM_UNIXTIME".split())
 _SECONDS = {"WEEK": 604_800, "DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
 @dataclass(frozen=True)
 class Zone:
-    """The time zone of the session. Without a name it is the machine's, in Flink as in Spark."""
+    """The time zone of the session. Without a name it is the machine's, in both Flink and Spark."""
 
     name: str | None = None
     chosen: bool = False
-    """Whether the translation sets it, and the script says nothing of Flink's."""
+    """Whether the translation has set the zone because the script does not set Flink's."""
 
     @property
     def flink(self) -> str | None:
-        """The zone that Flink had, or None where that is not known."""
+        """The zone that Flink had, or None if it is unknown."""
         return None if self.chosen else self.name
 
     @property
@@ -53,7 +53,7 @@ class Zone:
 
 
 def _find_fixed_offset(name: str) -> timedelta | None:
-    """Return the offset of a zone that always has the same one, else None."""
+    """Return the offset of a zone whose offset never changes, else None."""
     plain = name.strip().upper().removeprefix("ETC/")
     if plain in _UTC:
         return timedelta()
@@ -71,7 +71,7 @@ def _find_fixed_offset(name: str) -> timedelta | None:
 
 
 def measure_interval(interval: exp.Expr) -> timedelta | None:
-    """Return the length of an INTERVAL literal of a single unit, or None for another."""
+    """Return the length of an INTERVAL literal of a single unit; None for any other."""
     unit = interval.args.get("unit")
     length = _SECONDS.get(unit.name.upper().rstrip("S")) if isinstance(unit, exp.Var) else None
     if length is None or not re.fullmatch(r"\d+(\.\d+)?", interval.this.name):
@@ -80,7 +80,7 @@ def measure_interval(interval: exp.Expr) -> timedelta | None:
 
 
 def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zone: Zone, findings: Findings) -> None:
-    """Tell where windows of a TIMESTAMP_LTZ begin at other times than in Flink. A session begins with an event."""
+    """Add a finding if windows of a TIMESTAMP_LTZ begin at other times than in Flink. Sessions begin with an event."""
     if (
         kind == "SESSION"
         or infer(column) == LOCAL
@@ -97,13 +97,13 @@ def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zon
 
 
 def check_zone(node: exp.Expr, zone: Zone, findings: Findings) -> None:
-    """Tell that a value depends on the zone of the session, if the translation has set that."""
+    """Add a finding if a value depends on the zone of the session and the translation has set the zone."""
     if zone.chosen and (what := _find_zone_dependence(node)) is not None:
         report_zone_dependence(what, findings)
 
 
 def report_zone_dependence(what: str, findings: Findings) -> None:
-    """Add that something depends on the zone which the translation has set."""
+    """Add a finding that something depends on the zone that the translation has set."""
     findings.check(
         f"{what} depends on the zone of the session: this script sets it to UTC for event time, but Flink used the "
         "machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC"
