@@ -1,6 +1,6 @@
-"""Ctrl-C in a command: a line instead of a traceback, exit code 130, and no process that goes on behind it.
+"""Handle Ctrl-C in a command: a line instead of a traceback, exit code 130, and no process left running.
 
-This module loads as little as it can, because it is set up before anything else is loaded.
+This module imports as little as possible, because it runs before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 EXIT_CODE = 128 + signal.SIGINT
-"""What shells give to a program that Ctrl-C ends."""
+"""The exit code that shells give to a program that Ctrl-C ends."""
 CHILDREN_END_WITHIN = 3.0
 """Seconds that children get to delete their temporary files; then they are killed."""
 _POLL = 0.02
 
 
 def end_on_interrupt() -> None:
-    """Let Ctrl-C end this process at once from now on, whatever it waits for."""
+    """Let Ctrl-C end this process at once from now on, whatever it is waiting for."""
     signal.signal(signal.SIGINT, _end)
 
 
 @contextmanager
 def undo_on_interrupt() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt in the body, which undoes what it has begun; a second one ends the process.
+    """Let Ctrl-C raise KeyboardInterrupt in the body, which undoes what it has begun. A second one ends the process.
 
-    Ends the process with EXIT_CODE when the body has let it pass. Changes nothing where `end_on_interrupt` is not in
+    Ends the process with EXIT_CODE if the body does not catch it. Does nothing where `end_on_interrupt` is not in
     force, as in programs that use the commands' functions.
     """
     if signal.getsignal(signal.SIGINT) is not _end:
@@ -63,9 +63,9 @@ def exit_now(code: int) -> NoReturn:
 
 
 def end_children() -> None:
-    """End the processes that this one has started, and wait for them: such as the JVM of a session.
+    """End the processes that this one has started, such as the JVM of a session, and wait for them.
 
-    Where Linux' /proc is missing nothing is done: a session's JVM ends by itself when its standard input closes.
+    Does nothing without Linux's /proc: a session's JVM ends when its standard input closes.
     """
     asked = list_children()
     _signal(asked, signal.SIGTERM)
@@ -76,7 +76,7 @@ def end_children() -> None:
 
 
 def list_children() -> set[int]:
-    """Return the ids of the processes that this one has started and that run."""
+    """Return the ids of the running processes that this one has started."""
     found: set[int] = set()
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
@@ -85,7 +85,7 @@ def list_children() -> set[int]:
 
 
 def _is_running(pid: int) -> bool:
-    """Return whether a child runs; one that has ended stays listed until it is waited for."""
+    """Return whether a child is running. One that has ended stays listed until it is waited for."""
     return _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 

@@ -33,7 +33,7 @@ _ABOUT = {
 
 
 class _Commands(click.Group):
-    """Loads some commands only when they are asked for; keeps the order of definition in the help."""
+    """Loads some commands only when needed; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return ["local", *self.commands, "show", "consumers", "translate"]
@@ -59,7 +59,7 @@ class _Commands(click.Group):
 
 
 class _ProgramCommand(click.Command):
-    """Passes arguments on to a program of Spark's, but finds our options among them wherever they stand."""
+    """Passes arguments on to a program of Spark's, but finds our options anywhere among them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from pyspark_pravega.spark.arguments import take_options
@@ -79,7 +79,7 @@ class _ProgramCommand(click.Command):
 def main() -> None:
     """Pravega as a catalog of Spark SQL.
 
-    Servers and logins are found in the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
+    Servers and logins come from the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
     pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE.
 
     \b
@@ -180,10 +180,10 @@ for _name in _ABOUT:
 def run(
     arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
 ) -> None:
-    """Run a SQL script, with statements that read a STREAM as streaming queries.
+    """Run a SQL script; statements that read a STREAM run as streaming queries.
 
     All arguments but the options below and the script's path go to spark-submit, unchanged. Ctrl-C stops the queries;
-    run the script again to go on from there. Exit code: 0 when the script has ended, 1 when a statement or a query
+    run the script again to continue from there. Exit code: 0 when the script has ended, 1 when a statement or a query
     failed, 130 and 143 when a signal stopped it.
 
     \b
@@ -217,9 +217,9 @@ def run(
     "--arguments", is_flag=True, help="Print arguments of spark-submit instead of lines for spark-defaults.conf."
 )
 def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | None, arguments: bool) -> None:
-    """Print what makes Pravega a catalog of a Spark you start yourself.
+    """Print the confs that make Pravega a catalog of a Spark that you start yourself.
 
-    Add the lines to spark-defaults.conf. Secrets of the environment are referred to, not printed.
+    Add the lines to spark-defaults.conf. They refer to secrets in the environment, and do not contain them.
     """
     from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, build_catalog_conf
     from pyspark_pravega.spark.home import find_adapter_jar
@@ -260,8 +260,8 @@ def class_archive(delete: bool) -> None:
     """Archive Spark's classes, so that sessions and shells start in two thirds of the time.
 
     Java keeps the classes that a session loads, read and checked, in a file of 240 MB in the user's cache. `configure`
-    and the commands of pyspark-pravega use it. It takes a minute, and belongs to this Spark and this Java: run it again
-    after an upgrade. An archive that was not used for 30 days is deleted when another one is written.
+    and the commands of pyspark-pravega use it. It takes a minute, and is for this Spark and this Java: run it again
+    after an upgrade. Archives that were not used for 30 days are deleted when another one is written.
     """
     from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, record
     from pyspark_pravega.spark.home import find_spark_home
@@ -282,7 +282,7 @@ def class_archive(delete: bool) -> None:
 @main.command()
 @_add_connection_options
 def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
-    """Check this machine and the connection to both servers, and say what to do about what is wrong."""
+    """Check this machine and the connections to both servers, and say how to fix what is wrong."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it logs is said better by the findings
     from pyspark_pravega.doctor import examine, summarize
 

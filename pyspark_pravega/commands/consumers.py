@@ -1,4 +1,4 @@
-"""The command `pyspark-pravega consumers`: what holds events of streams back from retention."""
+"""The command `pyspark-pravega consumers`: list and drop what protects events of streams from retention."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _add_controller_option(function: F) -> F:
 def list_command(table: str | None, controller_uri: str | None) -> None:
     """List the consumers of a TABLE (pravega.iot.sensor, or iot.sensor), or of all streams.
 
-    BYTES BEHIND are those it holds: what the query has not read, and a micro-batch that Spark has not committed yet,
-    which a running query does when the next one begins. The position of a reader group of other clients is not known
+    BYTES BEHIND counts what the server keeps: what the query has not read, and a micro-batch that Spark has not yet
+    committed, which happens when the next one begins. The position of a reader group of other clients is not known
     here.
     """
     from pyspark_pravega.client.consumers.consumer import consumers_of_scopes
@@ -67,7 +67,7 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
 @click.argument("name")
 @_add_controller_option
 def drop_command(name: str, controller_uri: str | None) -> None:
-    """Drop the consumer NAME, as `list` shows it (scope.name); what it held may be freed then."""
+    """Drop the consumer NAME, as `list` shows it (scope.name); the server may then free what it kept for it."""
     from pyspark_pravega.client.consumers.consumer import drop_consumer
 
     with _connect(controller_uri) as pravega:

@@ -1,4 +1,4 @@
-"""The command `pyspark-pravega show`: what a Pravega has, without Spark and Java."""
+"""The command `pyspark-pravega show`: show what a Pravega contains, without Spark and Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AT_ONCE = 8
-"""Tables that are looked at together."""
+"""Tables that are loaded in parallel."""
 _RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 
 
@@ -153,7 +153,7 @@ def history(
 @click.argument("name")
 @_add_options
 def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
-    """Show the metadata table NAME of a TABLE, also of one that cannot be read: segments, schemas, tags, properties."""
+    """Show the metadata table NAME of a TABLE, even of an unreadable one: segments, schemas, tags, properties."""
     from pyspark_pravega.commands.show_output import print_json, print_table
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
@@ -199,7 +199,7 @@ def _connect(controller_uri: str | None, schema_registry_uri: str | None) -> Ite
 
 
 def _list_all_tables(catalog: PravegaCatalog) -> list[str]:
-    """Return the names of all tables; none of a scope that is dropped meanwhile."""
+    """Return the names of all tables, without those of scopes that are dropped meanwhile."""
     from pyspark_pravega.sql.identifiers import quote
 
     names: list[str] = []
@@ -233,7 +233,7 @@ def _summarize_table(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
 
 
 def _list_number_columns(table: Any) -> list[str]:
-    """Return the names of the columns of an Arrow table that are numbers."""
+    """Return the names of the numeric columns of an Arrow table."""
     from pyarrow import types
 
     kinds = (types.is_integer, types.is_floating, types.is_decimal)

@@ -1,4 +1,4 @@
-"""Prints what `pyspark-pravega show` finds: as tables for people, as JSON for programs."""
+"""Print what `pyspark-pravega show` finds: as tables for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDE = 10_000
-"""Columns of an output that is no terminal: nothing is cut there."""
+"""Columns of an output that is not a terminal, where nothing is cut."""
 _LONGEST_CELL = 200
 
 
@@ -39,7 +39,7 @@ def print_json(value: Any) -> None:
 
 
 def format_cell(value: Any) -> str:
-    """Return a value as a cell of a table shows it, without its middle if it is very long."""
+    """Format a value for a cell of a table, without its middle if it is very long."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -58,12 +58,12 @@ def format_cell(value: Any) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return a text without signs that a terminal would obey."""
+    """Return a text whose control characters are escaped, so that a terminal does not obey them."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def convert_to_json(value: Any) -> Any:
-    """Return a value as JSON has it: times in ISO 8601, bytes in base64, decimals and what is no number as texts."""
+    """Convert a value for JSON: times to ISO 8601, bytes to base64, decimals and non-finite numbers to strings."""
     if isinstance(value, dict):
         return {str(key): convert_to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -80,7 +80,7 @@ def convert_to_json(value: Any) -> Any:
 
 
 def format_bytes(size: int) -> str:
-    """Return a number of bytes as people read it: 1.5 MiB."""
+    """Format a number of bytes for people: 1.5 MiB."""
     number, unit = float(size), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1

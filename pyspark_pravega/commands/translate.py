@@ -1,4 +1,4 @@
-"""The command `pyspark-pravega translate`: a script of Flink SQL as one for `pyspark-pravega run`."""
+"""The command `pyspark-pravega translate`: translate a script of Flink SQL into one for `pyspark-pravega run`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _COLOURS = {"note": "cyan", "CHECK": "yellow", "NOT TRANSLATED": "red"}
 def translate(script: Path, output: Path | None, catalog: str, checkpoint: str | None) -> None:
     """Translate a SCRIPT of Flink SQL (- for standard input) into one for `pyspark-pravega run`.
 
-    What differs stands as a comment at its statement, and in the summary on standard error. Exit code: 0 when every
-    statement means what it did, 3 when something is not translated or has to be checked, 1 when the script cannot be
+    Differences are comments before their statements, and lines of a summary on standard error. Exit code: 0 when every
+    statement keeps its meaning, 3 when something is not translated or has to be checked, 1 when the script cannot be
     read.
     """
     from pyspark_pravega.sql.flink.translation import translate as translated

@@ -1,4 +1,4 @@
-"""Checks this machine: Python and packages, Spark, Java, the adapter, the native decoder, the Python of workers."""
+"""Check this machine: Python and packages, Spark, Java, the adapter, the native decoder, the Python of workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROGRAM_TIMEOUT = 60.0  # seconds: another interpreter that hangs must not hang
 
 
 def check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Yield one finding after another, as the slow ones take seconds."""
+    """Yield one result after another, because slow checks take seconds."""
     yield from _check_python()
     yield from _check_packages()
     yield from _check_spark(environment)
@@ -86,7 +86,7 @@ def _check_packages() -> Iterator[CheckResult]:
 
 
 def _is_within(version: str, wanted: str) -> bool:
-    """Compare release numbers, which is all that our own requirements use."""
+    """Return whether a version is within the bounds; our own requirements use release numbers only."""
     have = _parse_version(version)
     for bound in filter(None, wanted.split(",")):
         match = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", bound)
@@ -157,13 +157,13 @@ def _check_jar() -> Iterator[CheckResult]:
 
 
 def _check_native() -> Iterator[CheckResult]:
-    """Not having it is no mistake, only slower."""
+    """Not having it is not an error, only slower."""
     found = native.status()
     yield CheckResult("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
 def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Look for the archive of Spark's classes. Not having it is no mistake, only slower."""
+    """Look for the archive of Spark's classes. Not having it is not an error, only slower."""
     none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
     try:
         spark_home = find_spark_home(environment)
@@ -186,7 +186,7 @@ print(pyspark_pravega.__version__, any(m.name == "pyspark_pravega" for m in pkgu
 
 
 def _check_worker_python(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Spark looks for Python data sources, and runs them, with PYSPARK_PYTHON."""
+    """Check PYSPARK_PYTHON, with which Spark looks for Python data sources and runs them."""
     python = environment.get("PYSPARK_PYTHON") or sys.executable
     advice = f"Unset PYSPARK_PYTHON, or let it name a Python that has pyspark-pravega {__version__}."
     try:

@@ -1,4 +1,4 @@
-"""Checks the servers by real calls: the controller, the segment stores and the schema registry."""
+"""Check the servers with real calls: the controller, the segment stores and the schema registry."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEGMENTS_PER_STREAM = 8
 
 
 def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Yield what the servers of a catalog with these settings answer."""
+    """Yield the answers of the servers of a catalog with these settings."""
     from pyspark_pravega.client.controller.controller import Controller
     from pyspark_pravega.client.tls import trust_store_pem
     from pyspark_pravega.datasource.workers.connections import client_config
@@ -76,7 +76,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
 
 
 def _check_registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> Iterator[CheckResult]:
-    """Count the schema groups in the namespaces of these scopes; without any, see that the registry answers."""
+    """Count the schema groups in the namespaces of these scopes; without scopes, check that the registry answers."""
     from pyspark_pravega.client.config import Endpoint
     from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 
@@ -122,7 +122,7 @@ def _describe_failure(subject: str, uri: str, error: PravegaError, endpoint: End
 
 
 def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
-    """Advise the address with TLS in place of one without, and the other way round."""
+    """Advise an address with TLS instead of one without, or vice versa."""
     other = {"http": "https", "https": "http", "tcp": "tls", "pravega": "pravegas", "pravegas": "pravega"}.get(
         scheme, "tcp"
     )
@@ -135,7 +135,7 @@ def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
 
 
 def speaks_tls(endpoint: Endpoint) -> bool | None:
-    """Return whether a server answers a TLS greeting; None when it takes no connection. Nothing secret is sent."""
+    """Return whether a server answers a TLS greeting; None if it accepts no connection. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -151,7 +151,7 @@ def speaks_tls(endpoint: Endpoint) -> bool | None:
 
 
 def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: Sequence[str]) -> Iterator[CheckResult]:
-    """Greet the segment stores that hold streams of this user: data goes to them, not through the controller."""
+    """Greet the segment stores that hold streams of this user, because data does not pass through the controller."""
     try:
         streams = itertools.islice(_list_streams(controller, scopes), _STREAMS_LOOKED_AT)
         endpoints = {endpoint for stream in streams for endpoint in _find_stores(controller, stream)}
@@ -166,7 +166,7 @@ def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: 
 
 
 def _list_streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
-    """Yield the streams that this user may see; Pravega's own, which serve as well, come last."""
+    """Yield the streams that this user may see. Pravega's own, which also serve, come last."""
     for scope in sorted(scopes, key=lambda scope: (is_internal(scope), scope)):
         try:
             names = controller.list_streams(scope)
@@ -176,7 +176,7 @@ def _list_streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Str
 
 
 def _find_stores(controller: Controller, stream: Stream) -> set[Endpoint]:
-    """Return where the first segments of a stream are; nothing when the user may not know, or it is dropped."""
+    """Return where the first segments of a stream are; nothing if the user may not know, or the stream is dropped."""
     try:
         segments = list(controller.head(stream).positions)[:_SEGMENTS_PER_STREAM]
         return {controller.segment_location(stream, segment_id) for segment_id in segments}

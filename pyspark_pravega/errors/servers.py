@@ -1,4 +1,4 @@
-"""Errors of servers, of the way to them, and of this machine."""
+"""Errors of servers, of the connections to them, and of this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with servers that have TLS. See [Deployment](deployment.md)."
 
 @dataclass(frozen=True)
 class Unreached:
-    """A server that took no connection, as messages name it (`the controller at host:9090`), and why in a few words."""
+    """A server that accepted no connection, as messages name it (`the controller at host:9090`), and the reason."""
 
     server: str
     why: str
@@ -45,9 +45,9 @@ class ServerUnavailableError(PravegaError):
     """The server could not be reached within the retry time."""
 
     unreached: Unreached | None = None
-    """Set where there was no connection, because nobody listens there or the host is unknown."""
+    """Set if there was no connection, because nothing listens there or the host is unknown."""
     at_first_contact = False
-    """Whether no more is tried, because the server has never answered."""
+    """Whether retries ended early, because the server has never answered."""
 
     condition = "PRAVEGA_SERVER_UNAVAILABLE"
     sql_state = "08001"

@@ -1,4 +1,4 @@
-"""Errors of statements: what somebody asked for cannot be done like that."""
+"""Errors of statements: what a user asked for cannot be done in that way."""
 
 from __future__ import annotations
 

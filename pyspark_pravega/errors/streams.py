@@ -1,4 +1,4 @@
-"""Errors about scopes, streams and what they hold: segments, transactions, the positions of queries."""
+"""Errors about scopes, streams and what belongs to them: segments, transactions, positions of queries."""
 
 from __future__ import annotations
 

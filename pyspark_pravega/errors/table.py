@@ -1,4 +1,4 @@
-"""Prints docs/troubleshooting.md: `python -m pyspark_pravega.errors.table > docs/troubleshooting.md`."""
+"""Print docs/troubleshooting.md: `python -m pyspark_pravega.errors.table > docs/troubleshooting.md`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ says what to do.
 
 
 def list_conditions() -> list[type[errors.PravegaError]]:
-    """Return every class of `errors`, by the name of its condition. A class elsewhere shares that of its base."""
+    """Return every class of `errors`, sorted by condition. Classes elsewhere share the condition of their base."""
     found = [errors.PravegaError]
     for kind in found:
         found.extend(kind.__subclasses__())

@@ -1,6 +1,6 @@
-"""Reads a script's `SET pravega.stream.*`, and tells without Spark what is wrong with a script before it runs.
+"""Read a script's `SET pravega.stream.*`, and find, without Spark, mistakes in a script before it runs.
 
-What is refused here, Spark refuses too. What is not, Spark's own parser may refuse later.
+Whatever is refused here, Spark would refuse too. Spark's own parser may refuse more later.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pyspark_pravega.sql.options import CHECKPOINT, Options, resolve
 from pyspark_pravega.sql.script import Statement
 
 PREFIX = "pravega.stream."
-"""What the keys of script settings begin with."""
+"""Prefix of the keys of script settings."""
 _SETTING = re.compile(rf"SET\s+`?({re.escape(PREFIX)}[\w.-]+)`?\s*=(.*)", re.IGNORECASE | re.DOTALL)
 _VARIABLE = "${"
-"""What begins a reference that Spark replaces."""
+"""The beginning of a reference that Spark replaces."""
 _BEGINNINGS = frozenset(
     "ADD ALTER ANALYZE CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DESC DESCRIBE DROP EXECUTE EXPLAIN FROM GRANT "
     "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
     "UPDATE USE VALUES WITH".split()
 )
-"""Words with which statements of Spark begin, but for some that it only knows to refuse them."""
+"""Words with which statements of Spark begin, without those that Spark only knows in order to refuse them."""
 _TYPO = 0.75
-"""How near to one of them another word is a mistyped one."""
+"""From this similarity on, a word counts as one of these, mistyped."""
 NO_CHECKPOINT = (
     "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
     f"SET {CHECKPOINT.key} = '/a/directory'."
@@ -54,7 +54,7 @@ def _strip_quotes(text: str) -> str:
 
 
 def find_first_mistake(script: Sequence[Statement]) -> str | None:
-    """Return what is wrong with the first statement that cannot run, with its line; None if nothing is seen."""
+    """Return what is wrong with the first statement that cannot run, with its line; None if no mistake is found."""
     confs: dict[str, str] = {}
     known = True
     for statement in script:
@@ -98,7 +98,7 @@ def _check_brackets(statement: Statement) -> None:
 
 
 def _inserts_from_stream(statement: Statement) -> bool:
-    """Return whether an INSERT surely reads a STREAM, by its words; one that reads it by a view does not show it."""
+    """Return whether the words of an INSERT show that it reads a STREAM, which they do not if it reads a view."""
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):
         return False

@@ -1,4 +1,4 @@
-"""What a user is told when a statement or a query of a script fails: the line and a sentence, no stack, no plan."""
+"""Tell a user that a statement or a query of a script failed: by line and sentence, without stack and plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark_pravega.sql.script import Statement
 from .streaming_insert import build_not_streaming_error
 
 _STREAM_IN_BATCH = ("_LEGACY_ERROR_TEMP_3102", "must be executed with writeStream.start()")
-"""The condition and the words with which Spark refuses a stream in a batch. Other refusals have the same condition."""
+"""The condition and the words with which Spark refuses a stream in a batch. Other refusals share the condition."""
 _STACK = "\n\nJVM stacktrace:"
 _QUERY = "\n=== Streaming Query ==="
 _PLAN = re.compile(r";\s*\n['~+A-Z].*", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The tables that a script names: those that are not there, and what a mistyped name was meant to be."""
+"""Find tables that a script names but that do not exist, and what a mistyped name was meant to be."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from pyspark_pravega.sql.script import Statement
 from .streaming_insert import complete_name
 
 _BEFORE_A_NAME = frozenset("FROM JOIN INTO STREAM OVERWRITE TABLE UPDATE USING VIEW EXISTS".split())
-"""Words that stand before the name of a table."""
+"""Words before the name of a table."""
 _MAKES = ("CREATE", "REPLACE")
 _MAY_BE_MISSING = ("DROP",)
-"""First words of statements that need no table: DROP says itself what is not there, or has IF EXISTS."""
+"""First words of statements that need no table: DROP itself says what is missing, or has IF EXISTS."""
 _NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "schemaName"}
-"""Conditions of errors about what is not there, and the parameter with its name."""
+"""Conditions of errors about missing objects, and the parameter with the object's name."""
 
 
 @dataclass(frozen=True)
 class MissingTable:
-    """A table that is not there, and the line of the statement that needs it."""
+    """A table that does not exist, and the line of the statement that needs it."""
 
     line: int
     text: str
 
 
 def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> list[MissingTable]:
-    """Return the tables of the catalog that are named in full, are not there and are made by no statement before.
+    """Return the catalog's tables that are named in full, do not exist, and are not made by an earlier statement.
 
-    `settings` are those of the catalog's conf. Raises the errors of servers that cannot be asked.
+    `settings` are those of the catalog's conf. Raises the errors of servers that do not answer.
     """
     wanted = list(_find_wanted(script, catalog))
     if not wanted:
@@ -74,7 +74,7 @@ def _find_wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[in
 
 
 def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
-    """Yield the namespaces and tables that stand, with the catalog's name before them, where tables do."""
+    """Yield the namespaces and tables that follow the catalog's name where a statement names tables."""
     for place, token in enumerate(tokens[1:], 1):
         before = tokens[place - 1]
         if before.token_type is TokenType.L_PAREN and place > 1:
@@ -88,9 +88,9 @@ def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, st
 
 
 def suggest_near_name(spark: SparkSession, error: Exception) -> str:
-    """Return the question whether another name was meant, empty for other errors and where no name is near.
+    """Return the question whether another name was meant; empty for other errors and if no name is similar.
 
-    Errors about tables of Pravega have it already, if the session was begun with the adapter's jar.
+    Errors about tables of Pravega already have it, if the session started with the adapter's jar.
     """
     if "Did you mean" in str(error):
         return ""
@@ -111,7 +111,7 @@ def suggest_near_name(spark: SparkSession, error: Exception) -> str:
 
 
 def _list_full_names(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the names that a namespace may have, with a catalog: errors of our catalogs leave their name out."""
+    """Return the names that a namespace may have with a catalog, because errors of our catalogs leave theirs out."""
     if len(namespace) > 1:
         return [namespace]
     confs = spark.conf.getAll.items()

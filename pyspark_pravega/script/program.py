@@ -39,15 +39,15 @@ _STACKS = {
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec": "OFF",
     "org.apache.spark.util.Utils": "OFF",
 }
-"""Loggers that each tell the failure of a task or a query with its stack, and the level at which they do not."""
+"""Loggers that report the failure of a task or a query with its stack, and the level at which they do not."""
 _LOOK_EVERY = 0.05
 """Seconds between two looks at whether a signal came."""
 
 
 def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
-    """Run a script in a driver that is started with the arguments of `launch`; returns the exit code.
+    """Run a script in a driver that is started with the arguments of `launch`; return the exit code.
 
-    What is wrong with settings and syntax is told before Spark starts; with `check` also which tables of the catalog
+    Errors of settings and syntax are reported before Spark starts; with `check`, also tables of the catalog that
     are missing.
 
     The driver's JVM is a child of this process, and shields itself from Ctrl-C: the queries are stopped before it is.
@@ -145,9 +145,9 @@ class Signals:
 
 
 def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSession | None:
-    """Start the session; None if a signal came before it was there, and its JVM may be starting still.
+    """Start the session; return None if a signal came first, when its JVM may still be starting.
 
-    Raises what the builder raises.
+    Raises the builder's errors.
     """
     started: list[SparkSession] = []
     failed: list[BaseException] = []
@@ -171,7 +171,7 @@ def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSessi
 
 
 def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
-    """Say which tables are missing, or why that cannot be told; tells whether none is known to be."""
+    """Report which tables are missing, or why that is unknown; return whether none is known to be missing."""
     from .named_tables import find_missing_tables
 
     prefix, settings = f"{PREFIX}{catalog}.", {}
@@ -190,7 +190,7 @@ def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catal
 
 
 def _shuffle_by_cores(spark: SparkSession) -> None:
-    """Let shuffles of a run on this machine have as many tasks as it has cores, unless a conf says how many.
+    """Give shuffles of a run on this machine as many tasks as it has cores, unless a conf sets their number.
 
     Spark's 200 are meant for clusters: each micro-batch would wait for 200 tasks and write 200 state stores.
     """
@@ -200,7 +200,7 @@ def _shuffle_by_cores(spark: SparkSession) -> None:
 
 
 def _leave_failures_to_us(spark: SparkSession) -> None:
-    """Have Spark not log failures with their stacks: the runner says them in a sentence."""
+    """Keep Spark from logging failures with their stacks, because the runner reports them in a sentence."""
     assert spark._jvm is not None
     log4j = spark._jvm.org.apache.logging.log4j
     for logger, level in _STACKS.items():
@@ -208,7 +208,7 @@ def _leave_failures_to_us(spark: SparkSession) -> None:
 
 
 def _silence_log(spark: SparkSession) -> None:
-    """Have Spark not log the tasks of batches that are given up: what has failed before is said by then."""
+    """Keep Spark from logging tasks of abandoned batches: earlier failures have been reported by then."""
     assert spark._jvm is not None
     log4j = spark._jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setAllLevels(log4j.LogManager.ROOT_LOGGER_NAME, log4j.Level.OFF)

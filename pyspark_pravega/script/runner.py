@@ -1,4 +1,4 @@
-"""Running the statements of a script: ordinary ones one after the other, streaming ones side by side."""
+"""Run the statements of a script: ordinary ones one after the other, streaming ones side by side."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .streaming_insert import (
 LOOK_EVERY = 0.1
 """Seconds between two looks at queries and signals."""
 CANCELLED_WITHIN = 2.0
-"""Seconds that a statement may take to end whose jobs are cancelled, and again when its thread is interrupted."""
+"""Seconds that a statement has to end after its jobs are cancelled, and again after its thread is interrupted."""
 MOST_ROWS = 1000
-"""As many rows of a SELECT are shown."""
+"""The most rows of a SELECT that are shown."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ScriptRunner:
         display: ProgressDisplay,
         stopping: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take a session and a script. `stopping` is called before queries are stopped, in the midst of batches."""
+        """Take a session and a script. `stopping` is called before queries are stopped in the middle of batches."""
         self._stopping = stopping
         self._spark = spark
         self._script = script
@@ -76,9 +76,9 @@ class ScriptRunner:
         self._java_thread: Any = None
 
     def check(self) -> None:
-        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError.
+        """Parse all statements with Spark's parser, and check the settings. Raises ScriptFailedError.
 
-        It finds what `checks` cannot know.
+        This finds what `checks` cannot know.
         """
         for statement in self._script:
             with report_failures(statement):
@@ -88,9 +88,9 @@ class ScriptRunner:
                     read_session_settings(self._spark)
 
     def run(self, stop_asked: Callable[[], bool]) -> bool:
-        """Run the script until all of it has ended, or until `stop_asked`; tells whether it ended by itself.
+        """Run the script until all of it has ended, or until `stop_asked`; return whether it ended by itself.
 
-        Raises ScriptFailedError when a statement or a query fails. All queries have stopped when this returns.
+        Raises ScriptFailedError if a statement or a query fails. All queries have stopped when this returns.
         """
         statements = threading.Thread(target=self._run_statements, name="statements", daemon=True)
         statements.start()

@@ -1,7 +1,7 @@
-"""INSERT statements whose query reads a STREAM: told apart from ordinary ones, and started as streaming queries.
+"""Recognize INSERT statements whose query reads a STREAM, and start them as streaming queries.
 
 Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any
-other INSERT. It only does not run one: that is done with the query of the analyzed plan. PySpark has no public way to a
+other INSERT. Spark just does not run it: we do, with the query of the analyzed plan. PySpark has no public way to a
 plan, hence the calls into the JVM.
 """
 
@@ -31,7 +31,7 @@ from pyspark_pravega.sql.script import Statement
 from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
 
 _STREAMING = "pravega.streaming-statements"
-"""The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as one."""
+"""The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as a batch."""
 _INSERT = "InsertIntoStatement"
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
@@ -45,8 +45,8 @@ _INSTEAD = (
 class StreamingInsert:
     """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
 
-    `known_as`: the same name with a stream of Pravega spelled as Pravega does, whatever the statement calls it.
-    `into_files`: the table is one of Spark's own, of files.
+    `known_as`: the same name with a stream of Pravega spelled as in Pravega, whatever the statement calls it.
+    `into_files`: the table is one of Spark's own tables of files.
     """
 
     statement: Statement
@@ -58,7 +58,7 @@ class StreamingInsert:
 
 
 def parse(spark: SparkSession, statement: Statement) -> Any:
-    """Parse a statement with Spark's parser; returns the plan in the JVM."""
+    """Parse a statement with Spark's parser; return the plan in the JVM."""
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     # Variables such as ${name} are looked up in the active session.
@@ -67,9 +67,9 @@ def parse(spark: SparkSession, statement: Statement) -> Any:
 
 
 def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
-    """Analyze a statement; None when it is not an INSERT with a query that reads a STREAM.
+    """Analyze a statement; return None unless it is an INSERT with a query that reads a STREAM.
 
-    Raises InvalidScriptError for an INSERT of another form that reads one.
+    Raises InvalidScriptError for an INSERT of another form that reads a STREAM.
     """
     if statement.words[0] not in ("INSERT", "WITH"):
         return None
@@ -108,7 +108,7 @@ def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> Strea
 
 
 def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
-    """Start the streaming query of an INSERT with the settings that are in force."""
+    """Start the streaming query of an INSERT with the current settings."""
     name = choose_name(insert, settings)
     root = settings.get(CHECKPOINT)
     if root is None:
@@ -133,7 +133,7 @@ def choose_name(insert: StreamingInsert, settings: Options) -> str:
 
 
 def ends_by_itself(settings: Options) -> bool:
-    """Return whether streaming statements that start with these settings end."""
+    """Return whether streaming statements with these settings end."""
     return isinstance(settings.get(TRIGGER_OF_BATCHES), str)
 
 
@@ -152,7 +152,7 @@ def _get_class_name(plan: Any) -> str:
 
 
 def _find_known_name(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
-    """Return the name by which a statement's checkpoint is found again, however the statement spells its table."""
+    """Return the name of a statement's checkpoint, which does not depend on how the statement spells its table."""
     if _get_class_name(analyzed) != _APPEND or _get_class_name(analyzed.table()) != _RELATION:
         return table
     properties = analyzed.table().table().properties()

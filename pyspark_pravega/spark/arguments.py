@@ -1,4 +1,4 @@
-"""The arguments of spark-submit and its relatives: finding and changing single options among them.
+"""Find and change single options among the arguments of spark-submit and its relatives.
 
 Which tokens are Spark's is decided as Spark's launcher does (org.apache.spark.launcher.SparkSubmitOptionParser):
 an option takes the next token as its value; the first other token is the program, whose own arguments follow
@@ -33,7 +33,7 @@ _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --versio
 def add_jar(
     arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> list[str]:
-    """Add a jar to the class path, keeping every jar that was there: `--jars` would replace all of them."""
+    """Add a jar to the class path, and keep every jar that was there: `--jars` would replace all of them."""
     jars = join_jars(find_jars(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
     if "--jars" in _list_options(arguments, mixed):
         return _rewrite(arguments, mixed, lambda name, value: jars if name == "--jars" else value)
@@ -43,7 +43,7 @@ def add_jar(
 def add_driver_class_path(
     arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> list[str]:
-    """Put a jar on the class path that the driver starts with, after what the user has there.
+    """Add a jar to the class path with which the driver starts, after the user's own entries.
 
     The Thrift server looks for a session's catalog without the jars of `--jars`.
     """
@@ -57,9 +57,9 @@ def add_driver_class_path(
 
 
 def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: bool) -> tuple[list[str], list[str]]:
-    """Take options that are not Spark's from among Spark's arguments: returns them as name, value, ..., and the rest.
+    """Take options that are not Spark's out of the arguments; return them as name, value, ..., and the rest.
 
-    They are left alone behind the program of `submit`, whose own they are. A name at the very end comes without value.
+    Those after the program of `submit` are its own, and stay. A name at the very end comes without a value.
     """
     taken: list[str] = []
     rest: list[str] = []
@@ -78,7 +78,7 @@ def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: boo
 
 
 def list_leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
-    """Return the options of Spark's that stand before the program, but some of those that take a value."""
+    """Return Spark's options before the program, except some that take a value."""
     result: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
@@ -90,7 +90,7 @@ def list_leading_options(arguments: Sequence[str], *, without: Collection[str]) 
 
 
 def split_mixed(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the mixed arguments of a server into Spark's own and the server's, in their orders."""
+    """Split the mixed arguments of a server into Spark's and the server's, each in order."""
     of_spark: list[str] = []
     of_server: list[str] = []
     remaining = iter(arguments)
@@ -104,7 +104,7 @@ def split_mixed(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Take the first argument that is neither an option of Spark's nor its value; returns it and the rest."""
+    """Take the first argument that is neither an option of Spark's nor its value; return it and the rest."""
     rest = list(arguments)
     index = 0
     while index < len(rest):
@@ -118,9 +118,9 @@ def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
-    """Find the first option that is neither Spark's nor one of `ours`: returns its name, and the one most like it.
+    """Find the first option that is neither Spark's nor one of `ours`; return its name, and the most similar one.
 
-    None if there is none. Nobody knows whether such an option takes a value, so what follows it may be the program.
+    Returns None if there is none. Whether such an option takes a value is unknown, so the program may follow it.
     """
     known = {*_WITH_VALUE, *_SWITCHES, *ours}
     remaining = iter(arguments)
@@ -134,31 +134,31 @@ def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tupl
 
 
 def find_jars(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
-    """Return the jars that Spark would take with these arguments, comma-separated."""
+    """Return the jars that Spark would use with these arguments, separated by commas."""
     return _find_setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
 
 
 def find_conf(
     key: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
-    """Return the conf that Spark would take, from these arguments or its defaults; empty when it is not set."""
+    """Return a conf as Spark would use it, from these arguments or its defaults; empty if it is not set."""
     return _find_setting(arguments, "", key, mixed, environment, spark_home)
 
 
 def find_setting(
     option: str, conf: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
-    """Return the value of one of Spark's options, else of the conf that says the same; empty when neither is set."""
+    """Return the value of one of Spark's options, else of the equivalent conf; empty if neither is set."""
     return _find_setting(arguments, option, conf, mixed, environment, spark_home)
 
 
 def find_option_value(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
-    """Return the value of one of Spark's options; empty when it is not given."""
+    """Return the value of one of Spark's options; empty if it is not given."""
     return _list_options(arguments, mixed).get(option, [""])[-1]
 
 
 def find_switches(arguments: Sequence[str], *, mixed: bool) -> set[str]:
-    """Return which of Spark's options without value are given."""
+    """Return Spark's options without a value that are given."""
     found: set[str] = set()
     remaining = iter(arguments)
     for argument in remaining:
@@ -172,7 +172,7 @@ def find_switches(arguments: Sequence[str], *, mixed: bool) -> set[str]:
 
 
 def join_jars(before: str, jar: Path) -> str:
-    """Add a jar to a comma-separated list unless it is there, be it as the URI that Spark makes of a path."""
+    """Add a jar to a comma-separated list unless it is there, even as the URI that Spark makes of a path."""
     jars = [path for path in before.split(",") if path]
     if not any(path in (str(jar), f"file:{jar}", f"file://{jar}") for path in jars):
         jars.append(str(jar))
@@ -197,7 +197,7 @@ def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], d
 def _find_setting(
     arguments: Sequence[str], option: str, conf: str, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
-    """Return what Spark would take for an option, its conf or the conf's line in the defaults, in that order."""
+    """Return what Spark would use: the option, its conf, or the conf's line in the defaults, in that order."""
     options = _list_options(arguments, mixed)
     if option in options:
         return options[option][-1]
@@ -239,7 +239,7 @@ def _rewrite(arguments: Sequence[str], mixed: bool, change: Callable[[str, str],
 
 
 def _read_property(path: Path, key: str) -> str:
-    """Read one key of a Java properties file as spark-defaults.conf is written; empty when it is not there."""
+    """Read one key of a Java properties file in the form of spark-defaults.conf; empty if it is missing."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

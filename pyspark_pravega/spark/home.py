@@ -1,4 +1,4 @@
-"""The Spark that runs: where it is, its version, and the jar of the Java adapter for it."""
+"""Find the Spark that runs, its version, and the jar of the Java adapter for it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_jar_version(home: Path) -> str | None:
 
 
 def get_release_line(version: str) -> str:
-    """Return what releases of one line share: `4.3` of `4.3.0`."""
+    """Return the part of a version that releases of one line share: `4.3` of `4.3.0`."""
     return ".".join(version.split(".")[:2])
 
 
@@ -82,7 +82,7 @@ def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def read_adapter_manifest() -> dict[str, str]:
-    """Return what the jar says of itself: `Implementation-Version`, `Spark-Versions` and more."""
+    """Return the jar's manifest: `Implementation-Version`, `Spark-Versions` and more."""
     jar = find_adapter_jar()
     try:
         with zipfile.ZipFile(jar) as archive:

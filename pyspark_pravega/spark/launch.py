@@ -1,4 +1,4 @@
-"""Starting Spark's own programs with Pravega in them: `pyspark-pravega sql|thriftserver|beeline|pyspark|submit|...`.
+"""Start Spark's own programs with Pravega in them: `pyspark-pravega sql|thriftserver|beeline|pyspark|submit|...`.
 
 A command becomes Spark's program: same process, same signals, same exit code. All arguments are passed on.
 """
@@ -32,17 +32,17 @@ from pyspark_pravega.spark.logging import quiet_logging
 
 @dataclass(frozen=True)
 class Program:
-    """One of Spark's programs: script below `bin`, leading arguments, and whether a program file follows."""
+    """One of Spark's programs: its script below `bin`, leading arguments, whether its options mix with Spark's."""
 
     script: str
     leading: tuple[str, ...] = ()
     mixed: bool = True
     spark: bool = True
-    """False: it does not start Spark, and takes none of Spark's arguments."""
+    """False: it does not start Spark, and does not accept Spark's arguments."""
     confs: Mapping[str, str] = field(default_factory=dict)
-    """What is set unless the user sets it."""
+    """Confs that are set unless the user sets them."""
     resource: str = ""
-    """What stands between Spark's options and the program's own; empty if Spark takes them mixed."""
+    """The argument between Spark's options and the program's own; empty if Spark accepts them mixed."""
 
 
 PROGRAMS: Mapping[str, Program] = {
@@ -80,7 +80,7 @@ PROGRAMS: Mapping[str, Program] = {
 
 @dataclass(frozen=True)
 class Launch:
-    """A command line ready to run, and what to add to the environment."""
+    """A command line that is ready to run, and additions to the environment."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
@@ -94,7 +94,7 @@ def plan(
     settings: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Launch:
-    """Work out how to run one of PROGRAMS. Secrets among settings and arguments end up in the environment."""
+    """Plan how to run one of PROGRAMS. Secrets among settings and arguments move to the environment."""
     program = PROGRAMS[name]
     spark_home = find_spark_home(environment)
     script = str(spark_home / "bin" / program.script)
@@ -137,7 +137,7 @@ def plan(
 def _choose_java_options(
     arguments: Sequence[str], mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> dict[str, str]:
-    """Return the conf by which the driver starts from the archive of Spark's classes; nothing if it cannot."""
+    """Return the conf by which the driver starts from the archive of Spark's classes; empty if it cannot."""
 
     def setting(option: str, conf: str) -> str:
         return find_setting(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
@@ -154,7 +154,7 @@ def run(launch: Launch) -> NoReturn:
 
 
 def check_packages_of_pipelines(environment: Mapping[str, str]) -> None:
-    """Raise SetupError if this Python lacks what Spark's declarative pipelines need; another Python is not asked."""
+    """Raise SetupError if this Python lacks packages of declarative pipelines. Other Pythons are not checked."""
     if "PYSPARK_PYTHON" in environment or "PYSPARK_DRIVER_PYTHON" in environment:
         return
     needed = {"pandas": "pandas", "grpc": "grpcio", "grpc_status": "grpcio-status", "yaml": "pyyaml"}

@@ -1,4 +1,4 @@
-"""Pravega in a PySpark session: `configure(SparkSession.builder)`."""
+"""Add Pravega to a PySpark session: `configure(SparkSession.builder)`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def configure(
     given comes from the environment (`PRAVEGA_CONTROLLER_URI`, ...). Secrets are put into this process's
     environment, which the driver inherits, because PySpark passes confs on a command line.
 
-    Raises InvalidOptionError, InvalidNameError, and SetupError when the jar is missing or a session that knows
+    Raises InvalidOptionError, InvalidNameError, and SetupError if the jar is missing or if a session that knows
     nothing of Pravega already runs.
     """
     from pyspark import SparkContext
@@ -112,7 +112,7 @@ def _is_remote(builder: SparkSession.Builder) -> bool:
 
 
 def _find_jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return the `spark.jars` that ours must join: the builder's, else what the driver is or will be started with."""
+    """Return the `spark.jars` that ours must join: the builder's, else those of the driver that runs or will be started."""
     from pyspark import SparkConf, SparkContext
 
     if "spark.jars" in builder._options:
@@ -126,7 +126,7 @@ def _find_jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> st
 
 
 def _find_conf_so_far(key: str, builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return a conf of the builder, else what the driver is or will be started with; empty when it is not set."""
+    """Return a conf of the builder, else that with which the driver is or will be started; empty if it is not set."""
     from pyspark import SparkConf, SparkContext
 
     if key in builder._options:
@@ -143,7 +143,7 @@ def _read_submit_arguments() -> list[str]:
 
 
 def _join_submit_arguments() -> None:
-    """Add the jar to a `--jars` in PySpark's own environment variable: it counts more than the conf `spark.jars`."""
+    """Add the jar to a `--jars` in PySpark's own environment variable, which overrides the conf `spark.jars`."""
     if any(argument == "--jars" or argument.startswith("--jars=") for argument in _read_submit_arguments()):
         spark_home = find_spark_home(os.environ)
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes on this machine, with which drivers start in two thirds of the time."""
+"""Keep an archive of Spark's classes on this machine, with which drivers start in two thirds of the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording an archive of Spark's classes: a session uses what most sessions use, and Java keeps what it loaded."""
+"""Record an archive of Spark's classes: a session uses what most sessions use, and Java keeps what it has loaded."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _WITHOUT = (
     "HIVE_CONF_DIR",
 )
 _OF_PRAVEGA = "pravega_"
-"""What the environment's variables for servers and logins begin with. The session asks no server."""
+"""Prefix of the environment variables for servers and logins. The session needs no server."""
 
 
 def record(spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchive:
     """Record the archive for a Spark and the Java that runs it, in about a minute, and return it.
 
-    One that is there is replaced; who starts from it meanwhile is not disturbed.
+    Replaces an existing archive, without disturbing programs that are starting from it.
 
     Raises:
         SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no
@@ -97,6 +97,6 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
 
 
 def _keep_ends(text: str) -> str:
-    """Keep the beginning, where Java complains, and the end, where Python does; not the options that Java was given."""
+    """Keep the beginning, where Java complains, and the end, where Python does, without the options given to Java."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Picked up "))
     return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"
