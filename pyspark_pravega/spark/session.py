@@ -112,7 +112,7 @@ def _is_remote(builder: SparkSession.Builder) -> bool:
 
 
 def _find_jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return the `spark.jars` that ours must join: the builder's, else those of the driver that runs or will be started."""
+    """Return the `spark.jars` that ours must join: the builder's, else those of a running or future driver."""
     from pyspark import SparkConf, SparkContext
 
     if "spark.jars" in builder._options:
