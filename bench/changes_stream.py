@@ -38,8 +38,8 @@ def batches(spark: SparkSession, table: str, new: int, count: int) -> tuple[floa
             stream = spark.readStream.changes(table).writeStream.format("noop")
             query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
             query.awaitTermination()
-            done: list[Any] = [each for each in query.recentProgress if each.numInputRows]
-            return sum(each.durationMs["triggerExecution"] for each in done) / 1000
+            done: list[Any] = [progress for progress in query.recentProgress if progress.numInputRows]
+            return sum(progress.durationMs["triggerExecution"] for progress in done) / 1000
 
         first = batch()
         seconds = []

@@ -115,7 +115,7 @@ def compare(
     for number in range(rounds):
         for name in sorted(ways, reverse=bool(number % 2)):
             seconds[name].append(timed(ways[name]))
-    rates = {name: [count / each / 1e6 for each in times] for name, times in seconds.items()}
+    rates = {name: [count / time / 1e6 for time in times] for name, times in seconds.items()}
     ratios = [their / mine for mine, their in zip(seconds["ours"], seconds["theirs"], strict=True)]
     columns = "all columns" if len(names) == len(COLUMNS) else f"{len(names)} of {len(COLUMNS)} columns"
     goal = "" if len(names) == len(COLUMNS) else f"; goal {GOALS[format]:.0f}"

@@ -37,8 +37,8 @@ def main() -> None:
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     with cluster() as config, connect(config) as pravega:
         stream = Stream(scope, name)
-        segments = [each.segment_id for each in pravega.controller.current_segments(stream)]
-        appenders = [SegmentAppender(pravega.segments, stream, each, uuid.uuid4()) for each in segments]
+        segments = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+        appenders = [SegmentAppender(pravega.segments, stream, segment, uuid.uuid4()) for segment in segments]
         blocks: dict[int, bytes] = {}
         sent = turn = 0
         begin = time.time()

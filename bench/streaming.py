@@ -113,13 +113,13 @@ class Run:
 
 def batches(query: StreamingQuery) -> list[Any]:
     """Return the progress of the micro-batches that had rows."""
-    return [each for each in query.recentProgress if each.numInputRows]
+    return [progress for progress in query.recentProgress if progress.numInputRows]
 
 
 def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> None:
     """Wait until micro-batches have had so many rows."""
     end = time.monotonic() + seconds
-    while sum(each.numInputRows for each in query.recentProgress) < rows:
+    while sum(progress.numInputRows for progress in query.recentProgress) < rows:
         if query.exception() is not None or time.monotonic() > end:
             raise RuntimeError(f"the query has not got {rows} rows: {query.exception()}")
         time.sleep(0.1)
@@ -182,8 +182,8 @@ def latency(run: Run) -> None:
             f"WHERE sent > 1000000000000 AND id % {step} = 0"
         ).collect()
         seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows)
-        own = statistics.median(sum(each.durationMs.get(part, 0) for part in OWN) for each in done)
-        whole = statistics.median(each.durationMs["triggerExecution"] for each in done)
+        own = statistics.median(sum(progress.durationMs.get(part, 0) for part in OWN) for progress in done)
+        whole = statistics.median(progress.durationMs["triggerExecution"] for progress in done)
         print(
             f"{rate:,} events/s: append to visible p50 {at(seconds, 0.5):.0f} ms, p90 {at(seconds, 0.9):.0f} ms, "
             f"p99 {at(seconds, 0.99):.0f} ms; a micro-batch {whole:.0f} ms, of which Spark's checkpoint {own:.0f} ms; "
@@ -199,9 +199,9 @@ def at(ordered: list[float], part: float) -> float:
 
 def parts(done: list[Any]) -> str:
     """Return the medians of what Spark measures of micro-batches."""
-    names = sorted({name for each in done for name in each.durationMs})
+    names = sorted({name for progress in done for name in progress.durationMs})
     return ", ".join(
-        f"{name} {statistics.median(each.durationMs.get(name, 0) for each in done):.0f} ms" for name in names
+        f"{name} {statistics.median(progress.durationMs.get(name, 0) for progress in done):.0f} ms" for name in names
     )
 
 
@@ -221,7 +221,7 @@ def sustained(run: Run, rates: list[int]) -> None:
             with run.feed(source, rate, run.seconds) as feeder:
                 while feeder.poll() is None:
                     time.sleep(0.5)
-                    taken = sum(each.numInputRows for each in query.recentProgress) - before
+                    taken = sum(progress.numInputRows for progress in query.recentProgress) - before
                     lags.append((time.time() - begin) - taken / rate)
                 assert feeder.stdout is not None
                 sent = int(feeder.stdout.read())
@@ -235,7 +235,7 @@ def sustained(run: Run, rates: list[int]) -> None:
             f"{rate:,} events/s wanted, {sent / fed:,.0f} came: lag {statistics.median(lags[:third]):.1f} s in the "
             f"first third, {statistics.median(lags[-third:]):.1f} s in the last; took {sent / all_of:,.0f} events/s; "
             f"{used / sent * 1e6:.2f} core seconds for a million; {len(done)} micro-batches of "
-            f"{statistics.median(each.durationMs['triggerExecution'] for each in done):.0f} ms",
+            f"{statistics.median(progress.durationMs['triggerExecution'] for progress in done):.0f} ms",
             flush=True,
         )
 
@@ -304,7 +304,7 @@ def sizes(run: Run) -> None:
             )
             if events == 100:
                 time.sleep(11)  # Spark tells of batches that find nothing every 10 s
-                empty = [each for each in query.recentProgress if "addBatch" not in each.durationMs]
+                empty = [progress for progress in query.recentProgress if "addBatch" not in progress.durationMs]
                 print(f"nothing new: {parts(empty)}" if empty else "nothing new: not told", flush=True)
 
 
@@ -334,12 +334,12 @@ def main() -> None:
         cores = {int(core) for core in arguments.cores.split(",")}
         os.sched_setaffinity(0, cores)
         confs = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
-        confs |= dict(each.split("=", 1) for each in arguments.conf)
+        confs |= dict(conf.split("=", 1) for conf in arguments.conf)
         with session(config, len(cores), confs) as (spark, scope):
             print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
-            for each in arguments.what:
-                print(f"--- {each}", flush=True)
-                jobs[each](Run(spark, pravega, config, scope, arguments.seconds))
+            for name in arguments.what:
+                print(f"--- {name}", flush=True)
+                jobs[name](Run(spark, pravega, config, scope, arguments.seconds))
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ def truncate(config: ClientConfig, stream: Stream) -> int:
     """Append a truncation; return the bytes of the stream."""
     event = json.dumps(TRUNCATION, separators=(",", ":")).encode()
     with connect(config) as pravega:
-        current = [each.segment_id for each in pravega.controller.current_segments(stream)]
+        current = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
         with SegmentAppender(pravega.segments, stream, current[0], uuid.uuid4()) as appender:
             appender.append(bytes(4) + len(event).to_bytes(4, "big") + event, 1)
             appender.flush()
-        return sum(each.write_offset for each in pravega.segments.segment_infos(stream, current).values())
+        return sum(info.write_offset for info in pravega.segments.segment_infos(stream, current).values())
 
 
 def measure(spark: SparkSession, config: ClientConfig, scope: str, arguments: argparse.Namespace) -> None:

@@ -8,12 +8,12 @@ from typing import TypeAlias, assert_never
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
-from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 
 from . import inserts, sources
 from . import protocol as r
@@ -107,7 +107,7 @@ class Operations:
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
-        if isinstance(request, r.StreamRequest) and kind_of(request.table).of_several:
+        if isinstance(request, r.StreamRequest) and find_table_kind(request.table).of_several:
             return merged_streams.answer(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
@@ -175,7 +175,7 @@ class Operations:
                     truncate(catalog, table)
                 return None
             case r.Refuse(namespace, name, statement, table):
-                refused = refusal if table is None else kind_of(table).refusal
+                refused = describe_refusal if table is None else find_table_kind(table).refusal
                 spelled = "mode('overwrite')" if catalog.by_options and statement == "INSERT OVERWRITE" else statement
                 raise UnsupportedOperationError(refused(spelled, catalog.named(*namespace, name)))
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():

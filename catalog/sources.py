@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
@@ -18,7 +18,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BOOLEAN, OptionType
 from pyspark_pravega.sql.option_types import TIMESTAMP as MOMENT
 from pyspark_pravega.sql.options import OPTIONS
-from pyspark_pravega.sql.refusals import refusal_in_session_catalog
+from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from .protocol import LoadSource
 from .protocol.replies import SourceDescription, TableDescription
@@ -90,7 +90,7 @@ def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
     """
     if "owner" in request.options:  # only CREATE TABLE adds it; the table's later options would be lost
         table = request.options.get(o.STREAM.key, "<table>")
-        raise UnsupportedOperationError(refusal_in_session_catalog(table, request.catalogs))
+        raise UnsupportedOperationError(describe_session_catalog_refusal(table, request.catalogs))
     resolved = _resolve(request, {})
     given = {
         option.key: text
@@ -145,7 +145,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 
 
 def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
-    kind = kind_of(table)
+    kind = find_table_kind(table)
     name = kind.name_of(table)
     described = TableDescription(
         name=catalog.named(table.stream.scope, name),
@@ -161,7 +161,7 @@ def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, co
 
 
 def _changes(catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable) -> SourceDescription:
-    if kind_of(table).of_several:
+    if find_table_kind(table).of_several:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
         )

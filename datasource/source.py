@@ -24,7 +24,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 
 from .insert.commit import WriteSettings, clean_up
 from .insert.epoch_commit import commit_epoch, seen_before
@@ -131,7 +131,7 @@ class PravegaDataSource(DataSource):
 
     def _refusal(self, statement: str) -> UnsupportedOperationError:
         given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
-        return UnsupportedOperationError(refusal(statement, "/".join(given) or "a stream"))
+        return UnsupportedOperationError(describe_refusal(statement, "/".join(given) or "a stream"))
 
 
 class _RefusedReader(DataSourceStreamReader):

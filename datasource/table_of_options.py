@@ -15,7 +15,7 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
-from .kinds.opening import kind_of, load
+from .kinds.opening import find_table_kind, load
 from .tables.hidden_columns import METADATA_COLUMNS
 from .tables.loading import declared_settings, promised_key, stored_properties
 from .tables.merged_table import STREAM_COLUMN, merged_table
@@ -72,7 +72,7 @@ def member_tables(
 
     def load_member(name: str) -> StreamTable:
         member = named_table(pravega, options, name, schema)
-        if not kind_of(member).events_are_rows:
+        if not find_table_kind(member).events_are_rows:
             raise UnsupportedOperationError(
                 f"The events of stream {member.stream} are changes of rows, and such tables are not read as one. Name "
                 f"it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or unite the tables by UNION ALL."

@@ -34,7 +34,7 @@ from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.logging import quiet_logging
-from pyspark_pravega.sql.identifiers import hyphenated, quote_all
+from pyspark_pravega.sql.identifiers import hyphenate, quote_all
 from pyspark_pravega.sql.options import resolve
 
 EXAMPLES = Path(__file__).resolve().parent
@@ -135,7 +135,7 @@ def taken(namespace: str) -> list[str]:
     with connect(client_config(resolve(env=os.environ))) as pravega:
         for name in TABLES:
             shown = quote_all((namespace, name))
-            stream = Stream(namespace, hyphenated(name))
+            stream = Stream(namespace, hyphenate(name))
             if pravega.controller.stream_exists(stream):
                 found.append(f"the stream {shown}")
             if has_schemas(pravega, namespace, stream.name):
@@ -144,7 +144,7 @@ def taken(namespace: str) -> list[str]:
 
 
 def has_schemas(pravega: Pravega, namespace: str, name: str) -> bool:
-    """Tell whether there is a schema group for a stream; it may be there before the stream."""
+    """Return whether there is a schema group for a stream; it may be there before the stream."""
     if pravega.config.registry_uri is None:
         return False
     try:
@@ -367,7 +367,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Tell whether a server takes connections on the port."""
+    """Return whether a server takes connections on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("localhost", port)) == 0

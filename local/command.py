@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.interrupts import undone_on_interrupt
+from pyspark_pravega.interrupts import undo_on_interrupt
 
 from .cluster import DEFAULT_HEAP, LocalCluster
 from .directories import default_cluster_directory
@@ -57,7 +57,7 @@ def local() -> None:
 )
 def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | None, ivy_settings: Path | None) -> None:
     """Start the servers and wait until they answer."""
-    with undone_on_interrupt(), _errors():
+    with undo_on_interrupt(), _errors():
         cluster = LocalCluster.start(
             directory,
             tls=tls,
@@ -77,7 +77,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
 @_directory_option
 def stop(directory: Path) -> None:
     """Stop the servers; the data in them is gone then."""
-    with undone_on_interrupt(), _errors():
+    with undo_on_interrupt(), _errors():
         cluster = LocalCluster.find(directory)
         if cluster is None:
             click.echo(f"not running in {directory}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 
 MINIMUM_VERSION = 17
 _INSTALL_HINT = (
@@ -53,7 +53,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        reason = system_reason(error) if isinstance(error, OSError) else error
+        reason = describe_os_error(error) if isinstance(error, OSError) else error
         raise SetupError(f"Java at {executable} ({origin}) does not run: {reason}; {_INSTALL_HINT}") from error
     match = _VERSION.search(result.stderr)
     if result.returncode != 0 or match is None:

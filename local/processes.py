@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 
 TERMINATION_GRACE_S = 3.0
 """How long a process may take to end by itself before it is killed. Short, since the servers keep nothing
@@ -64,7 +64,7 @@ def spawn(command: Sequence[str], *, directory: Path, output: Path, environment:
             umask=0o077,
         )
     except OSError as error:
-        raise SetupError(f"{command[0]} could not be started: {system_reason(error)}") from error
+        raise SetupError(f"{command[0]} could not be started: {describe_os_error(error)}") from error
     finally:
         os.close(descriptor)
     # Not reaped yet, hence the id is still its own even if it ended at once.

@@ -1,6 +1,6 @@
-"""Ctrl-C in a command: a line instead of a traceback, exit code 130, and no process that goes on behind it.
+"""Handle Ctrl-C in a command: a line instead of a traceback, exit code 130, and no process left running.
 
-This module loads as little as it can, because it is set up before anything else is loaded.
+This module imports as little as possible, because it runs before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 EXIT_CODE = 128 + signal.SIGINT
-"""What shells give to a program that Ctrl-C ends."""
+"""The exit code that shells give to a program that Ctrl-C ends."""
 CHILDREN_END_WITHIN = 3.0
 """Seconds that children get to delete their temporary files; then they are killed."""
 _POLL = 0.02
 
 
 def end_on_interrupt() -> None:
-    """Let Ctrl-C end this process at once from now on, whatever it waits for."""
+    """Let Ctrl-C end this process at once from now on, whatever it is waiting for."""
     signal.signal(signal.SIGINT, _end)
 
 
 @contextmanager
-def undone_on_interrupt() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt in the body, which undoes what it has begun; a second one ends the process.
+def undo_on_interrupt() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt in the body, which undoes what it has begun. A second one ends the process.
 
-    Ends the process with EXIT_CODE when the body has let it pass. Changes nothing where `end_on_interrupt` is not in
+    Ends the process with EXIT_CODE if the body does not catch it. Does nothing where `end_on_interrupt` is not in
     force, as in programs that use the commands' functions.
     """
     if signal.getsignal(signal.SIGINT) is not _end:
@@ -48,7 +48,7 @@ def undone_on_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say()
+        _print_interrupted()
         sys.exit(EXIT_CODE)
     signal.signal(signal.SIGINT, _end)
 
@@ -63,33 +63,33 @@ def exit_now(code: int) -> NoReturn:
 
 
 def end_children() -> None:
-    """End the processes that this one has started, and wait for them: such as the JVM of a session.
+    """End the processes that this one has started, such as the JVM of a session, and wait for them.
 
-    Where Linux' /proc is missing nothing is done: a session's JVM ends by itself when its standard input closes.
+    Does nothing without Linux's /proc: a session's JVM ends when its standard input closes.
     """
-    asked = children()
+    asked = list_children()
     _signal(asked, signal.SIGTERM)
     deadline = time.monotonic() + CHILDREN_END_WITHIN
-    while asked & children() and time.monotonic() < deadline:
+    while asked & list_children() and time.monotonic() < deadline:
         time.sleep(_POLL)
-    _signal(asked & children(), signal.SIGKILL)
+    _signal(asked & list_children(), signal.SIGKILL)
 
 
-def children() -> set[int]:
-    """Return the ids of the processes that this one has started and that run."""
+def list_children() -> set[int]:
+    """Return the ids of the running processes that this one has started."""
     found: set[int] = set()
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
-            found.update(int(pid) for pid in _text(f"/proc/self/task/{thread}/children").split())
-    return {pid for pid in found if _runs(pid)}
+            found.update(int(pid) for pid in _read_text(f"/proc/self/task/{thread}/children").split())
+    return {pid for pid in found if _is_running(pid)}
 
 
-def _runs(pid: int) -> bool:
-    """Tell whether a child runs; one that has ended stays listed until it is waited for."""
-    return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+def _is_running(pid: int) -> bool:
+    """Return whether a child is running. One that has ended stays listed until it is waited for."""
+    return _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -105,12 +105,12 @@ def _signal(pids: set[int], number: signal.Signals) -> None:
 
 def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one does not wait for children
-    _say()
+    _print_interrupted()
     end_children()
     os._exit(EXIT_CODE)
 
 
-def _say() -> None:
+def _print_interrupted() -> None:
     # Not by `print`: the signal may have come in the midst of one.
     with suppress(OSError):
         os.write(2, b"\nInterrupted.\n" if os.isatty(2) else b"Interrupted.\n")

@@ -1,4 +1,4 @@
-"""How to reach the servers: options, also as Python's keyword arguments, read as one consistent thing."""
+"""Read from options, or from Python keyword arguments, how to reach the servers, and check that they fit together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BasicLogin:
 
 @dataclass(frozen=True)
 class TokenLogin:
-    """A ready-made token and the scheme it is sent with."""
+    """A ready-made token and the scheme that it is sent with."""
 
     method: str
     token: str = field(repr=False)
@@ -30,7 +30,7 @@ class TokenLogin:
 
 @dataclass(frozen=True)
 class PlugInLogin:
-    """Credentials made by somebody's own code, named `module:attribute`."""
+    """Credentials that the user's own code makes, named `module:attribute`."""
 
     path: str
 
@@ -51,15 +51,15 @@ class ConnectionSettings:
     retry_timeout: float
 
 
-def connection_settings(options: o.Options) -> ConnectionSettings:
+def read_connection_settings(options: o.Options) -> ConnectionSettings:
     """Read the connection from resolved options.
 
-    Raises InvalidOptionError when no controller is set or the login is half given or given in two ways.
+    Raises InvalidOptionError when no controller is set, or when the login is incomplete or given in two ways.
     """
     return ConnectionSettings(
         controller_uri=options.require(o.CONTROLLER_URI),
         schema_registry_uri=options.get(o.SCHEMA_REGISTRY_URI),
-        login=login(options),
+        login=read_login(options),
         trust_store=options.get(o.TRUST_STORE),
         validate_hostname=options.get(o.VALIDATE_HOSTNAME),
         request_timeout=options.get(o.REQUEST_TIMEOUT).total_seconds(),
@@ -67,16 +67,20 @@ def connection_settings(options: o.Options) -> ConnectionSettings:
     )
 
 
-def login(options: o.Options) -> Login | None:
-    """Read the login: the way set in the strongest place counts, so conf can replace the environment's."""
+def read_login(options: o.Options) -> Login | None:
+    """Read the login. The one in the strongest place counts, so conf can replace that of the environment."""
     ways: list[tuple[tuple[o.Option[str | None], ...], Callable[[], Login]]] = [
         (
             (o.USERNAME, o.PASSWORD),
-            lambda: BasicLogin(_part(options, o.USERNAME, o.PASSWORD), _part(options, o.PASSWORD, o.USERNAME)),
+            lambda: BasicLogin(
+                _require_part(options, o.USERNAME, o.PASSWORD), _require_part(options, o.PASSWORD, o.USERNAME)
+            ),
         ),
         (
             (o.AUTH_TYPE, o.AUTH_TOKEN),
-            lambda: TokenLogin(_part(options, o.AUTH_TYPE, o.AUTH_TOKEN), _part(options, o.AUTH_TOKEN, o.AUTH_TYPE)),
+            lambda: TokenLogin(
+                _require_part(options, o.AUTH_TYPE, o.AUTH_TOKEN), _require_part(options, o.AUTH_TOKEN, o.AUTH_TYPE)
+            ),
         ),
         ((o.CREDENTIALS,), lambda: PlugInLogin(options.require(o.CREDENTIALS))),
     ]
@@ -95,17 +99,17 @@ def login(options: o.Options) -> Login | None:
     return chosen[0][1]()
 
 
-def _part(options: o.Options, wanted: o.Option[str | None], given: o.Option[str | None]) -> str:
+def _require_part(options: o.Options, wanted: o.Option[str | None], given: o.Option[str | None]) -> str:
     value = options.get(wanted)
     if value is None:
-        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; they need each other.")
+        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; set both or neither.")
     return value
 
 
-def settings_from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
+def convert_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
     """Turn Python keyword arguments into option texts: `request_timeout="5s"` sets `request-timeout`.
 
-    Both `.` and `-` of a key are written `_`; a key as it stands may be given by `**{"request-timeout": "5s"}`.
+    Both `.` and `-` of a key become `_`. A key can also be given unchanged: `**{"request-timeout": "5s"}`.
     """
     known = {re.sub(r"[.-]", "_", key): key for key in OPTIONS}
     settings = {}

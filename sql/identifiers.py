@@ -1,4 +1,4 @@
-"""Names: how SQL quotes them, which of them Pravega can hold, and which one a mistyped name was meant to be."""
+"""Quote names as SQL does, check which of them Pravega can hold, and find what a mistyped name was meant to be."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ MAX_STREAM_NAME = 250
 _VALID = re.compile(r"[A-Za-z0-9.-]+")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_NEAR = 0.7
+"""The least similarity of two names, from 0 to 1: that of `senor` and `sensor` is 0.9."""
 
 
 def quote(name: str) -> str:
-    """Return one part of an identifier as Spark SQL reads it; backticks only where they are needed.
+    """Return one part of an identifier as Spark SQL reads it, in backticks only where needed.
 
     Names that are SQL keywords need none: Spark's default mode reserves no words.
     """
@@ -31,34 +33,34 @@ def quote_all(parts: Iterable[str]) -> str:
     return ".".join(quote(part) for part in parts)
 
 
-def parts_of(name: str) -> tuple[str, ...]:
-    """Return the parts of a name with points in between; those in backticks are taken as they are.
+def split_name(name: str) -> tuple[str, ...]:
+    """Return the parts of a name that are separated by dots; parts in backticks are taken as they are.
 
-    Raises InvalidNameError for a text that is no such name.
+    Raises InvalidNameError for a text that is not such a name.
     """
     parts = list(_PART.finditer(name))
     if ".".join(part[0] for part in parts) != name or not parts:
         raise InvalidNameError(
-            f"'{name}' is not a name: write its parts with points in between, for example iot.sensor, and a part with "
-            "'.' in it in backticks"
+            f"'{name}' is not a name: write its parts with dots between them, for example iot.sensor, and put a part "
+            "that contains a '.' in backticks"
         )
     return tuple((quoted or "").replace("``", "`") or bare for quoted, bare in (part.groups() for part in parts))
 
 
 def is_internal(name: str) -> bool:
-    """Tell whether a scope, stream or key-value table is hidden: Pravega's and our own begin with `_`."""
+    """Return whether a scope, stream or key-value table is hidden: names that begin with `_` are internal."""
     return name.startswith("_")
 
 
-def hyphenated(name: str) -> str:
-    """Return a name with `-` for each `_`; internal names, which begin with `_`, as they are."""
+def hyphenate(name: str) -> str:
+    """Return a name with `-` in place of each `_`. Internal names, which begin with `_`, stay as they are."""
     return name if is_internal(name) else name.replace("_", "-")
 
 
-def underscored(name: str) -> str:
-    """Return the name from which `hyphenated` makes this one, the name itself if there is none but that."""
+def underscore(name: str) -> str:
+    """Return the name from which `hyphenate` makes this one; the name itself if there is no other."""
     other = name.replace("-", "_")
-    return other if hyphenated(other) == name else name
+    return other if hyphenate(other) == name else name
 
 
 def check_new_scope(name: str) -> None:
@@ -72,8 +74,30 @@ def check_new_stream(name: str) -> None:
 
 
 def check_new_view(name: str) -> None:
-    """Raise InvalidNameError unless a stream of this name could be created: views are named as tables are."""
+    """Raise InvalidNameError unless a stream of this name could be created: views are named like tables."""
     _check_new("view", name, MAX_STREAM_NAME)
+
+
+def check_catalog_name(catalog: str) -> None:
+    """Raise InvalidNameError unless Spark can use the name for a catalog."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
+        raise InvalidNameError(
+            f"The catalog name '{catalog}' is not valid: use letters, digits and '_', for example pravega."
+        )
+    if catalog in ("spark_catalog", "system", "session"):
+        raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")
+
+
+def find_nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
+    """Return the known name that is most similar to a name, ignoring case; None if none is similar."""
+    by_lower = {candidate.lower(): candidate for candidate in sorted(known)}
+    found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
+    return by_lower[found[0]] if found else None
+
+
+def ask_did_you_mean(name: str | None) -> str:
+    """Return the question that follows a message; empty without a name."""
+    return "" if name is None else f" Did you mean {name}?"
 
 
 def _check_new(kind: str, name: str, limit: int) -> None:
@@ -92,13 +116,13 @@ def _check_new(kind: str, name: str, limit: int) -> None:
     if not _VALID.fullmatch(name):
         strange = "".join(sorted(set(_VALID.sub("", name))))
         raise InvalidNameError(
-            f"The {kind} name {quote(name)} has characters that Pravega clients cannot open: {strange!r}; "
-            "allowed are the letters A-Z and a-z, digits, '.' and '-'. " + _suggest(name)
+            f"The {kind} name {quote(name)} has characters that Pravega clients cannot open: {strange!r}; allowed are "
+            "letters A-Z and a-z, digits, '.' and '-'. " + _suggest(name)
         )
     if name in (".", ".."):
         raise InvalidNameError(
-            f"The {kind} name {quote(name)} means a folder in the paths that Pravega makes of names; nothing could "
-            "be written there. Choose another name."
+            f"The {kind} name {quote(name)} means a folder in the paths that Pravega builds from names, so nothing "
+            "could be written to it. Choose another name."
         )
 
 
@@ -106,29 +130,3 @@ def _suggest(name: str) -> str:
     candidate = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
     # Backticks always: the suggestion nearly always holds a '-', and must work when pasted.
     return f"Use for example `{candidate}` (with the backticks)." if candidate else "Choose another name."
-
-
-def check_catalog_name(catalog: str) -> None:
-    """Raise InvalidNameError unless Spark can use the name for a catalog."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
-        raise InvalidNameError(
-            f"The catalog name '{catalog}' is not usable; letters, digits and '_' are, for example pravega."
-        )
-    if catalog in ("spark_catalog", "system", "session"):
-        raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")
-
-
-_NEAR = 0.7
-"""How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
-
-
-def nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
-    """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
-    by_lower = {each.lower(): each for each in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
-    return by_lower[found[0]] if found else None
-
-
-def did_you_mean(name: str | None) -> str:
-    """Return the question to put behind a message, empty without a name."""
-    return "" if name is None else f" Did you mean {name}?"

@@ -1,6 +1,6 @@
-"""What options of other sources and sinks are called here: of Kafka, Pulsar, Delta and Iceberg, in lower case.
+"""Names of options of other sources and sinks (Kafka, Pulsar, Delta, Iceberg), in lower case, with our names.
 
-They are not taken as options of ours, because their values differ (offsets, Kafka's JSON); the error names ours. Those
+They are not accepted as our options, because their values differ (offsets, Kafka's JSON); the error names ours. Those
 that are most like their counterpart here (`startingTimestamp`, `maxOffsetsPerTrigger`) need no entry: the nearest key
 is suggested for any unknown one.
 """
@@ -32,17 +32,17 @@ OURS = {
     "key": "routing-key",
     "partitionby": "routing-key",
 }
-"""Keys of others, with the key here that stands for the same thing."""
+"""Keys of others, with our key for the same thing."""
 
 TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
-"""Spark's own options of reads by name, which come to no source. In other spellings they are none."""
+"""Spark's own options of reads by name, which no source receives. Spark knows them in this spelling only."""
 
 BY_OPTIONS = (
-    "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). By its name in "
-    "a catalog it is read with spark.read.table or spark.readStream.table, and written with df.writeTo or "
-    "writeStream.toTable."
+    "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). To name a "
+    "table by its catalog instead, read it with spark.read.table or spark.readStream.table, and write it with "
+    "df.writeTo or writeStream.toTable."
 )
-"""How tables are named where no statement names one."""
+"""How to name a table where no statement names one."""
 _NO_CHANGES = "Events of a stream are neither changed nor deleted: leave the option out."
 _CHANGES = "Changes are read with spark.read.changes(table) and spark.readStream.changes(table)."
 _SEGMENTS = (
@@ -50,8 +50,8 @@ _SEGMENTS = (
     "'scaling.min-segments' says how many segments there are."
 )
 _CLIENT = (
-    "That is a setting of Kafka's client. How to reach Pravega is conf of the catalog: 'controller-uri', "
-    "'security.username', 'request-timeout' and others. Leave it out."
+    "That is a setting of Kafka's client: leave it out. The catalog's conf says how to reach Pravega: "
+    "'controller-uri', 'security.username', 'request-timeout' and others."
 )
 _VERSIONS = "Versions are read by a table's name: SELECT ... FROM table VERSION AS OF"
 _INSTEAD = {
@@ -83,24 +83,24 @@ _INSTEAD = {
 """Keys of others that have no counterpart here, with what to do instead."""
 
 _MORE = {
-    "startingoffsets": "'earliest' and 'latest' are values here too; in place of offsets stands a stream cut, which "
-    "the metadata table stream_cuts has.",
+    "startingoffsets": "'earliest' and 'latest' are valid here too; instead of offsets, give a stream cut from the "
+    "metadata table stream_cuts.",
     "subscribe": "The name of a table says it already: leave it out there.",
     "topic": "The name of a table says it already: leave it out there.",
     "kafka.bootstrap.servers": "The conf of a catalog says it already: leave it out with a table's name.",
     "groupidprefix": "A query keeps its position in its checkpoint, and needs none.",
     "kafka.group.id": "A query keeps its position in its checkpoint, and needs none.",
 }
-"""What else there is to say of keys that have a counterpart."""
+"""A remark on keys that have a counterpart."""
 
 
-def instead(key: str) -> str | None:
-    """Return what to do in place of an option of others that has no counterpart here; None for any other key."""
+def find_replacement(key: str) -> str | None:
+    """Return what to do instead of an option of others that has no counterpart here; None for any other key."""
     return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
 
 
-def more(key: str) -> str | None:
-    """Return what there is to say of an option of others beside the name of its counterpart, if there is anything."""
+def find_remark(key: str) -> str | None:
+    """Return a remark on an option of others that has a counterpart here; None if there is no remark."""
     return _MORE.get(key)
 
 
@@ -119,12 +119,12 @@ METADATA_TABLES = {
     "consumer_groups": "consumers",
     "groups": "consumers",
 }
-"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that tells the like."""
+"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that shows the same."""
 
 _FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
-_GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT INTO another table what it had."
+_GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
 PROCEDURES = {
-    "expire_snapshots": "Old events go with truncate_stream, or by the table properties 'retention.type' and "
+    "expire_snapshots": "truncate_stream removes old events, and so do the table properties 'retention.type' and "
     "'retention.minimum'.",
     "rewrite_data_files": _FILES,
     "rewrite_position_delete_files": _FILES,
@@ -135,9 +135,9 @@ PROCEDURES = {
     "set_current_snapshot": _GROWS,
     "cherrypick_snapshot": _GROWS,
     "create_changelog_view": "Changes are read with SELECT ... FROM table CHANGES FROM VERSION 1.",
-    "register_table": "A stream that is there becomes a table with CREATE TABLE.",
+    "register_table": "CREATE TABLE makes a table of a stream that exists already.",
     "fast_forward": "A stream has no branches; create_tag gives a version a name.",
-    "migrate": "CREATE TABLE, and INSERT INTO it SELECT ... FROM the other one.",
-    "add_files": "INSERT INTO the table SELECT * FROM parquet.`path`.",
+    "migrate": "Use CREATE TABLE, and then INSERT INTO it SELECT ... FROM the other table.",
+    "add_files": "Use INSERT INTO the table SELECT * FROM parquet.`path`.",
 }
-"""What to do in place of a procedure of Iceberg."""
+"""What to do instead of a procedure of Iceberg."""

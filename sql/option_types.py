@@ -1,6 +1,6 @@
-"""What one option is, and how the text of its value becomes a typed value.
+"""Define what an option is, and how the text of its value becomes a typed value.
 
-The text comes from people (SQL, conf files, environment), so every parser says what it takes: a parser
+The text comes from people (SQL, conf files, environment), so every parser says what it accepts: a parser
 raises `ValueError` with a sentence that completes "value ... : ", and `options.resolve` adds key and value.
 """
 
@@ -76,15 +76,15 @@ class Option(Generic[T]):
     secret: bool = False
     """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
     env: str | None = None
-    """Environment variable that is looked at when the option is set nowhere else."""
+    """Environment variable that counts when the option is set nowhere else."""
     connection: bool = False
     """Says how to reach the servers. Belongs to the reader, never to the table."""
     formats: tuple[str, ...] = ()
     """Only these formats know the option; its text is handed to their decoders and encoders."""
     hint: str = ""
-    """What else helps whoever needs the option and has not set it."""
+    """Further help for a user who needs the option and has not set it."""
     of_changes: bool = False
-    """Every format whose events are changes of rows knows the option, those of other distributions too."""
+    """Every format whose events are changes of rows knows the option, including formats of other distributions."""
 
     @property
     def of_formats(self) -> bool:
@@ -92,11 +92,11 @@ class Option(Generic[T]):
         return bool(self.formats) or self.of_changes
 
     def known_to(self, format: str, changes: bool) -> bool:
-        """Tell whether the option is a setting of a format; `changes` says whether its events are changes of rows."""
+        """Return whether the option is a setting of a format; `changes` says whether its events are changes of rows."""
         return format in self.formats or (self.of_changes and changes)
 
 
-def _duration(text: str) -> timedelta:
+def _parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"(\d+)\s*([a-z]+)", text.lower())
     if match is None or match[2] not in _DURATION_UNITS:
         raise ValueError("expected a whole number and a unit (ms, s, min, h, d), for example 500ms, 10s, 5min, 1h, 2d")
@@ -119,17 +119,17 @@ _DURATION_UNITS: Mapping[str, timedelta] = {
 }
 
 
-def _trigger(text: str) -> timedelta | str:
+def _parse_trigger(text: str) -> timedelta | str:
     words = " ".join(text.lower().replace("-", " ").split())
     if words in ("available now", "once"):
         return words
     try:
-        return _duration(words)
+        return _parse_duration(words)
     except ValueError:
         raise ValueError("expected an interval such as 10 seconds or 5 min, or: available now, once") from None
 
 
-def _byte_size(text: str) -> int:
+def _parse_byte_size(text: str) -> int:
     match = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
     if match is None or (match[3] == "ib" and not match[2]):
         raise ValueError(
@@ -139,20 +139,20 @@ def _byte_size(text: str) -> int:
     return int(match[1]) << (10 * " kmgtp".index(match[2] or " "))
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("expected true or false")
     return text.lower() == "true"
 
 
-def _uri(text: str) -> str:
+def _parse_uri(text: str) -> str:
     # The text would end up in messages and logs, so credentials must not hide in it.
     if "@" in text:
-        raise ValueError("a URI here may not hold credentials; use security.username and security.password")
+        raise ValueError("a URI must not hold credentials; use security.username and security.password")
     return text
 
 
-def _plug_in(text: str) -> str:
+def _parse_plug_in(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise ValueError("expected module:attribute, for example mycompany.pravega_login:Credentials")
     return text
@@ -170,7 +170,7 @@ def between(option_type: OptionType[T], low: T, low_text: str, high: T | None, h
     def parse(text: str) -> T:
         value = option_type.parse(text)
         if value < low or (high is not None and value > high):  # type: ignore[operator]
-            raise ValueError(f"out of range, allowed is {bounds}")
+            raise ValueError(f"out of range; allowed: {bounds}")
         return value
 
     return OptionType(f"{option_type.name}, {bounds}", parse)
@@ -198,24 +198,24 @@ def one_of(*names: str) -> OptionType[str]:
     return OptionType(" or ".join(f"`{name}`" for name in names), parse)
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _parse_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) < len(names):
-        raise ValueError("expected names, each once, with commas between them, for example a,b")
+        raise ValueError("expected different names, separated by commas, for example a,b")
     return names
 
 
-def _pattern(text: str) -> str:
+def _parse_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"expected a regular expression of Python, for example sensor-.* ({error})") from None
+        raise ValueError(f"expected a Python regular expression, for example sensor-.* ({error})") from None
     return text
 
 
-def _format_name(text: str) -> str:
+def _parse_format_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", text):
-        raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or one that is installed")
+        raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or an installed one")
     return text.lower()
 
 
@@ -224,7 +224,7 @@ def optional(option_type: OptionType[T]) -> OptionType[T | None]:
     return OptionType(option_type.name, option_type.parse)
 
 
-def _timestamp(text: str) -> datetime:
+def _parse_timestamp(text: str) -> datetime:
     moment = None
     with contextlib.suppress(ValueError, OverflowError, OSError):
         number = re.fullmatch(r"\d{1,15}", text)
@@ -238,18 +238,20 @@ def _timestamp(text: str) -> datetime:
 
 
 FORMAT_NAME: OptionType[str] = OptionType(
-    "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _format_name
+    "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _parse_format_name
 )
 TEXT: OptionType[str] = OptionType("text", lambda text: text)
-BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _boolean)
-DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _duration)
-BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _byte_size)
-TRIGGER: OptionType[timedelta | str] = OptionType("duration, `available now` or `once`", _trigger)
-TIMESTAMP: OptionType[datetime] = OptionType("time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _timestamp)
-URI: OptionType[str] = OptionType("URI", _uri)
-NAMES: OptionType[tuple[str, ...]] = OptionType("names with commas between them", _names)
-PATTERN: OptionType[str] = OptionType("regular expression", _pattern)
-PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _plug_in)
+BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _parse_boolean)
+DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _parse_duration)
+BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _parse_byte_size)
+TRIGGER: OptionType[timedelta | str] = OptionType("duration, `available now` or `once`", _parse_trigger)
+TIMESTAMP: OptionType[datetime] = OptionType(
+    "time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _parse_timestamp
+)
+URI: OptionType[str] = OptionType("URI", _parse_uri)
+NAMES: OptionType[tuple[str, ...]] = OptionType("names, separated by commas", _parse_names)
+PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
+PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
 STREAM_CUT: OptionType[str] = OptionType(
     "`earliest`, `latest`, `unbounded` or a stream cut's text",
     lambda text: text.lower() if text.lower() in ("earliest", "latest", "unbounded") else text,

@@ -1,4 +1,4 @@
-"""Prints docs/options.md: `python -m pyspark_pravega.sql.options_table > docs/options.md`."""
+"""Print docs/options.md: `python -m pyspark_pravega.sql.options_table > docs/options.md`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTRODUCTION = """\
 An option can be set in several places. The strongest place counts, in this order: read or write option,
 table property, catalog conf, environment variable, default. Upper and lower case in keys do not matter, and
 `maxBytesPerTrigger` is `max-bytes-per-trigger`, so that keys can be spelled as those of other sources. An unknown
-key, a key in the wrong place and a value that does not fit are errors; they say what is allowed.
+key, a key in the wrong place and an invalid value are errors; they say what is allowed.
 
 - **catalog conf**: `spark.sql.catalog.<name>.<key>`, for example `spark.sql.catalog.pravega.controller-uri`
 - **table property**: `CREATE TABLE ... TBLPROPERTIES ('<key>'='<value>')`
@@ -39,7 +39,7 @@ _SECTIONS: dict[str, Callable[[Option[Any]], bool]] = {
 }
 
 
-def markdown() -> str:
+def render_page() -> str:
     """Return the whole page."""
     left = list(OPTIONS.values())
     parts = [_INTRODUCTION]
@@ -47,11 +47,11 @@ def markdown() -> str:
         chosen = [option for option in left if belongs(option)]
         left = [option for option in left if option not in chosen]
         parts.append(f"\n## {title}\n\n| key | type | default | where | meaning |\n|---|---|---|---|---|\n")
-        parts.extend(_row(option) for option in chosen)
+        parts.extend(_render_row(option) for option in chosen)
     return "".join(parts)
 
 
-def _row(option: Option[Any]) -> str:
+def _render_row(option: Option[Any]) -> str:
     where = option.allowed.describe() + (f", environment `{option.env}`" if option.env else "")
     default = option.default_text or ""
     meaning = option.doc + (" Secret." if option.secret else "")
@@ -60,4 +60,4 @@ def _row(option: Option[Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(render_page(), end="")

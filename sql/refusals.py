@@ -1,4 +1,4 @@
-"""What streams cannot do, and what to use instead."""
+"""Describe what streams and key-value tables cannot do, and what to use instead."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .identifiers import quote
 from .options import CONSUMER, Options
 
 _ADAPTER = (
-    "build the session with pyspark_pravega.configure(SparkSession.builder), or start it by `pyspark-pravega pyspark` "
-    "or `pyspark-pravega submit`"
+    "build the session with pyspark_pravega.configure(SparkSession.builder), or start it with `pyspark-pravega "
+    "pyspark` or `pyspark-pravega submit`"
 )
 _BY_KEY = (
     "Key-value tables have UPDATE, MERGE, DELETE and outputMode('update'): CREATE TABLE ... TBLPROPERTIES "
@@ -21,11 +21,11 @@ _CHANGED = (
     f"events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key. {_BY_KEY}"
 )
 _USUAL_CATALOG = "pravega"
-"""The name that `configure` and the commands give a catalog unless told otherwise."""
+"""The catalog's name by default, in `configure` and in the commands."""
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
-    "DELETE": "single events cannot be taken out of a stream. Filter when reading, write the rest to a new table, or "
+    "DELETE": "single events cannot be removed from a stream. Filter when reading, write the rest to a new table, or "
     f"empty the table with TRUNCATE TABLE. {_BY_KEY}",
     "UPDATE": _CHANGED,
     "MERGE": f"{_CHANGED}. MERGE with only WHEN NOT MATCHED THEN INSERT works",
@@ -35,8 +35,8 @@ _INSTEAD = {
     "CREATE TABLE ... AS SELECT FROM STREAM": "a session runs the query once, and a stream has no end. Use CREATE "
     "TABLE with columns, and then INSERT INTO <table> SELECT ... FROM STREAM in a script that `pyspark-pravega run "
     "job.sql` runs; or write ....writeStream.option('checkpointLocation', '...').toTable('<table>'), which creates it",
-    "CHANGES without FROM": "Spark takes the word for an alias, and shows the rows of the table. Write CHANGES FROM "
-    "VERSION 1, or CHANGES FROM TIMESTAMP '2026-01-31 12:00:00', and AS changes for an alias",
+    "CHANGES without FROM": "Spark reads the word as an alias, and shows the rows of the table. Write CHANGES FROM "
+    "VERSION 1, or CHANGES FROM TIMESTAMP '2026-01-31 12:00:00'; if you mean an alias, write AS changes",
     "CHANGES FROM": "Spark has it from 4.2 on. Use CREATE TEMPORARY VIEW changes USING pravega OPTIONS (scope "
     "'<namespace>', stream '<table>', changes 'true', startingVersion '1'), and query that; or spark.readStream"
     ".format('pravega') with these options",
@@ -45,7 +45,7 @@ _INSTEAD = {
     "INSERT WITH SCHEMA EVOLUTION": "Spark has it from 4.2 on. Use ALTER TABLE <table> ADD COLUMN, then INSERT INTO "
     "<table> BY NAME",
     "COMMENT ON COLUMN": "Spark has it from 4.3 on. Use ALTER TABLE <table> ALTER COLUMN <column> COMMENT '...'",
-    "CREATE VIEW": "Spark has views in catalogs such as this one from 4.2 on. Create it in spark_catalog, with the "
+    "CREATE VIEW": "Spark supports views in such a catalog from 4.2 on. Create the view in spark_catalog, with the "
     "full names of the tables that it reads, or use CREATE TEMPORARY VIEW",
     "DESCRIBE HISTORY": "that is a statement of Delta. The versions are the rows of a table here: SELECT * FROM "
     "<table>.history",
@@ -53,42 +53,44 @@ _INSTEAD = {
     "FROM <table>.segments for what is stored",
     "OPTIMIZE": "that is a statement of Delta. A stream has no files to rewrite: Pravega moves events to its long-term "
     "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log",
-    "VACUUM": "that is a statement of Delta. A stream has no files that nobody needs. Old events go by the table "
-    "properties 'retention.type' and 'retention.minimum', or with CALL <catalog>.system.truncate_stream(...)",
+    "VACUUM": "that is a statement of Delta. A stream has no files that nobody needs. The table properties "
+    "'retention.type' and 'retention.minimum' remove old events, and so does CALL "
+    "<catalog>.system.truncate_stream(...)",
     "RESTORE TABLE": "that is a statement of Delta, and a stream only grows. Read the table as it was with VERSION AS "
-    "OF, and INSERT INTO another table what it had",
-    "ALTER TABLE ... EXECUTE": "that is a statement of Trino. Procedures are called: old events go with CALL "
-    "<catalog>.system.truncate_stream(...), or by the table property 'retention.type'; a stream has no files to "
-    "rewrite. SHOW PROCEDURES IN <catalog>.system lists all",
+    "OF, and INSERT those rows INTO another table",
+    "ALTER TABLE ... EXECUTE": "that is a statement of Trino. Use CALL for procedures: CALL "
+    "<catalog>.system.truncate_stream(...) removes old events, and so does the table property 'retention.type'; a "
+    "stream has no files to rewrite. SHOW PROCEDURES IN <catalog>.system lists all",
     "ALTER TABLE ... TAG": "that is a statement of Iceberg. Use CALL <catalog>.system.create_tag(...) and "
     "drop_tag(...), and SELECT * FROM <table>.tags",
     "ALTER TABLE ... BRANCH": "that is a statement of Iceberg, and a stream has no branches. INSERT INTO another "
     "table; CALL <catalog>.system.create_tag(...) gives a version a name",
     "ALTER TABLE ... PARTITION FIELD": "that is a statement of Iceberg. Rows are spread over segments by the table "
     "property 'routing-key'; 'scaling.type' and 'scaling.min-segments' say how many segments there are",
-    "ALTER TABLE ... WRITE": "that is a statement of Iceberg. Events stay in the order in which they are written, "
-    "those with equal routing keys; ORDER BY sorts what a query reads",
+    "ALTER TABLE ... WRITE": "that is a statement of Iceberg. Events with equal routing keys stay in the order in "
+    "which they are written; ORDER BY sorts what a query reads",
     "ALTER TABLE ... IDENTIFIER FIELDS": "that is a statement of Iceberg. Key columns are the table property "
     "'primary-key' of tables of changes and of key-value tables",
     "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
     "VERSION AS OF": "it is a view, which has no versions. Write the query with VERSION AS OF or TIMESTAMP AS OF after "
     "the tables that it reads; SHOW CREATE TABLE shows it",
-    "CHANGES": "it is a view, which has none of its own. Read those of the tables in its query; SHOW CREATE TABLE "
-    "shows it",
+    "CHANGES": "it is a view, which has no changes of its own. Read the changes of the tables in its query; SHOW "
+    "CREATE TABLE shows it",
     "WITH ('mode'=...)": "it is a view, which has no events of its own. Give the option to the tables in its query",
     "WITH ('schema-version'=...)": "it is a view. Give the option to the tables in its query",
-    "WITH SCHEMA EVOLUTION": "Spark follows the columns of its own views alone. Use WITH SCHEMA COMPENSATION, "
-    "and ALTER VIEW ... AS when columns have changed",
-    "CREATE VIEW ... WITH METRICS": "views of metrics are not kept. Create a view of a query, or one in spark_catalog",
-    "CREATE VIEW ... FROM STREAM": "views are of all rows. Leave STREAM out, or create a temporary view of the stream",
+    "WITH SCHEMA EVOLUTION": "Spark follows changed columns in its own views only. Use WITH SCHEMA COMPENSATION, and "
+    "ALTER VIEW ... AS when columns have changed",
+    "CREATE VIEW ... WITH METRICS": "views of metrics are not supported. Create a view of a query, or one in "
+    "spark_catalog",
+    "CREATE VIEW ... FROM STREAM": "a view shows all rows. Leave STREAM out, or create a temporary view of the stream",
     "CALL": "it is a view, which has no events of its own. Name one of the tables that its query reads",
     "load_table": "it is a view. Its query is Spark's SQL: read it with Spark, or load the tables that it reads",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
-    "readStream": "its rows change as events come. Use spark.readStream.changes('<catalog>.<namespace>.<table>') "
-    "for what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose "
-    "rows are the events",
+    "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
+    "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
+    "are the events",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
@@ -96,15 +98,15 @@ _INSTEAD = {
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update'). "
     f"{_BY_KEY}",
-    "readStream.table": "its rows are made anew for each query, and are no events. Read it with spark.read.table, for "
+    "readStream.table": "its rows are computed for each query, and are not events. Read it with spark.read.table, for "
     "example in foreachBatch",
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
     "option('changes', 'true') without the adapter's jar": _ADAPTER,
-    "TRUNCATE TABLE": "it tells about a stream, and can only be read",
-    "ANALYZE TABLE ... PARTITION": "its rows are in no partitions of SQL. Leave PARTITION out",
-    "ANALYZE TABLE ... FOR COLUMNS": "no statistics of columns are kept. Leave the statement out; Spark plans with "
-    "the bytes that a query reads",
+    "TRUNCATE TABLE": "it describes a stream, and can only be read",
+    "ANALYZE TABLE ... PARTITION": "a stream has no SQL partitions. Leave PARTITION out",
+    "ANALYZE TABLE ... FOR COLUMNS": "column statistics are not kept. Leave the statement out; Spark plans with the "
+    "bytes that a query reads",
     "LOAD DATA": "a stream takes rows, not files. Read the files with Spark, and write the rows: INSERT INTO <table> "
     "SELECT * FROM parquet.`<path>`",
     "MSCK REPAIR TABLE": "a stream has no partitions to find. Leave the statement out; every query finds new segments",
@@ -114,24 +116,26 @@ _INSTEAD = {
     "is created. Create another table, and INSERT INTO it",
     "CREATE INDEX": "a stream has no indexes. Conditions on _segment and _offset limit what is read",
     "DROP INDEX": "a stream has no indexes",
-    "DESCRIBE TABLE ... AS JSON": "Spark makes that JSON of its own tables only. Use DESCRIBE TABLE EXTENDED, SHOW "
+    "DESCRIBE TABLE ... AS JSON": "Spark writes that JSON for its own tables only. Use DESCRIBE TABLE EXTENDED, SHOW "
     "TBLPROPERTIES, or spark.table('...').schema.json() for the columns",
     "ALTER TABLE": "properties, the comment and columns can be changed. Create another table, and INSERT INTO it",
-    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a scope of Pravega, and has no other place",
+    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a scope of Pravega, and has no other location",
     "ALTER NAMESPACE ... SET DEFAULT COLLATION": "a namespace has none",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
     "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "
     "OPTIONS (...)",
-    "CREATE EXTERNAL TABLE": "a table's data is its Pravega stream. Leave EXTERNAL out; a stream that exists already "
-    "becomes a table by CREATE TABLE",
-    "CREATE NAMESPACE with LOCATION": "a namespace is a scope of Pravega, and has no other place. Leave LOCATION out",
-    "CREATE NAMESPACE with DEFAULT COLLATION": "a namespace has none. Leave it out",
+    "CREATE EXTERNAL TABLE": "a table's data is its Pravega stream. Leave EXTERNAL out; CREATE TABLE makes a table of "
+    "a stream that exists already",
+    "CREATE NAMESPACE with LOCATION": "a namespace is a scope of Pravega, and has no other location. Leave LOCATION "
+    "out",
+    "CREATE NAMESPACE with DEFAULT COLLATION": "a namespace has no collation. Leave it out",
 }
 
 
 _INSTEAD_OF_ENTRIES = {
     "INSERT OVERWRITE": "rows that are not in the query would stay, because there is no transaction over a key-value "
-    "table. Use INSERT INTO, which replaces the rows of the same keys, after TRUNCATE TABLE if others shall go",
+    "table. Use INSERT INTO, which replaces the rows of the same keys, after TRUNCATE TABLE if the other rows should "
+    "go",
     "REPLACE TABLE": "its rows would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "its rows would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
     "readStream": "a key-value table keeps no history that could be read as a stream. Read it with spark.read, for "
@@ -143,33 +147,33 @@ _INSTEAD_OF_ENTRIES = {
     "history": "a key-value table keeps no history. Write the changes to a stream too",
     "follow": "a key-value table keeps no history. Read its rows again with scan(), whose filter may name keys; or "
     "append the changes to a stream too, and follow that",
-    "schema_versions": "the registry has no schema of it. Its columns are fixed: see `schema`",
+    "schema_versions": "it has no schema in the registry. Its columns are fixed: see `schema`",
     "ALTER TABLE": "the keys and the schema of the values of a key-value table are fixed. Create another table, and "
     "INSERT INTO it",
-    "writeStream.outputMode('complete')": "rows that are in no later result would stay. Use outputMode('update'), "
-    "which replaces the rows of the same keys",
+    "writeStream.outputMode('complete')": "rows that the next result lacks would stay. Use outputMode('update'), which "
+    "replaces the rows of the same keys",
     "CALL": "it is a key-value table, and procedures are about streams. Name the table of a stream",
 }
 
 
-def refusal(statement: str, name: str) -> str:
+def describe_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a table or namespace."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD.get(statement) or _INSTEAD.get(general, "streams do not support it")
     return f"{statement} is not possible on {name}: {reason}."
 
 
-def refusal_of_key_value_table(statement: str, name: str) -> str:
+def describe_key_value_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a key-value table."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD_OF_ENTRIES.get(general) or _INSTEAD.get(statement, "key-value tables do not support it")
     return f"{statement} is not possible on {name}: {reason}."
 
 
-def refusal_in_session_catalog(table: str, catalogs: Sequence[str]) -> str:
-    """Return the sentence that refuses a table in Spark's own catalog; `catalogs`: those of Pravega in the session.
+def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str:
+    """Return the sentence that refuses a table in Spark's own catalog; `catalogs` are the session's Pravega catalogs.
 
-    It names the one that is called `pravega`, or else the first.
+    The sentence names the catalog that is called `pravega`, or else the first one.
     """
     catalog = _USUAL_CATALOG if _USUAL_CATALOG in catalogs else next(iter(catalogs), None)
     full = f"{'<catalog>' if catalog is None else quote(catalog)}.<namespace>.{quote(table)}"
@@ -177,12 +181,12 @@ def refusal_in_session_catalog(table: str, catalogs: Sequence[str]) -> str:
     return (
         f"CREATE TABLE {quote(table)} USING pravega is not possible in spark_catalog: Spark does not hand a table's "
         f"options to this source. Write the full name, CREATE TABLE {full}{where}; or CREATE TEMPORARY VIEW ... USING "
-        "pravega OPTIONS (...) for a stream that is there."
+        "pravega OPTIONS (...) for a stream that exists."
     )
 
 
 def refuse_consumer(options: Options, what: str) -> None:
-    """Raise InvalidOptionError if a read that can have no consumer is given one; `what` it is."""
+    """Raise InvalidOptionError if a read that cannot have a consumer is given one. `what` names the read."""
     if options.get(CONSUMER) is not None:
         raise InvalidOptionError(
             f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "

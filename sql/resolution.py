@@ -1,4 +1,4 @@
-"""From option texts in several places to typed values, or to an error that says what to write instead."""
+"""Resolve option texts of several places to typed values, or raise an error that says what to write instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .names_elsewhere import OURS, TIME_TRAVEL, instead, more
+from .names_elsewhere import OURS, TIME_TRAVEL, find_remark, find_replacement
 from .option_types import Option, SettableAs
 
 T = TypeVar("T")
@@ -53,11 +53,11 @@ class Options:
         return value
 
     def source(self, option: Option[Any]) -> Source:
-        """Tell where the value that counts was set."""
+        """Return where the value that counts was set."""
         return self._sources.get(option.key, Source.DEFAULT)
 
     def is_set(self, option: Option[Any]) -> bool:
-        """Tell whether anybody set the option, be it to its default."""
+        """Return whether the option is set anywhere, even to its default."""
         return option.key in self._values
 
     def text(self, option: Option[Any]) -> str | None:
@@ -65,22 +65,22 @@ class Options:
         return self._texts.get(option.key)
 
     def name(self, option: Option[Any]) -> str:
-        """Return the option's key as messages name it: as the user spelled it, if it is set."""
+        """Return the option's key as messages show it: in the user's spelling, if the option is set."""
         return self._names.get(option.key, option.key)
 
     def texts(self) -> dict[str, str]:
-        """Return all settings as text, secrets too: to hand them to another process, never to show them."""
+        """Return all settings as text, including secrets: for another process, never to be shown."""
         return dict(self._texts)
 
     def require(self, option: Option[T | None]) -> T:
-        """Return the value of an option without default; InvalidOptionError says how to set it."""
+        """Return the value of an option without a default. Raises InvalidOptionError, which says how to set it."""
         value = self.get(option)
         if value is None:
             variable = f", or by the environment variable {option.env}" if option.env else ""
             hint = f" {option.hint}" if option.hint else ""
             raise InvalidOptionError(
-                f"The option '{option.key}' is needed and not set. Set it as {option.allowed.alternatives()}{variable}."
-                f"{hint}"
+                f"The option '{option.key}' is needed, but not set. Set it as "
+                f"{option.allowed.alternatives()}{variable}.{hint}"
             )
         return value
 
@@ -90,7 +90,7 @@ class Options:
 
 
 class Resolution:
-    """Collects the texts of one statement, strongest place first, and ends in `Options`."""
+    """Collects the texts of one statement, strongest place first, into `Options`."""
 
     def __init__(self, declarations: Mapping[str, Option[Any]], environment: Mapping[str, str]) -> None:
         self._declarations = declarations
@@ -101,7 +101,7 @@ class Resolution:
         self._names: dict[str, str] = {}
 
     def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
-        """Add the settings of one place; all are checked, those that a stronger place set do not count.
+        """Add the settings of one place. All are checked, but those that a stronger place has set do not count.
 
         Raises InvalidOptionError, one for all the keys that the place cannot have.
         """
@@ -110,14 +110,14 @@ class Resolution:
         for key, (name, given) in folded.items():
             self._check_key(key, name, given, place, refused)
         if refused:
-            raise InvalidOptionError(_joined(refused))
+            raise InvalidOptionError(_join_refusals(refused))
         for key, (name, given) in folded.items():
             option = self._declarations[key]
             text = self._expand(option, given) if place is SettableAs.CATALOG else given
             self._set(option, name, text, source, place.describe())
 
     def add_environment(self) -> None:
-        """Add what the environment says about options that no place set."""
+        """Add the environment's values of options that no place has set."""
         for option in self._declarations.values():
             # Unset and empty mean the same for environment variables.
             if option.env and option.key not in self._values and self._environment.get(option.env):
@@ -125,7 +125,7 @@ class Resolution:
                 self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
 
     def options(self) -> Options:
-        """Return what was collected."""
+        """Return the options that were collected."""
         secrets = frozenset(key for key, option in self._declarations.items() if option.secret)
         return Options(self._values, self._texts, self._sources, secrets, self._names)
 
@@ -138,7 +138,7 @@ class Resolution:
             self._sources[option.key] = source
 
     def _expand(self, option: Option[Any], text: str) -> str:
-        """Read a secret that the conf only refers to, as `${env:NAME}`: confs are shown and stored."""
+        """Read a secret to which the conf only refers, as `${env:NAME}`, because confs are shown and stored."""
         reference = _VARIABLE.fullmatch(text.strip()) if option.secret else None
         if reference is None:
             return text
@@ -150,29 +150,29 @@ class Resolution:
         return self._environment[reference[1]]
 
     def _check_key(self, key: str, name: str, text: str, place: SettableAs, refused: dict[str, str]) -> None:
-        """Note why a place cannot have a key, if so: the sentence that refuses it, and the one that helps."""
+        """Add to `refused`, if a place cannot have a key: the sentence that refuses it, and the one that helps."""
         option = self._declarations.get(key)
         if option is None:
-            known = [each for each, candidate in self._declarations.items() if place in candidate.allowed]
-            near = OURS[key] if OURS.get(key) in known else _nearest(key, known)
+            known = [declared for declared, candidate in self._declarations.items() if place in candidate.allowed]
+            near = OURS[key] if OURS.get(key) in known else _find_nearest_key(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
-            hint = f"Did you mean '{_as_given(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
+            hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid keys: {', '.join(known)}."
             if place is SettableAs.READ:
-                hint = _time_travel(key) or hint
+                hint = _suggest_time_travel(key) or hint
             sentence = f"There is no {place.describe()} '{shorten(name)}'{shown}."
-            refused[sentence] = " ".join(filter(None, (instead(key) or hint, more(key))))
+            refused[sentence] = " ".join(filter(None, (find_replacement(key) or hint, find_remark(key))))
         elif place is SettableAs.PROPERTY and option.connection:
-            refused[f"'{name}' cannot be a table property: it belongs to whoever connects, and table properties"] = (
-                f"are stored for all to see. Set it as {option.allowed.alternatives()}."
-            )
+            refused[
+                f"'{name}' cannot be a table property: it belongs to the user who connects, and table properties"
+            ] = f"are stored for all to see. Set it as {option.allowed.alternatives()}."
         elif place not in option.allowed:
             refused[f"'{name}' cannot be {place.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
 
 
-def _joined(refused: Mapping[str, str]) -> str:
-    """Return the sentences of all keys; what would help several of them comes once, after the last."""
+def _join_refusals(refused: Mapping[str, str]) -> str:
+    """Return the sentences of all keys. Help that several of them share follows the last one only."""
     hints = list(refused.values())
     return " ".join(
         sentence if hint in hints[number + 1 :] else f"{sentence} {hint}"
@@ -180,22 +180,24 @@ def _joined(refused: Mapping[str, str]) -> str:
     )
 
 
-def spelled(key: str, declarations: Mapping[str, Option[Any]]) -> str:
-    """Return a key as it is declared, whatever its case, and if it is in camel case."""
+def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
+    """Return a key as it is declared, whatever its case, and also for one in camel case."""
     low = key.lower()
-    return low if low in declarations else {each.replace("-", ""): each for each in declarations}.get(low, low)
+    return (
+        low if low in declarations else {declared.replace("-", ""): declared for declared in declarations}.get(low, low)
+    )
 
 
-def _as_given(key: str, declared: str) -> str:
-    """Spell a declared key in the style of the one that was given: in camel case if that has no dash."""
+def _spell_like(key: str, declared: str) -> str:
+    """Spell a declared key like the given one: in camel case if that has no dash."""
     if "-" in key or "_" in key:
         return declared
     first, *others = declared.split("-")
-    return first + "".join(each.capitalize() for each in others)
+    return first + "".join(word.capitalize() for word in others)
 
 
-def _nearest(key: str, known: list[str]) -> str | None:
-    """Return the name most like a mistyped key, which may lack the name's prefix."""
+def _find_nearest_key(key: str, known: list[str]) -> str | None:
+    """Return the name that is most similar to a mistyped key, which may lack the name's prefix."""
     wanted = key.replace("_", "-")
     names = {name.replace("-", ""): name for name in known}
     found = difflib.get_close_matches(wanted.replace("-", ""), names, 1, 0.6)
@@ -206,8 +208,8 @@ def _nearest(key: str, known: list[str]) -> str | None:
     return tails[found[0]] if found else None
 
 
-def _time_travel(key: str) -> str | None:
-    """Return what to write if a key is like that of an option by which Spark reads a table as it was."""
+def _suggest_time_travel(key: str) -> str | None:
+    """Return what to write instead of a key that is similar to one of Spark's own options for time travel."""
     names = {name.lower(): name for name in TIME_TRAVEL}
     found = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
     if not found:
@@ -226,7 +228,7 @@ def _looks_secret(key: str) -> bool:
 def _fold_case(
     settings: Mapping[str, str], place: SettableAs, declarations: Mapping[str, Option[Any]]
 ) -> dict[str, tuple[str, str]]:
-    """Return the texts by declared key, each with the key to name it by, and leave out what is Spark's.
+    """Return the texts by declared key, each with its key for messages, without those that are Spark's.
 
     Two spellings of one key may not disagree.
     """
@@ -237,9 +239,9 @@ def _fold_case(
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
         if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
-        declared = spelled(key, declarations)
+        declared = normalize_key(key, declarations)
         # Spark hands some keys on in lower case.
-        name = key if declared not in declarations or key != low else _as_given(key, declared)
+        name = key if declared not in declarations or key != low else _spell_like(key, declared)
         before, same = folded.get(declared, (name, text))
         if same != text:
             raise InvalidOptionError(

@@ -1,7 +1,7 @@
-"""SQL scripts: their statements, each with its place in the script.
+"""Split SQL scripts into statements, each with its place in the script.
 
-The text is taken apart by sqlglot's tokenizer, which knows Spark's strings, names and comments. What a statement means
-is for Spark to say: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
+sqlglot's tokenizer splits the text; it knows Spark's strings, names and comments. Only Spark knows what a statement
+means: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Statement:
     """Its beginning on one line: up to the first string, which may be a secret."""
 
     def in_place(self) -> str:
-        """Return the text behind as many lines as it has before it in the script, so that Spark counts them too."""
+        """Return the text after as many empty lines as the script has before it, so that Spark counts lines alike."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
     @property
@@ -42,11 +42,11 @@ class Statement:
 
     @property
     def changes_session_only(self) -> bool:
-        """Whether the statement reads and writes no data: settings, USE, definitions of views."""
+        """Whether the statement neither reads nor writes data: settings, USE, definitions of views."""
         return self.words[0] in _SESSION_ONLY or (self.words[0] in ("CREATE", "DROP") and "VIEW" in self.words[1:6])
 
 
-def statements(script: str) -> list[Statement]:
+def split_script(script: str) -> list[Statement]:
     """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
     try:
         tokens = sqlglot.tokenize(script, read="spark")
@@ -61,18 +61,18 @@ def statements(script: str) -> list[Statement]:
             groups.append([])
         else:
             groups[-1].append(token)
-    return [_statement(script, group) for group in groups if group]
+    return [_build_statement(script, group) for group in groups if group]
 
 
-def _statement(script: str, tokens: list[Token]) -> Statement:
+def _build_statement(script: str, tokens: list[Token]) -> Statement:
     start, end = tokens[0].start, tokens[-1].end + 1
     line_start = script.rfind("\n", 0, start) + 1
     words = tuple("" if token.token_type in (*_TEXTS, TokenType.IDENTIFIER) else token.text.upper() for token in tokens)
     line = script.count("\n", 0, start) + 1
     if words[0] == "BEGIN" or words[1:3] == (":", "BEGIN"):
         raise InvalidScriptError(
-            f"Line {line}: a script may not have BEGIN ... END blocks, whose semicolons would end the statement. Write "
-            "the statements of the block one after the other, or run it in the SQL shell."
+            f"Line {line}: a script must not have BEGIN ... END blocks, because their semicolons would end the "
+            "statement. Write the statements of the block one after the other, or run it in the SQL shell."
         )
     shown_end = next((token.start for token in tokens if token.token_type in _TEXTS), end)
     shown = " ".join(script[start:shown_end].split())

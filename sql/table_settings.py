@@ -1,4 +1,4 @@
-"""What a table is beside its columns, read from table properties as one consistent thing."""
+"""Read what a table is, apart from its columns, from table properties, and check that these fit together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import options as o
 from .option_types import BYTE_SIZE, DURATION
 
 TAG_PREFIX = "spark."
-"""What the tags begin with that keep properties of tables."""
+"""Prefix of the tags that hold table properties."""
 LONGEST_TAG = 256
-"""Most characters that Pravega takes for a tag."""
+"""The most characters that Pravega accepts in a tag."""
 
 ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
 RetentionKind = Literal["time", "size"]
@@ -49,7 +49,7 @@ class TableSettings:
     codec: str
     routing_key: str | None
     routing_key_of_all: bool | None
-    """Whether all events have it; None if nothing says so."""
+    """Whether all events have the routing key; None if that is not set."""
     event_time: str | None
     compatibility: str
     scaling: Scaling
@@ -58,15 +58,15 @@ class TableSettings:
     event_time_timeout: int
     """In milliseconds; 0: none."""
     tags: tuple[str, ...]
-    """Those of users; tags that keep properties of the table are none of them."""
+    """The users' own tags, without those that hold table properties."""
     format_settings: Mapping[str, str]
     scan_properties: Mapping[str, str]
-    """The texts of the properties that count for scans."""
+    """The texts of the properties that apply to scans."""
 
 
 @dataclass(frozen=True)
 class FormatTraits:
-    """What the settings of a table depend on of its format."""
+    """The traits of a format on which the settings of a table depend."""
 
     registered: bool
     """Whether the schema registry knows the format."""
@@ -77,8 +77,8 @@ class FormatTraits:
 _READING = (o.MODE, o.DEAD_LETTER)
 
 
-def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
-    """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other.
+def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
+    """Read what a table is. Raises InvalidOptionError, which names the properties that contradict each other.
 
     `traits` are those of the format that the options name.
     """
@@ -91,18 +91,18 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
     timeout = options.get(o.EVENT_TIME_TIMEOUT)
     return TableSettings(
         format=format,
-        framing=_framing(options, format, traits),
-        codec=_codec(options, format, traits),
+        framing=_read_framing(options, format, traits),
+        codec=_read_codec(options, format, traits),
         routing_key=options.get(o.ROUTING_KEY),
-        routing_key_of_all=_routing_key_of_all(options, format, traits),
+        routing_key_of_all=_read_routing_key_of_all(options, format, traits),
         event_time=options.get(o.EVENT_TIME),
         compatibility=options.get(o.COMPATIBILITY),
-        scaling=_scaling(options),
-        retention=_retention(options),
+        scaling=_read_scaling(options),
+        retention=_read_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
         event_time_timeout=0 if timeout is None else round(timeout.total_seconds() * 1000),
-        tags=_tags(options),
-        format_settings=format_settings(options, format, traits),
+        tags=_read_tags(options),
+        format_settings=select_format_settings(options, format, traits),
         scan_properties={
             option.key: text
             for option in _READING
@@ -111,7 +111,7 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
     )
 
 
-def _routing_key_of_all(options: o.Options, format: str, traits: FormatTraits) -> bool | None:
+def _read_routing_key_of_all(options: o.Options, format: str, traits: FormatTraits) -> bool | None:
     given = options.get(o.ROUTING_KEY_OF_ALL)
     if given is not None and traits.changes:
         raise InvalidOptionError(
@@ -126,7 +126,7 @@ def _routing_key_of_all(options: o.Options, format: str, traits: FormatTraits) -
     return given
 
 
-def format_settings(options: o.Options, format: str, traits: FormatTraits) -> dict[str, str]:
+def select_format_settings(options: o.Options, format: str, traits: FormatTraits) -> dict[str, str]:
     """Return the texts of the options that only this format knows.
 
     Raises InvalidOptionError for one that belongs to other formats, unless it is a catalog's default.
@@ -148,7 +148,7 @@ def format_settings(options: o.Options, format: str, traits: FormatTraits) -> di
     return settings
 
 
-def _framing(options: o.Options, format: str, traits: FormatTraits) -> str:
+def _read_framing(options: o.Options, format: str, traits: FormatTraits) -> str:
     framing = options.get(o.FRAMING)
     if not traits.registered and framing == "registry":
         raise InvalidOptionError(
@@ -159,9 +159,9 @@ def _framing(options: o.Options, format: str, traits: FormatTraits) -> str:
     return framing or ("none" if not traits.registered or traits.changes else "registry")
 
 
-def _codec(options: o.Options, format: str, traits: FormatTraits) -> str:
+def _read_codec(options: o.Options, format: str, traits: FormatTraits) -> str:
     codec = options.get(o.CODEC)
-    if codec == "none" or _framing(options, format, traits) == "registry":
+    if codec == "none" or _read_framing(options, format, traits) == "registry":
         return codec
     if options.source(o.CODEC) is o.Source.CATALOG:
         return "none"  # a catalog's default is for the tables that can have one
@@ -171,7 +171,7 @@ def _codec(options: o.Options, format: str, traits: FormatTraits) -> str:
     )
 
 
-def _scaling(options: o.Options) -> Scaling:
+def _read_scaling(options: o.Options) -> Scaling:
     kind = options.get(o.SCALING_TYPE)
     rate = options.get(o.SCALING_TARGET_RATE)
     if kind == "fixed":
@@ -194,19 +194,20 @@ def _scaling(options: o.Options) -> Scaling:
     )
 
 
-def _retention(options: o.Options) -> Retention | None:
+def _read_retention(options: o.Options) -> Retention | None:
     kind = options.get(o.RETENTION_TYPE)
     if kind is None:
         for option in (o.RETENTION_MINIMUM, o.RETENTION_MAXIMUM):
             if options.is_set(option):
                 raise InvalidOptionError(f"'{option.key}' needs 'retention.type', which is 'time' or 'size'.")
         return None
-    minimum = _amount(options, o.RETENTION_MINIMUM, kind)
-    maximum = _amount(options, o.RETENTION_MAXIMUM, kind)
+    minimum = _read_amount(options, o.RETENTION_MINIMUM, kind)
+    maximum = _read_amount(options, o.RETENTION_MAXIMUM, kind)
     if minimum is None:
         example = "7d" if kind == "time" else "10g"
         raise InvalidOptionError(
-            f"'retention.type'='{kind}' needs 'retention.minimum', what is kept in any case, for example '{example}'."
+            f"'retention.type'='{kind}' needs 'retention.minimum', the amount that is always kept, for example "
+            f"'{example}'."
         )
     if maximum is not None and maximum <= minimum:
         raise InvalidOptionError(
@@ -216,19 +217,19 @@ def _retention(options: o.Options) -> Retention | None:
     return Retention(cast(RetentionKind, kind), minimum, maximum)
 
 
-def _tags(options: o.Options) -> tuple[str, ...]:
+def _read_tags(options: o.Options) -> tuple[str, ...]:
     tags = options.get(o.TAGS) or ()
     for tag in tags:
         if len(tag) > LONGEST_TAG or tag.startswith(TAG_PREFIX):
             raise InvalidOptionError(
-                f"'{shorten(tag)}' in 'tags' cannot be a tag: it has at most {LONGEST_TAG} characters, and those that "
-                f"begin with '{TAG_PREFIX}' keep properties of tables."
+                f"'{shorten(tag)}' in 'tags' cannot be a tag: a tag has at most {LONGEST_TAG} characters, and tags "
+                f"that begin with '{TAG_PREFIX}' hold table properties."
             )
     return tags
 
 
-def _amount(options: o.Options, option: o.Option[str | None], kind: str) -> int | None:
-    """Read a limit of retention in the unit of its kind; only the two together say what the text means."""
+def _read_amount(options: o.Options, option: o.Option[str | None], kind: str) -> int | None:
+    """Read a limit of retention in the unit of its kind, without which the text has no meaning."""
     text = options.get(option)
     if text is None:
         return None

@@ -85,7 +85,7 @@ def number(value: float) -> str:
 def _round_up(value: float) -> float:
     """Return the next number whose quarters are short, too."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next(each * power for each in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if each * power >= value)
+    return next(factor * power for factor in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if factor * power >= value)
 
 
 def _upright(chart: Chart) -> _Axis:

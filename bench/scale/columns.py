@@ -32,12 +32,12 @@ def widened(spark: SparkSession, scope: str, format: str, values: int, greatest:
     """Yield what each statement took with each number of columns."""
     memory = Memory(spark)
     # The first table is for Spark's compiled code and the Python workers.
-    for number, name in [(10, "warm-up"), *((each, f"of-{each}") for each in counts(greatest))]:
+    for number, name in [(10, "warm-up"), *((count, f"of-{count}") for count in counts(greatest))]:
         events = max(values // number, 1)
         table, source = f"pravega.`{scope}`.`{format}-{name}`", f"rows_{number}"
-        kinds = [TYPES[each % len(TYPES)] for each in range(number)]
-        columns = ", ".join(f"c{each} {kind[0]}" for each, kind in enumerate(kinds))
-        select = ", ".join(f"{kind[1].format(each)} AS c{each}" for each, kind in enumerate(kinds))
+        kinds = [TYPES[column % len(TYPES)] for column in range(number)]
+        columns = ", ".join(f"c{column} {kind[0]}" for column, kind in enumerate(kinds))
+        select = ", ".join(f"{kind[1].format(column)} AS c{column}" for column, kind in enumerate(kinds))
         spark.sql(
             f"CREATE TABLE {table} ({columns}) USING pravega "
             f"TBLPROPERTIES ('format'='{format}', 'scaling.min-segments'='{SEGMENTS}')"

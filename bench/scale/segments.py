@@ -27,11 +27,11 @@ def spread_out(spark: SparkSession, scope: str, events: int, greatest: int) -> I
     source = f"SELECT {VALUES['avro']} FROM range(0, {events}, 1, 4)"
     memory = Memory(spark)
     # The first table is for Spark's compiled code and the Python workers.
-    for number, name in [(4, "warm-up"), *((each, f"of-{each}") for each in counts(greatest))]:
+    for number, name in [(4, "warm-up"), *((count, f"of-{count}") for count in counts(greatest))]:
         table, one = f"pravega.`{scope}`.`{name}`", f"pravega.`{scope}`.`one-{name}`"
-        for each in (table, one):
+        for created in (table, one):
             spark.sql(
-                f"CREATE TABLE {each} {COLUMNS['avro']} USING pravega "
+                f"CREATE TABLE {created} {COLUMNS['avro']} USING pravega "
                 f"TBLPROPERTIES ('format'='avro', 'scaling.min-segments'='{number}')"
             )
         with memory.watched() as peak:

@@ -14,7 +14,7 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.spark_types import FLOATING_POINT, WHOLE_NUMBERS, can_hold_number
 from pyspark_pravega.formats.core.spark_visitor import join_path
-from pyspark_pravega.sql.identifiers import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TableChange
 
@@ -168,7 +168,7 @@ def _place(columns: Sequence[EditedColumn], name: str) -> int:
         if column.field.name == name:
             return place
     names = [column.field.name for column in columns]
-    hint = did_you_mean(nearest(name, names))
+    hint = ask_did_you_mean(find_nearest(name, names))
     raise InvalidOptionError(f"There is no column {name}.{hint} Its columns are {', '.join(names)}.")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
-from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.loading import (
@@ -25,7 +25,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
+from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import TableChange
@@ -50,7 +50,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
     """
     if find_format(table.format).registry_format is None or not (
-        kind_of(table).has_schema_versions and table.schema_version
+        find_table_kind(table).has_schema_versions and table.schema_version
     ):
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(
@@ -85,7 +85,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     shown = catalog.named(*namespace, name)
     asked_name = TableName.parse(name)
     if asked_name.is_key_value_table:
-        raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown))
+        raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown))
     if asked_name.is_changelog:
         shown_stream = catalog.named(*namespace, asked_name.stream)
         raise UnsupportedOperationError(f"{shown} is a part of the table {shown_stream}. ALTER TABLE {shown_stream}.")
@@ -99,7 +99,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
         loaded = load_table(catalog.pravega, asked)
     except StreamNotFoundError:
         if key_value_tables.exists(catalog, asked):
-            raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown)) from None
+            raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown)) from None
         raise
     stream, called = loaded.table.stream, (namespace[0], name)
     about = with_stream(shown, called, stream)
@@ -113,10 +113,10 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     for change in changes:
         kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
-            raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
+            raise UnsupportedOperationError(describe_refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
         if change.property in ("location", "collation"):
             clause = "SET LOCATION" if change.property == "location" else "DEFAULT COLLATION"
-            raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {clause}", shown))
+            raise UnsupportedOperationError(describe_refusal(f"ALTER TABLE ... {clause}", shown))
     with errors_about("Table", about):
         properties = _changed(catalog, table_properties.before_change(loaded), changes)
         options = catalog.options(properties=properties)

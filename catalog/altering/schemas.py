@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import SchemaInfo, SchemaVersion
-from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
 from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.errors import (
@@ -35,7 +35,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
     """
     table = loaded.table
     format = find_format(table.format)
-    if not kind_of(table).has_schema_versions or not isinstance(format, EditableFormat) or loaded.group is None:
+    if not find_table_kind(table).has_schema_versions or not isinstance(format, EditableFormat) or loaded.group is None:
         where = "" if loaded.group else ", whose schema is in no schema registry"
         raise UnsupportedOperationError(
             f"Its columns cannot be changed: it is a table of 'format'='{table.format}'{where}. Columns of avro and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.key_value.write import remove_entries
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
@@ -23,7 +23,7 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
 
     Raises UnsupportedOperationError for tables whose rows are not all the events of a stream, StreamSealedError.
     """
-    if not kind_of(table).of_stream:
+    if not find_table_kind(table).of_stream:
         remove_entries(catalog.pravega, table)
         return
     check_kind(catalog, table, "TRUNCATE TABLE and DELETE without WHERE are")
@@ -33,7 +33,7 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
 def check_kind(catalog: Catalog, table: StreamTable, statements: str) -> None:
     """Raise UnsupportedOperationError if a table's events cannot be removed; `statements` end with "is" or "are"."""
     whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
-    refused = kind_of(table).refusal_to_truncate(table_name(catalog, table), whole)
+    refused = find_table_kind(table).refusal_to_truncate(table_name(catalog, table), whole)
     if refused is not None:
         raise UnsupportedOperationError(f"{statements} not possible on {refused}")
 

@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import connect
 from pyspark_pravega.datasource.workers.connections import client_config, first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
-from pyspark_pravega.sql.connection_settings import settings_from_keywords
-from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
+from pyspark_pravega.sql.connection_settings import convert_keywords
+from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all, split_name
 from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
@@ -31,7 +31,7 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
     """Return the catalog of these options; see `pyspark_pravega.catalog.connect`."""
     check_catalog_name(name)
     with errors_about("Catalog", name):
-        settings = settings_from_keywords(options)
+        settings = convert_keywords(options)
         resolved = resolve(conf=settings)
         config = client_config(resolved)
     pravega = connect(config, first_contact=first_contact(resolved))
@@ -166,11 +166,11 @@ class PravegaCatalog:
             return list(lags(self._catalog, stream_named(self._catalog, parts, name)))
 
     def _namespace(self, name: str) -> tuple[str, ...]:
-        parts = parts_of(name)
+        parts = split_name(name)
         return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
 
     def _table(self, name: str) -> tuple[tuple[str, ...], str]:
-        parts = parts_of(name)
+        parts = split_name(name)
         if len(parts) in (3, 4) and parts[0] == self._catalog.name:
             parts = parts[1:]
         return parts[:-1], parts[-1] if parts else ""

@@ -11,13 +11,13 @@ import pyarrow as pa
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scopes, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
 from ..metadata.parts import TABLES, belongs_to_stream, load, rows
 from ..storage.connections import Catalog
@@ -68,7 +68,7 @@ class ConsumerLag:
 
 def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
     """Raise UnsupportedOperationError for what key-value tables do not have."""
-    kind = kind_of(table)
+    kind = find_table_kind(table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal(what, table_name(catalog, table)))
 
@@ -129,7 +129,8 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
     place = (*namespace, TableName.parse(table).stream)
     if len(place) != 2 or name.lower() not in TABLES:
         raise InvalidNameError(
-            f"There is no metadata table {name}.{did_you_mean(nearest(name, TABLES))} A table has {', '.join(TABLES)}."
+            f"There is no metadata table {name}.{ask_did_you_mean(find_nearest(name, TABLES))} "
+            f"A table has {', '.join(TABLES)}."
         )
     found = load(catalog, place, name, {}, writing=False)
     schema = arrow_columns(found.schema)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.datasource.kinds.kind import MicroBatch
-from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
@@ -55,7 +55,7 @@ def follow(
     options: Mapping[str, str],
 ) -> Iterator[NewRows]:
     """Yield what comes to a table; see `Table.follow`."""
-    table, kind = described.table, kind_of(described.table)
+    table, kind = described.table, find_table_kind(described.table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal("follow", described.name))
     if not kind.events_are_rows:

@@ -25,7 +25,7 @@ from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
@@ -191,7 +191,7 @@ def check_columns(described: TableDescription, names: Sequence[str]) -> None:
         )
     unknown = [name for name in names if name not in known]
     if unknown:
-        hint = did_you_mean(nearest(unknown[0], known)) if len(unknown) == 1 else ""
+        hint = ask_did_you_mean(find_nearest(unknown[0], known)) if len(unknown) == 1 else ""
         raise InvalidSchemaError(
             f"There is no column {', '.join(unknown)}.{hint} Its columns are {', '.join(described.schema.names)}"
             f"{', its hidden ones ' if hidden else ''}{', '.join(hidden)}."

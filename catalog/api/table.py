@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import UnsupportedTypeError
-from pyspark_pravega.sql.identifiers import parts_of
+from pyspark_pravega.sql.identifiers import split_name
 
 from ..altering.properties import alter
 from ..protocol import TableChange
@@ -240,7 +240,7 @@ class Table:
     def _path(self, name: str) -> tuple[str, ...]:
         """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
         names = self._described.schema.names
-        parts = (name,) if name in names else parts_of(name)
+        parts = (name,) if name in names else split_name(name)
         return parts if parts[0] in names else (name,)
 
     def _alter(self, *changes: TableChange) -> None:

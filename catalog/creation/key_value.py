@@ -25,7 +25,7 @@ from pyspark_pravega.errors import (
     StreamExistsError,
     UnsupportedOperationError,
     UnsupportedTypeError,
-    counted,
+    format_count,
     shorten,
 )
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
@@ -197,7 +197,7 @@ def _never_null(field: StructField) -> StructField:
 def _check_adoption(found: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:
     asked = KeyValueTableConfiguration(partitions or found.partitions, keys.primary_length, keys.secondary_length)
     if asked != found:
-        has, key = counted(found.partitions, "partition"), counted(found.primary_key_length, "byte")
+        has, key = format_count(found.partitions, "partition"), format_count(found.primary_key_length, "byte")
         raise InvalidOptionError(
             f"There is a key-value table of this name with {has}, primary keys of {key} and secondary "
             f"keys of {found.secondary_key_length}. The table that is declared has {asked.partitions}, "

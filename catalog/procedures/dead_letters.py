@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded, recorded
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.time_travel import point_now
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
@@ -199,7 +199,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
     table = load_table(catalog.pravega, stream_of(catalog, arguments, name)).table
-    if not kind_of(table).events_are_rows:
+    if not find_table_kind(table).events_are_rows:
         raise UnsupportedOperationError(
             f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, which count in "
             "their order."

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
-from pyspark_pravega.sql.identifiers import parts_of
-from pyspark_pravega.sql.refusals import refusal_of_key_value_table
+from pyspark_pravega.sql.identifiers import split_name
+from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..metadata.table import Rows
 from ..protocol.replies import Parameter
@@ -129,7 +129,7 @@ def stream_of(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.
     if stream_tables.is_stream(catalog, parts[:1], parts[1]):
         return stream
     if stream_tables.exists(catalog, parts[:1], parts[1], creating=False):
-        raise UnsupportedOperationError(refusal_of_key_value_table("CALL", shown))
+        raise UnsupportedOperationError(describe_key_value_refusal("CALL", shown))
     with views.refused(catalog, parts[:1], parts[1], "CALL"):
         raise StreamNotFoundError(f"There is no table {shown}.")
 
@@ -137,7 +137,7 @@ def stream_of(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.
 def table_parts(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> tuple[str, str]:
     """Return the namespace and the name in the argument that names a table. Raises InvalidNameError."""
     text = required(arguments, name)
-    parts = parts_of(text)
+    parts = split_name(text)
     if len(parts) == 3 and parts[0] == catalog.name:
         parts = parts[1:]
     if len(parts) != 2:
@@ -147,7 +147,7 @@ def table_parts(catalog: Catalog, arguments: Mapping[str, str], name: str = TABL
         )
     table = TableName.parse(parts[1])
     if table.is_key_value_table:
-        raise UnsupportedOperationError(refusal_of_key_value_table("CALL", catalog.named(*parts)))
+        raise UnsupportedOperationError(describe_key_value_refusal("CALL", catalog.named(*parts)))
     if table.part is not None:
         whole = catalog.named(parts[0], table.stream)
         raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{whole}'.")

@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import Compatibility, SchemaInfo, SchemaVersion, VersionInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
@@ -83,7 +83,7 @@ def _type(versions: Sequence[SchemaVersion], named: str) -> str:
 def _against_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit columns, None if nothing does not."""
     loaded = _loaded(catalog, stream)
-    if loaded is None or not kind_of(loaded.table).has_schema_versions:
+    if loaded is None or not find_table_kind(loaded.table).has_schema_versions:
         return None
     if loaded.table.format == "avro" and not loaded.table.framed:
         return (
@@ -229,7 +229,7 @@ def _check_columns(
     newest, *others = sorted(
         (each for each in versions if each.version.type == found.type), key=lambda each: each.version.id, reverse=True
     )
-    if loaded is None or not kind_of(loaded.table).has_schema_versions or newest.version.id != found.id:
+    if loaded is None or not find_table_kind(loaded.table).has_schema_versions or newest.version.id != found.id:
         return
     before = others[0]
     try:

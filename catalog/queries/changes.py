@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.datasource.kinds.kind import TableKind
-from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -87,7 +87,7 @@ def load_changes(
 def described_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
     """Describe the changes of a described table in a range. Raises InvalidOptionError for a wrong range."""
     table = described.table
-    schema = kind_of(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
+    schema = find_table_kind(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
     changes.bounds()
     table = replace(table, changes=changes)
     return replace(described, schema=schema, table=table, of_changes=True, metadata_columns=())

@@ -17,8 +17,8 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.sql.identifiers import did_you_mean, nearest, quote_all
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quote_all
+from pyspark_pravega.sql.refusals import describe_refusal
 
 from .. import protocol as r
 from ..metadata.parts import belongs_to_stream
@@ -51,7 +51,7 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
         if view is None:
             raise
         if refused is not None:
-            raise UnsupportedOperationError(refusal(refused, catalog.named(*namespace, name))) from None
+            raise UnsupportedOperationError(describe_refusal(refused, catalog.named(*namespace, name))) from None
         return view
     described = time_travel.at(catalog, described, request.at)
     if not (request.case_sensitive or request.writing):
@@ -126,15 +126,15 @@ def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence
     try:
         try:
             known = {*stream_tables.list_tables(catalog, namespace), *_views(catalog, namespace)}
-            near = None if name in known else nearest(name, known)
-            return did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
+            near = None if name in known else find_nearest(name, known)
+            return ask_did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:
             missing = quote_all(namespace)
-            near = nearest(missing, namespaces.list_namespaces(catalog))
+            near = find_nearest(missing, namespaces.list_namespaces(catalog))
             if near is None:
                 return f" There is no namespace {missing}." if name else ""
-            found = nearest(name, stream_tables.list_tables(catalog, (near,)), least=0.8) if name else None
-            meant = did_you_mean(quote_all((*above, near) if found is None else (*above, near, found)))
+            found = find_nearest(name, stream_tables.list_tables(catalog, (near,)), least=0.8) if name else None
+            meant = ask_did_you_mean(quote_all((*above, near) if found is None else (*above, near, found)))
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
         return ""  # such as a missing right to list; the table is not there all the same

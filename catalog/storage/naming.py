@@ -41,9 +41,9 @@ def errors_about_dropped_streams(advice: str) -> Iterator[None]:
     try:
         yield
     except StreamNotFoundError as error:
-        if "any more" in error.message:
+        if error.was_dropped:
             raise
-        raise StreamNotFoundError(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
+        raise StreamNotFoundError.dropped(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
 
 
 def scope_of(namespace: Sequence[str], catalog: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import hyphenated, is_internal, underscored
+from pyspark_pravega.sql.identifiers import hyphenate, is_internal, underscore
 
 from .connections import Catalog
 from .naming import scope_of
@@ -30,19 +30,19 @@ def stream_named(catalog: Catalog, namespace: Sequence[str], name: str) -> Strea
 
 def as_in_pravega(catalog: Catalog, name: str) -> str:
     """Return the name in Pravega of what SQL calls by this name."""
-    other = hyphenated(name)
+    other = hyphenate(name)
     return other if other != name and _as_in_sql(catalog) else name
 
 
 def listed(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Return all scopes, or all streams of a scope, as SQL spells them, without those that belong to Pravega."""
-    spelled = underscored if _as_in_sql(catalog) else str
+    spelled = underscore if _as_in_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 
 
 def table_name(catalog: Catalog, table: StreamTable) -> str:
     """Return how messages and plans name a table: as the statement did that loaded it."""
-    name = kind_of(table).name_of(table)
+    name = find_table_kind(table).name_of(table)
     if table.called is None:
         return catalog.named(table.stream.scope, name)
     scope, called = table.called

@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.tables.loading import (
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
@@ -58,7 +58,7 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
             f".format('{PROVIDER}') to saveAsTable and source='{PROVIDER}' to catalog.createTable."
         )
     if properties.get("external") == "true":
-        raise UnsupportedOperationError(refusal("CREATE EXTERNAL TABLE", name))
+        raise UnsupportedOperationError(describe_refusal("CREATE EXTERNAL TABLE", name))
     if "location" in properties and properties.get("is_managed_location") != "true":
         raise UnsupportedOperationError(
             f"LOCATION '{shorten(properties['location'])}' is not possible on {name}: a table's data is its "

@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryMemory, SourceMemory
-from pyspark_pravega.datasource.stream_source.merged_source import Member, TableStreams
+from pyspark_pravega.datasource.stream_source.merged_source import MemberStream, TableStreams
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.table_of_options import member_tables, names_of_streams
 from pyspark_pravega.datasource.tables.merged_table import check_member
@@ -156,7 +156,7 @@ class _Reading:
             read = StreamedTable(table, known, self._required, self._options)
             segments = self._memory.segments(self._catalog.pravega, table.stream)
             stream = TableStream(self._catalog.pravega, segments, read)
-            members[name] = Member(read, stream, query.member(name))
+            members[name] = MemberStream(read, stream, query.member(name))
         return TableStreams(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
 
     def _as_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:

@@ -8,13 +8,13 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import SettableAs, find_option
-from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
+from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 
 from ..creation.key_value import is_key_value_table
 from ..creation.making import create
@@ -51,7 +51,7 @@ def settle(
     modes = (_APPEND, _UPDATE) if is_key_value_table(properties) else (_APPEND,)
     try:
         if output_mode not in modes:
-            refused = refusal_of_key_value_table if len(modes) > 1 else refusal
+            refused = describe_key_value_refusal if len(modes) > 1 else describe_refusal
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
         with errors_about("Table", shown):
             rest = {key: text for key, text in options.items() if key not in given}
@@ -91,7 +91,7 @@ def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, s
                 "known by its own id, and each of its micro-batches is written once. Leave it out."
             )
         if option in _FIXED:
-            has = kind_of(table).format_of(table) if option is o.FORMAT else table.framing
+            has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
             if text.strip().lower() != has:
                 raise InvalidOptionError(
                     f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "

@@ -16,12 +16,12 @@ from pyspark_pravega.errors import (
     ScopeNotEmptyError,
     ScopeNotFoundError,
     UnsupportedOperationError,
-    counted,
+    format_count,
     shorten,
 )
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 
 from ..protocol import NamespaceChange
 from ..storage.connections import Catalog
@@ -96,7 +96,9 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
     scope = scope_named(catalog, namespace)
     for key, clause in _REFUSED.items():
         if key in properties:
-            raise UnsupportedOperationError(refusal(f"CREATE NAMESPACE with {clause}", catalog.named(*namespace)))
+            raise UnsupportedOperationError(
+                describe_refusal(f"CREATE NAMESPACE with {clause}", catalog.named(*namespace))
+            )
     kept = {key: value for key, value in properties.items() if key != _SPARK_SETS}
     with undo_on_failure("CREATE NAMESPACE") as undo, cancellation.shielded():
         catalog.pravega.controller.create_scope(scope)
@@ -116,7 +118,7 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
     for change in changes:
         if change.property in _REFUSED:
             statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
-            raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace)))
+            raise UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace)))
     wanted = {change.property: change.value for change in changes}
     if wanted.get("comment") == "":
         wanted["comment"] = None  # which Spark gives for IS NULL too
@@ -151,9 +153,9 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     views = names_in(catalog, scope) if SCOPE_TABLE in tables and not cascade else []
     if not cascade and (visible or others or views):
         raise ScopeNotEmptyError(
-            f"The scope {quote_all(namespace)} has {counted(len(visible), 'stream')}, "
-            f"{counted(len(others), 'key-value table')} and {counted(len(views), 'view')}. Drop them first, or use "
-            "DROP NAMESPACE ... CASCADE."
+            f"The scope {quote_all(namespace)} has {format_count(len(visible), 'stream')}, "
+            f"{format_count(len(others), 'key-value table')} and {format_count(len(views), 'view')}. Drop them first, "
+            "or use DROP NAMESPACE ... CASCADE."
         )
     groups = groups_of_others(catalog.pravega, scope, streams)
     if groups:

@@ -14,7 +14,7 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.datasource.commit_log.table import origin_of
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
@@ -74,7 +74,7 @@ def describe(
     `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL. `called`: the scope and the
     stream as the statement spells them.
     """
-    table, kind = loaded.table, kind_of(loaded.table)
+    table, kind = loaded.table, find_table_kind(loaded.table)
     if called is not None and called != (stream.scope, stream.name):
         table = replace(table, called=called)
     if permissive:
@@ -96,7 +96,7 @@ def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColum
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
         HiddenColumn(field.name, field.dataType, field.nullable, comment)
-        for field, comment in map(METADATA_COLUMNS.__getitem__, kind_of(table).hidden_columns)
+        for field, comment in map(METADATA_COLUMNS.__getitem__, find_table_kind(table).hidden_columns)
         if field.name not in names
     )
 
@@ -268,7 +268,7 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
     `id` is that of the table that was made. Whether a key-value table has rows of others cannot be told.
     """
     stream, controller = table.stream, catalog.pravega.controller
-    if not kind_of(table).of_stream:
+    if not find_table_kind(table).of_stream:
         key_value_tables.drop(catalog, stream, table.first_segment)
         return
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version, shown_time
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
@@ -37,7 +37,7 @@ def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) 
     """
     if asked is None:
         return described
-    stream, kind = described.table.stream, kind_of(described.table)
+    stream, kind = described.table.stream, find_table_kind(described.table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
     with errors_about("Table", subject(catalog, described.table)):
@@ -58,7 +58,7 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
 
     Spark would then take a column for NOT NULL that has nulls, or show other columns than those that were asked for.
     """
-    kind = kind_of(table)
+    kind = find_table_kind(table)
     if catalog.by_options or kind.of_several or not kind.of_stream:
         return
     if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:

@@ -26,7 +26,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 
 from .. import protocol as r
 from ..protocol.replies import ViewDefinition
@@ -51,7 +51,9 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
             return list_views(catalog, namespace)
         case r.PutView(namespace, name, view, make, replace, streaming):
             if streaming:
-                raise UnsupportedOperationError(refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name)))
+                raise UnsupportedOperationError(
+                    describe_refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name))
+                )
             with shielded():
                 put(catalog, namespace, name, view, make=make, replace=replace)
             return None
@@ -101,7 +103,7 @@ def refused(catalog: Catalog, namespace: Sequence[str], name: str, statement: st
     except StreamNotFoundError:
         if find(catalog, namespace, name) is None:
             raise
-        raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace, name))) from None
+        raise UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace, name))) from None
 
 
 def check_no_view(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
@@ -121,9 +123,9 @@ def put(
     """
     shown = catalog.named(*namespace, name)
     if view.properties.get("table_type") == _METRIC_VIEW:
-        raise UnsupportedOperationError(refusal("CREATE VIEW ... WITH METRICS", shown))
+        raise UnsupportedOperationError(describe_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
-        raise UnsupportedOperationError(refusal("WITH SCHEMA EVOLUTION", shown))
+        raise UnsupportedOperationError(describe_refusal("WITH SCHEMA EVOLUTION", shown))
     scope, kept = _new_name(catalog, namespace, name)
 
     def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from pyspark_pravega.errors import ScopeNotEmptyError, counted
+from pyspark_pravega.errors import ScopeNotEmptyError, format_count
 
 from ..config import ClientConfig
 from ..retry import FirstContact
@@ -53,8 +53,9 @@ class Controller(
             groups = sum(name.startswith("_RG") for name in streams)
             visible = sum(not name.startswith("_") for name in streams)
             raise ScopeNotEmptyError(
-                f"scope '{scope}' is not empty: it holds {counted(visible, 'stream')}, "
-                f"{counted(len(tables), 'key-value table')} and {counted(groups, 'reader group')}; delete them first"
+                f"scope '{scope}' is not empty: it holds {format_count(visible, 'stream')}, "
+                f"{format_count(len(tables), 'key-value table')} and {format_count(groups, 'reader group')}; "
+                "delete them first"
             )
         self._delete_scope_unchecked(scope)
 

@@ -197,7 +197,7 @@ class SegmentRangeReader:
         """Return the first byte still there when the whole segment is gone; raises if the stream is gone too."""
         stream = self._address.stream
         if not self._store.stream_exists(stream):
-            raise StreamNotFoundError(
+            raise StreamNotFoundError.dropped(
                 f"there is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped while it was "
                 "being read. If it is made again, start a streaming query with a new checkpoint location"
             )

@@ -43,7 +43,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
-from .table import KEY_LENGTH, TABLE_NAME, Beside, Content, Entry, Head, Write, as_bytes
+from .table import KEY_LENGTH, TABLE_NAME, Beside, CommitEntry, Content, Head, Write, as_bytes
 from .versions import VersionTable, is_checkpoint
 
 
@@ -116,7 +116,7 @@ class CommitLog(VersionTable):
         Returns False when this user may not write the log: the commit is then as atomic as the server makes it. With a
         row `beside`, which is written in the same step, that is an error, and so is what the row raises.
         """
-        entry = Entry(transaction, rows, operation, content)
+        entry = CommitEntry(transaction, rows, operation, content)
         try:
             try:
                 self._enter(entry, beside)
@@ -138,7 +138,7 @@ class CommitLog(VersionTable):
             self._table.create(1, KEY_LENGTH)
         self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
-    def _enter(self, entry: Entry, beside: Beside | None) -> None:
+    def _enter(self, entry: CommitEntry, beside: Beside | None) -> None:
         origin = self.learn_origin()
         while True:
             old, stored = self._known_rows(beside)
@@ -227,7 +227,7 @@ class CommitLog(VersionTable):
                 self._fold_at(head.version + 1)
                 return head.version + 1
 
-    def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
+    def _publish(self, head: Head, entry: CommitEntry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
         new = replace(
             head.without(entry.transaction),
             version=head.version + 1,

@@ -29,7 +29,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CommitEntry:
     """A transaction entered for commit, with what its version will say of it.
 
     `content` is what it holds; None where who entered it did not tell.
@@ -52,7 +52,7 @@ class Head:
     """
 
     version: int = 0
-    queue: tuple[Entry, ...] = ()
+    queue: tuple[CommitEntry, ...] = ()
     origin: int | None = None
     row_version: int = NOT_EXISTS
     timestamp_ms: int = 0
@@ -68,7 +68,7 @@ class Head:
         """Return this row with a transaction taken out."""
         return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
 
-    def content_with(self, entry: Entry) -> Content | None:
+    def content_with(self, entry: CommitEntry) -> Content | None:
         """Return what all versions hold together once that of a transaction is published."""
         return None if self.content is None or entry.content is None else self.content + entry.content
 
@@ -226,7 +226,7 @@ class LogTable:
             return Head()
         row = json.loads(entry.value)
         queue = tuple(
-            Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
+            CommitEntry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
             for one in row["committing"]
         )
         times = row.get("timestamp_ms", 0), row.get("ordered_from")

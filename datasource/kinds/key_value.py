@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refusal_of_key_value_table
+from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..key_value.scan import keys_of, plan_entries, same_entries_of
 from ..key_value.write import RowChangesWriter, UpsertSpec, UpsertWriter, encoder_of_values
@@ -37,7 +37,7 @@ class KeyValueEntries(TableKind):
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
-        return refusal_of_key_value_table(statement, name)
+        return describe_key_value_refusal(statement, name)
 
     @classmethod
     def format_of(cls, table: StreamTable) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.position import Position, Wanted
@@ -83,7 +83,7 @@ class TableKind(OpenTable, ABC):
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
         """Return the sentence that refuses a statement which no table of this kind knows."""
-        return refusal(statement, name)
+        return describe_refusal(statement, name)
 
     @classmethod
     def format_of(cls, table: StreamTable) -> str:

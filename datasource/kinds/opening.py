@@ -26,7 +26,7 @@ KINDS: Mapping[Kind, type[TableKind]] = {
 }
 
 
-def kind_of(table: StreamTable) -> type[TableKind]:
+def find_table_kind(table: StreamTable) -> type[TableKind]:
     """Return the kind of a table, for what needs no connection."""
     return KINDS[table.kind]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, shorten
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import hyphenated
+from pyspark_pravega.sql.identifiers import hyphenate
 
 FAILFAST, PERMISSIVE, DROPMALFORMED = "failfast", "permissive", "dropmalformed"
 
@@ -62,5 +62,5 @@ def _stream(text: str, source: Stream) -> Stream:
             f"'dead-letter'='{shorten(text)}' is no stream. Write the name of a stream of the same scope, "
             "or scope/stream."
         )
-    scope = hyphenated(parts[0]) if len(parts) == 2 else source.scope
-    return Stream(scope, hyphenated(parts[-1]))
+    scope = hyphenate(parts[0]) if len(parts) == 2 else source.scope
+    return Stream(scope, hyphenate(parts[-1]))

@@ -75,7 +75,7 @@ class SeveralEnd:
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberStream:
     """One of the streams, and what is remembered of reading it."""
 
     read: StreamedTable
@@ -86,7 +86,7 @@ class Member:
 class TableStreams:
     """The streams that one query reads now, by their names. `strict`: events that are gone end the query."""
 
-    def __init__(self, members: Mapping[str, Member], *, strict: bool) -> None:
+    def __init__(self, members: Mapping[str, MemberStream], *, strict: bool) -> None:
         self._members = members
         self._strict = strict
 
@@ -233,4 +233,4 @@ class _Walkers:
         return self._walkers[name].walk(segment_id, start, end, most_bytes, most_events)
 
 
-__all__ = ["Member", "SeveralOffset", "TableStreams"]
+__all__ = ["MemberStream", "SeveralOffset", "TableStreams"]

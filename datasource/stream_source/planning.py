@@ -248,7 +248,7 @@ class TableStream:
     def _check_same_stream(self) -> None:
         stream = self._read.stream
         if not self._pravega.controller.stream_exists(stream):
-            raise StreamNotFoundError(
+            raise StreamNotFoundError.dropped(
                 f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped meanwhile. If "
                 "it is made again, start the query with a new checkpoint location."
             )

@@ -25,7 +25,7 @@ from pyspark_pravega.formats.changes.debezium.avro import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, check_settings, is_change_format, make_table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
+from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, read_table_settings
 
 from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
 from .table_name import TableName
@@ -321,7 +321,7 @@ def _unpacked(text: str) -> str:
 
 def declared_settings(options: o.Options) -> TableSettings:
     """Return the settings of a table. Raises InvalidOptionError for an unknown format too, listing those there are."""
-    return table_settings(options, format_traits(options.get(o.FORMAT)))
+    return read_table_settings(options, format_traits(options.get(o.FORMAT)))
 
 
 def format_traits(format: str) -> FormatTraits:

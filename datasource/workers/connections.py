@@ -15,7 +15,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
-from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, connection_settings
+from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, read_connection_settings
 from pyspark_pravega.sql.options import RETRY_TIMEOUT, Options
 
 IDLE_SECONDS = 30.0
@@ -149,7 +149,7 @@ def first_contact(options: Options) -> float | None:
 
 def client_config(options: Options) -> ClientConfig:
     """Return how to connect; raises InvalidOptionError when something is missing or contradicts itself."""
-    settings = connection_settings(options)
+    settings = read_connection_settings(options)
     return ClientConfig(
         controller_uri=settings.controller_uri,
         registry_uri=settings.schema_registry_uri,

@@ -42,7 +42,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, counted
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, format_count
 
 from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
@@ -206,7 +206,7 @@ class _Records:
         else:
             found = [None if field == null else field for field in text.split(self._dialect.delimiter)]
         if len(found) != self._columns:
-            has, wanted = counted(len(found), "field"), counted(self._columns, "column")
+            has, wanted = format_count(len(found), "field"), format_count(self._columns, "column")
             raise Undecodable(f"it has {has}, but the table has {wanted}")
         return found
 

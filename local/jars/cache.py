@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 
 from ..directories import exclusive, jar_directory
 from ..java import Java
@@ -49,7 +49,7 @@ def class_path(
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError(
-                f"the jar cache {directory} cannot be created: {system_reason(error)}; "
+                f"the jar cache {directory} cannot be created: {describe_os_error(error)}; "
                 "set XDG_CACHE_HOME to a directory that can be written"
             ) from error
         with exclusive(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 
 from ..java import Java
 from .lock_file import Artifact
@@ -142,7 +142,7 @@ def _run(command: Sequence[str], directory: Path, count: int, report: Callable[[
             errors="replace",
         )
     except OSError as error:
-        raise SetupError(f"Ivy could not be started with {command[0]}: {system_reason(error)}") from error
+        raise SetupError(f"Ivy could not be started with {command[0]}: {describe_os_error(error)}") from error
     with process:
         assert process.stdout is not None
         try:

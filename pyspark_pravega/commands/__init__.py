@@ -1,1 +1,1 @@
-"""The command `pyspark-pravega`, and its sub-commands that need no Spark."""
+"""The command `pyspark-pravega`, and its sub-commands that do not need Spark."""

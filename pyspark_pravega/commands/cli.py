@@ -14,7 +14,7 @@ import click
 
 from pyspark_pravega import __version__
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.interrupts import undone_on_interrupt
+from pyspark_pravega.interrupts import undo_on_interrupt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ _ABOUT = {
 
 
 class _Commands(click.Group):
-    """Loads some commands only when they are asked for; keeps the order of definition in the help."""
+    """Loads some commands only when needed; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return ["local", *self.commands, "show", "consumers", "translate"]
@@ -59,7 +59,7 @@ class _Commands(click.Group):
 
 
 class _ProgramCommand(click.Command):
-    """Passes arguments on to a program of Spark's, but finds our options among them wherever they stand."""
+    """Passes arguments on to a program of Spark's, but finds our options anywhere among them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from pyspark_pravega.spark.arguments import take_options
@@ -79,7 +79,7 @@ class _ProgramCommand(click.Command):
 def main() -> None:
     """Pravega as a catalog of Spark SQL.
 
-    Servers and logins are found in the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
+    Servers and logins come from the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
     pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE.
 
     \b
@@ -91,7 +91,7 @@ def main() -> None:
     """
 
 
-def _connection_options(function: F) -> F:
+def _add_connection_options(function: F) -> F:
     for option in (
         click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
         click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090."),
@@ -102,14 +102,14 @@ def _connection_options(function: F) -> F:
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _show_errors() -> Iterator[None]:
     try:
         yield
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error
 
 
-def _settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:
+def _collect_settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:
     given = {"controller-uri": controller_uri, "schema-registry-uri": schema_registry_uri}
     return {key: text for key, text in given.items() if text is not None}
 
@@ -130,11 +130,11 @@ def _add_program(name: str) -> None:
     ) -> None:
         from pyspark_pravega.spark.launch import check_packages_of_pipelines, plan, run
 
-        with _errors():
+        with _show_errors():
             if name == "pipelines" and "--help" not in arguments:
                 check_packages_of_pipelines(os.environ)
-            settings = _settings(controller_uri, schema_registry_uri)
-            extra = _hive_confs(host, port)
+            settings = _collect_settings(controller_uri, schema_registry_uri)
+            extra = _build_hive_confs(host, port)
             launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
         known = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
         if program.spark and not known and ".controller-uri=" not in " ".join(arguments):
@@ -150,7 +150,7 @@ def _add_program(name: str) -> None:
         command = click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for any.")(command)
         command = click.option("--host", help="Address to listen on.")(command)
     if program.spark:
-        command = _connection_options(command)
+        command = _add_connection_options(command)
     about = _ABOUT[name]
     if program.spark:
         about += f"\n\nAll arguments but the options below go to {program.script}, unchanged."
@@ -160,7 +160,7 @@ def _add_program(name: str) -> None:
     )
 
 
-def _hive_confs(host: str | None, port: int | None) -> list[str]:
+def _build_hive_confs(host: str | None, port: int | None) -> list[str]:
     confs = []
     if port is not None:
         confs += ["--hiveconf", f"hive.server2.thrift.port={port}"]
@@ -174,16 +174,16 @@ for _name in _ABOUT:
 
 
 @main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
-@_connection_options
-@click.option("--check", is_flag=True, help="Look for errors of syntax and settings, and missing tables; run nothing.")
+@_add_connection_options
+@click.option("--check", is_flag=True, help="Look for wrong syntax, wrong settings and missing tables; run nothing.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
 ) -> None:
-    """Run a SQL script, with statements that read a STREAM as streaming queries.
+    """Run a SQL script; statements that read a STREAM run as streaming queries.
 
     All arguments but the options below and the script's path go to spark-submit, unchanged. Ctrl-C stops the queries;
-    run the script again to go on from there. Exit code: 0 when the script has ended, 1 when a statement or a query
+    run the script again to continue from there. Exit code: 0 when the script has ended, 1 when a statement or a query
     failed, 130 and 143 when a signal stopped it.
 
     \b
@@ -191,13 +191,13 @@ def run(
       pyspark-pravega run --master "local[2]" job.sql
     """
     from pyspark_pravega.script.program import run_script
-    from pyspark_pravega.spark.arguments import take_program, unknown_option
+    from pyspark_pravega.spark.arguments import find_unknown_option, take_program
     from pyspark_pravega.spark.launch import plan
 
-    options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
-    if unknown := unknown_option(arguments, [name for option in options for name in option.opts]):
+    options = [param for param in click.get_current_context().command.params if isinstance(param, click.Option)]
+    if unknown := find_unknown_option(arguments, [name for option in options for name in option.opts]):
         name, nearest = unknown
-        hint = f"Did you mean '{nearest}'?" if nearest else "Options are ours, see --help, and those of spark-submit."
+        hint = f"Did you mean '{nearest}'?" if nearest else "Valid options are those of --help and of spark-submit."
         raise click.UsageError(f"There is no option '{name}'. {hint}")
     # Click sees only options that stand before all arguments.
     script, rest = take_program([argument for argument in arguments if argument != "--check"])
@@ -205,32 +205,38 @@ def run(
         raise click.UsageError("Name the script: pyspark-pravega run script.sql")
     if (second := take_program(rest)[0]) is not None:
         raise click.UsageError(f"Name one script: '{script}' and '{second}' are two.")
-    with _errors():
-        settings = _settings(controller_uri, schema_registry_uri)
+    with _show_errors():
+        settings = _collect_settings(controller_uri, schema_registry_uri)
         launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
     sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments))
 
 
 @main.command()
-@_connection_options
-@click.option("--arguments", is_flag=True, help="As arguments of spark-submit instead of spark-defaults.conf.")
+@_add_connection_options
+@click.option(
+    "--arguments", is_flag=True, help="Print arguments of spark-submit instead of lines for spark-defaults.conf."
+)
 def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | None, arguments: bool) -> None:
-    """Print what makes Pravega a catalog of a Spark you start yourself.
+    """Print the confs that make Pravega a catalog of a Spark that you start yourself.
 
-    Add the lines to spark-defaults.conf. Secrets of the environment are referred to, not printed.
+    Add the lines to spark-defaults.conf. They refer to secrets in the environment, and do not contain them.
     """
-    from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, catalog_conf
-    from pyspark_pravega.spark.home import adapter_jar
+    from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, build_catalog_conf
+    from pyspark_pravega.spark.home import find_adapter_jar
     from pyspark_pravega.sql.options import OPTIONS, resolve
 
-    with _errors():
-        settings = _settings(controller_uri, schema_registry_uri)
+    with _show_errors():
+        settings = _collect_settings(controller_uri, schema_registry_uri)
         resolve(conf=settings)
         for option in OPTIONS.values():
             if option.env and option.key not in settings and os.environ.get(option.env):
                 settings[option.key] = "${env:" + option.env + "}" if option.secret else os.environ[option.env]
-        lines = {"spark.jars": str(adapter_jar()), "spark.pyspark.python": sys.executable, DAEMON_CONF: DAEMON_MODULE}
-        lines.update(catalog_conf(catalog, settings, os.environ).conf)
+        lines = {
+            "spark.jars": str(find_adapter_jar()),
+            "spark.pyspark.python": sys.executable,
+            DAEMON_CONF: DAEMON_MODULE,
+        }
+        lines.update(build_catalog_conf(catalog, settings, os.environ).conf)
     if arguments:
         click.echo(shlex.join(part for key, text in lines.items() for part in ("--conf", f"{key}={text}")))
         return
@@ -242,52 +248,52 @@ def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | No
 @main.command()
 def jar() -> None:
     """Print the path of the jar that Spark needs (spark.jars)."""
-    from pyspark_pravega.spark.home import adapter_jar
+    from pyspark_pravega.spark.home import find_adapter_jar
 
-    with _errors():
-        click.echo(adapter_jar())
+    with _show_errors():
+        click.echo(find_adapter_jar())
 
 
 @main.command("class-archive")
-@click.option("--delete", is_flag=True, help="Delete it instead.")
+@click.option("--delete", is_flag=True, help="Delete the archive instead.")
 def class_archive(delete: bool) -> None:
     """Archive Spark's classes, so that sessions and shells start in two thirds of the time.
 
     Java keeps the classes that a session loads, read and checked, in a file of 240 MB in the user's cache. `configure`
-    and the commands of pyspark-pravega use it. It takes a minute, and belongs to this Spark and this Java: run it again
-    after an upgrade. An archive that was not used for 30 days is deleted when another one is written.
+    and the commands of pyspark-pravega use it. It takes a minute, and is for this Spark and this Java: run it again
+    after an upgrade. Archives that were not used for 30 days are deleted when another one is written.
     """
-    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, ClassArchive, record
+    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, record
     from pyspark_pravega.spark.home import find_spark_home
 
-    with _errors():
+    with _show_errors():
         spark_home = find_spark_home(os.environ)
         if delete:
-            archive = ClassArchive.of(spark_home, os.environ)
+            archive = SparkClassArchive.of(spark_home, os.environ)
             deleted = archive is not None and archive.delete()
-            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
+            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is no archive.")
             return
-        with undone_on_interrupt():
+        with undo_on_interrupt():
             archive = record(spark_home, os.environ)
     click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")
     click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {archive.options()}")
 
 
 @main.command()
-@_connection_options
+@_add_connection_options
 def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
-    """Check this machine and the connection to both servers, and say what to do about what is wrong."""
+    """Check this machine and the connections to both servers, and say how to fix what is wrong."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it logs is said better by the findings
-    from pyspark_pravega.doctor import examine, summary
+    from pyspark_pravega.doctor import examine, summarize
 
     findings = []
-    for finding in examine(_settings(controller_uri, schema_registry_uri), os.environ):
+    for finding in examine(_collect_settings(controller_uri, schema_registry_uri), os.environ):
         findings.append(finding)
         mark = "FAIL" if not finding.good else "ok  " if finding.sure else "warn"
         click.echo(f"{mark}  {finding.subject}: {finding.text}")
         if finding.advice:
             click.echo(f"      -> {finding.advice}")
-    click.echo(summary(findings))
+    click.echo(summarize(findings))
     sys.exit(0 if all(finding.good for finding in findings) else 1)
 
 

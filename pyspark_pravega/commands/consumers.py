@@ -1,4 +1,4 @@
-"""The command `pyspark-pravega consumers`: what holds events of streams back from retention."""
+"""The command `pyspark-pravega consumers`: list and drop what protects events of streams from retention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pyspark_pravega.errors import InvalidNameError, PravegaError, StreamNotFoundError
-from pyspark_pravega.sql.identifiers import parts_of
+from pyspark_pravega.sql.identifiers import split_name
 
 if TYPE_CHECKING:
     from pyspark_pravega.client import Pravega
@@ -24,40 +24,40 @@ _HEADER = ("CONSUMER", "STREAM", "BYTES BEHIND", "POSITION")
 
 @click.group()
 def consumers() -> None:
-    """The consumers of streams: what the server keeps for whom.
+    """Show and drop the consumers for which the server keeps events of streams.
 
     A streaming query with the option 'consumer' registers one, and moves it with every batch.
     """
 
 
-def _controller_option(function: F) -> F:
+def _add_controller_option(function: F) -> F:
     text = "Controller of Pravega, e.g. tcp://host:9090."
     return click.option("--controller-uri", metavar="URI", help=text)(function)
 
 
 @consumers.command("list")
 @click.argument("table", required=False)
-@_controller_option
+@_add_controller_option
 def list_command(table: str | None, controller_uri: str | None) -> None:
     """List the consumers of a TABLE (pravega.iot.sensor, or iot.sensor), or of all streams.
 
-    BYTES BEHIND are those it holds: what the query has not read, and a micro-batch that Spark has not committed yet,
-    which a running query does when the next one begins. The position of a reader group of other clients is not known
+    BYTES BEHIND counts what the server keeps: what the query has not read, and a micro-batch that Spark has not yet
+    committed, which happens when the next one begins. The position of a reader group of other clients is not known
     here.
     """
     from pyspark_pravega.client.consumers.consumer import consumers_of_scopes
     from pyspark_pravega.sql.identifiers import is_internal
 
-    with _connected(controller_uri) as pravega:
+    with _connect(controller_uri) as pravega:
         if table is not None:
-            found = _consumers_of(pravega, _stream(table))
+            found = _list_consumers(pravega, _parse_stream(table))
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
             found = list(consumers_of_scopes(pravega, scopes))
     if not found:
         click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
         return
-    rows = [_HEADER, *(_row(each) for each in found)]
+    rows = [_HEADER, *(_build_row(status) for status in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for consumer, stream, behind, position in rows:
         click.echo(f"{consumer:<{widths[0]}}  {stream:<{widths[1]}}  {behind:>{widths[2]}}  {position}")
@@ -65,19 +65,19 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
 
 @consumers.command("drop")
 @click.argument("name")
-@_controller_option
+@_add_controller_option
 def drop_command(name: str, controller_uri: str | None) -> None:
-    """Drop the consumer NAME, as `list` shows it (scope.name); what it held may be freed then."""
+    """Drop the consumer NAME, as `list` shows it (scope.name); the server may then free what it kept for it."""
     from pyspark_pravega.client.consumers.consumer import drop_consumer
 
-    with _connected(controller_uri) as pravega:
-        scope, consumer = _two_parts(parts_of(name), name, "consumer", "iot.nightly")
+    with _connect(controller_uri) as pravega:
+        scope, consumer = _take_two_parts(split_name(name), name, "consumer", "iot.nightly")
         drop_consumer(pravega, scope, consumer)
     click.echo(f"Dropped consumer {name}.")
 
 
 @contextmanager
-def _connected(controller_uri: str | None) -> Iterator[Pravega]:
+def _connect(controller_uri: str | None) -> Iterator[Pravega]:
     from pyspark_pravega.client import connect
     from pyspark_pravega.datasource.workers.connections import client_config, first_contact
     from pyspark_pravega.sql.options import resolve
@@ -91,9 +91,9 @@ def _connected(controller_uri: str | None) -> Iterator[Pravega]:
         raise click.ClickException(error.for_user()) from error
 
 
-def _consumers_of(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+def _list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
     from pyspark_pravega.client.consumers.consumer import list_consumers
-    from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
+    from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
     try:
         return list_consumers(pravega, stream)
@@ -102,12 +102,12 @@ def _consumers_of(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
             names = [name for name in pravega.controller.list_streams(stream.scope) if not is_internal(name)]
         except PravegaError:
             raise error from None
-        near = nearest(stream.name, names)
-        hint = did_you_mean(None if near is None else quote_all((stream.scope, near)))
+        near = find_nearest(stream.name, names)
+        hint = ask_did_you_mean(None if near is None else quote_all((stream.scope, near)))
         raise StreamNotFoundError(f"{error.message.rstrip('.')}.{hint}") from error
 
 
-def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:
+def _build_row(found: ConsumerStatus) -> tuple[str, str, str, str]:
     from pyspark_pravega.sql.identifiers import quote_all
 
     behind = "unknown" if found.bytes_behind is None else f"{found.bytes_behind:,}"
@@ -115,21 +115,21 @@ def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:
     return quote_all((found.scope, found.name)), quote_all((found.stream.scope, found.stream.name)), behind, position
 
 
-def _stream(table: str) -> Stream:
+def _parse_stream(table: str) -> Stream:
     from pyspark_pravega.client.stream import Stream
-    from pyspark_pravega.sql.identifiers import hyphenated
+    from pyspark_pravega.sql.identifiers import hyphenate
 
-    parts = parts_of(table)
+    parts = split_name(table)
     if len(parts) == 3:
         parts = parts[1:]  # the catalog's name
-    scope, name = _two_parts(parts, table, "table", "iot.sensor")
-    return Stream(hyphenated(scope), hyphenated(name))  # as in SQL
+    scope, name = _take_two_parts(parts, table, "table", "iot.sensor")
+    return Stream(hyphenate(scope), hyphenate(name))  # as in SQL
 
 
-def _two_parts(parts: Sequence[str], name: str, kind: str, example: str) -> tuple[str, str]:
+def _take_two_parts(parts: Sequence[str], name: str, kind: str, example: str) -> tuple[str, str]:
     if len(parts) != 2:
         raise InvalidNameError(
-            f"'{name}' is not the name of a {kind}: write its scope and its name, for example {example}, and a part "
-            "with '.' in it in backticks"
+            f"'{name}' is not the name of a {kind}: write its scope and its name, for example {example}, and put a "
+            "part that contains a '.' in backticks"
         )
     return parts[0], parts[1]

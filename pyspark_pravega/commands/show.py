@@ -1,4 +1,4 @@
-"""The command `pyspark-pravega show`: what a Pravega has, without Spark and Java."""
+"""The command `pyspark-pravega show`: show what a Pravega contains, without Spark and Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AT_ONCE = 8
-"""Tables that are looked at together."""
+"""Tables that are loaded in parallel."""
+_RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 
 
 @click.group()
@@ -28,7 +29,7 @@ def show() -> None:
     """
 
 
-def _options(function: F) -> F:
+def _add_options(function: F) -> F:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
@@ -40,35 +41,35 @@ def _options(function: F) -> F:
 
 @show.command()
 @click.argument("namespace", required=False)
-@_options
+@_add_options
 def tables(namespace: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """List the tables of a NAMESPACE, or of all: segments, bytes, format and retention of each."""
-    from pyspark_pravega.commands.show_output import amount, print_json, print_table
+    from pyspark_pravega.commands.show_output import format_bytes, print_json, print_table
 
-    with _connected(controller_uri, schema_registry_uri) as catalog, ThreadPoolExecutor(_AT_ONCE) as threads:
-        names = _all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
-        rows = list(threads.map(lambda name: _summary(catalog, name), names))
+    with _connect(controller_uri, schema_registry_uri) as catalog, ThreadPoolExecutor(_AT_ONCE) as threads:
+        names = _list_all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
+        rows = list(threads.map(lambda name: _summarize_table(catalog, name), names))
     if as_json:
         print_json(rows)
     elif not rows:
         click.echo("There are no tables.")
     else:
         for row in rows:
-            row["size"] = None if row["bytes"] is None else amount(row["bytes"])
+            row["size"] = None if row["bytes"] is None else format_bytes(row["bytes"])
             row["format"] = row["error"] or row["format"]
         print_table(rows, ("table", "segments", "size", "format", "retention"), right=("segments", "size"))
 
 
 @show.command()
 @click.argument("table")
-@_options
+@_add_options
 def schema(table: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
     from pyspark_pravega.commands.show_output import print_json, print_table
     from pyspark_pravega.sql.options import FORMAT
     from pyspark_pravega.sql.options.changes import KEY_VALUE_FORMAT
 
-    with _connected(controller_uri, schema_registry_uri) as catalog:
+    with _connect(controller_uri, schema_registry_uri) as catalog:
         found = catalog.load_table(table)
         columns = [
             {
@@ -81,7 +82,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
         ]
         properties = [{"property": key, "value": text} for key, text in found.properties.items()]
         fixed = found.properties.get(FORMAT.key) == KEY_VALUE_FORMAT
-        versions = [] if fixed else [asdict(each) for each in found.schema_versions()]
+        versions = [] if fixed else [asdict(version) for version in found.schema_versions()]
     if as_json:
         print_json({"table": found.name, "columns": columns, "properties": found.properties, "versions": versions})
         return
@@ -95,10 +96,10 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
 
 @show.command()
 @click.argument("table")
-@click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="So many rows at most.")
+@click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="Rows to show at most.")
 @click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
-@_options
+@_add_options
 def head(
     table: str,
     rows: int,
@@ -115,28 +116,30 @@ def head(
     for text in options:
         key, sign, value = text.partition("=")
         if not sign:
-            raise click.UsageError(f"'{text}' is no option: write KEY=VALUE, for example mode=permissive.")
+            raise click.UsageError(f"'{text}' is not an option: write KEY=VALUE, for example mode=permissive.")
         given[key] = value
-    with _connected(controller_uri, schema_registry_uri) as catalog:
+    with _connect(controller_uri, schema_registry_uri) as catalog:
         found = catalog.load_table(table).scan(columns or None, limit=rows, options=given).to_arrow()
     if as_json:
         print_json(found.to_pylist())
         return
-    print_table(found.to_pylist(), found.schema.names, right=_numbers(found))
+    print_table(found.to_pylist(), found.schema.names, right=_list_number_columns(found))
 
 
 @show.command()
 @click.argument("table")
-@click.option("-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="So many, the newest.")
-@_options
+@click.option(
+    "-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="Commits to show at most."
+)
+@_add_options
 def history(
     table: str, versions: int, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None
 ) -> None:
     """Show the commits of a TABLE, the newest first: version, time, operation, rows and where each ends."""
     from pyspark_pravega.commands.show_output import print_json, print_table
 
-    with _connected(controller_uri, schema_registry_uri) as catalog:
-        rows = [asdict(each) for each in reversed(catalog.load_table(table).history()[-versions:])]
+    with _connect(controller_uri, schema_registry_uri) as catalog:
+        rows = [asdict(commit) for commit in reversed(catalog.load_table(table).history()[-versions:])]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -148,12 +151,12 @@ def history(
 @show.command()
 @click.argument("table")
 @click.argument("name")
-@_options
+@_add_options
 def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
-    """Show the metadata table NAME of a TABLE, also of one that cannot be read: segments, schemas, tags, properties."""
+    """Show the metadata table NAME of a TABLE, even of an unreadable one: segments, schemas, tags, properties."""
     from pyspark_pravega.commands.show_output import print_json, print_table
 
-    with _connected(controller_uri, schema_registry_uri) as catalog:
+    with _connect(controller_uri, schema_registry_uri) as catalog:
         found = catalog.inspect(table, name)
     rows = found.to_pylist()
     if as_json:
@@ -161,31 +164,31 @@ def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, s
     elif not rows:
         click.echo(f"There are no {name} of {table}.")
     else:
-        print_table(rows, found.schema.names, right=_numbers(found))
+        print_table(rows, found.schema.names, right=_list_number_columns(found))
 
 
 @show.command()
 @click.argument("table", required=False)
-@_options
+@_add_options
 def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Show how far the consumers of a TABLE, or of all, are behind its end."""
-    from pyspark_pravega.commands.show_output import amount, print_json, print_table
+    from pyspark_pravega.commands.show_output import format_bytes, print_json, print_table
 
-    with _connected(controller_uri, schema_registry_uri) as catalog:
-        rows = [asdict(each) for each in catalog.consumers(table)]
+    with _connect(controller_uri, schema_registry_uri) as catalog:
+        rows = [asdict(consumer) for consumer in catalog.consumers(table)]
     if as_json:
         print_json(rows)
     elif not rows:
         click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
     else:
         for row in rows:
-            row["behind"] = "unknown" if row["bytes_behind"] is None else amount(row["bytes_behind"])
+            row["behind"] = "unknown" if row["bytes_behind"] is None else format_bytes(row["bytes_behind"])
             row["position"] = row["position"] or "kept by its readers"
         print_table(rows, ("consumer", "table", "behind", "position"), right=("behind",))
 
 
 @contextmanager
-def _connected(controller_uri: str | None, schema_registry_uri: str | None) -> Iterator[PravegaCatalog]:
+def _connect(controller_uri: str | None, schema_registry_uri: str | None) -> Iterator[PravegaCatalog]:
     from pyspark_pravega.catalog import connect
 
     try:
@@ -195,8 +198,8 @@ def _connected(controller_uri: str | None, schema_registry_uri: str | None) -> I
         raise click.ClickException(error.for_user()) from error
 
 
-def _all_tables(catalog: PravegaCatalog) -> list[str]:
-    """Return the names of all tables; none of a scope that is dropped meanwhile."""
+def _list_all_tables(catalog: PravegaCatalog) -> list[str]:
+    """Return the names of all tables, without those of scopes that are dropped meanwhile."""
     from pyspark_pravega.sql.identifiers import quote
 
     names: list[str] = []
@@ -206,7 +209,7 @@ def _all_tables(catalog: PravegaCatalog) -> list[str]:
     return names
 
 
-def _summary(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
+def _summarize_table(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
     from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
 
     row: dict[str, Any] = dict.fromkeys(("table", "segments", "bytes", "format", "retention", "error"))
@@ -229,11 +232,8 @@ def _summary(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
     }
 
 
-_RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
-
-
-def _numbers(table: Any) -> list[str]:
-    """Return the names of the columns of an Arrow table that are numbers."""
+def _list_number_columns(table: Any) -> list[str]:
+    """Return the names of the numeric columns of an Arrow table."""
     from pyarrow import types
 
     kinds = (types.is_integer, types.is_floating, types.is_decimal)

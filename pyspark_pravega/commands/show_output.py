@@ -1,4 +1,4 @@
-"""Prints what `pyspark-pravega show` finds: as tables for people, as JSON for programs."""
+"""Print what `pyspark-pravega show` finds: as tables for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDE = 10_000
-"""Columns of an output that is no terminal: nothing is cut there."""
+"""Columns of an output that is not a terminal, where nothing is cut."""
 _LONGEST_CELL = 200
 
 
@@ -27,19 +27,19 @@ def print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, right
     console = Console(markup=False, highlight=False, emoji=False, width=None if terminal else _WIDE)
     table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
     for column in columns:
-        table.add_column(printable(column), justify="right" if column in right else "left", overflow="fold")
+        table.add_column(escape_controls(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(cell(row.get(column)) for column in columns))
+        table.add_row(*(format_cell(row.get(column)) for column in columns))
     console.print(table)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; `json_value` says how."""
-    print(json.dumps(json_value(value), indent=2, ensure_ascii=False))
+    """Print a value as JSON; `convert_to_json` says how."""
+    print(json.dumps(convert_to_json(value), indent=2, ensure_ascii=False))
 
 
-def cell(value: Any) -> str:
-    """Return a value as a cell of a table shows it, without its middle if it is very long."""
+def format_cell(value: Any) -> str:
+    """Format a value for a cell of a table, without its middle if it is very long."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -49,25 +49,25 @@ def cell(value: Any) -> str:
     elif isinstance(value, bytes):
         text = f"X'{value[:_LONGEST_CELL].hex().upper()}'"
     elif isinstance(value, list | dict | tuple):
-        text = json.dumps(json_value(value), ensure_ascii=False)
+        text = json.dumps(convert_to_json(value), ensure_ascii=False)
     else:
         text = str(value)
     if len(text) > _LONGEST_CELL:
         text = f"{text[: _LONGEST_CELL - 20]}...{text[-16:]}"
-    return printable(text)
+    return escape_controls(text)
 
 
-def printable(text: str) -> str:
-    """Return a text without signs that a terminal would obey."""
+def escape_controls(text: str) -> str:
+    """Return a text whose control characters are escaped, so that a terminal does not obey them."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
-def json_value(value: Any) -> Any:
-    """Return a value as JSON has it: times in ISO 8601, bytes in base64, decimals and what is no number as texts."""
+def convert_to_json(value: Any) -> Any:
+    """Convert a value for JSON: times to ISO 8601, bytes to base64, decimals and non-finite numbers to strings."""
     if isinstance(value, dict):
-        return {str(key): json_value(each) for key, each in value.items()}
+        return {str(key): convert_to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(each) for each in value]
+        return [convert_to_json(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, datetime | date | time):
@@ -79,8 +79,8 @@ def json_value(value: Any) -> Any:
     return value
 
 
-def amount(size: int) -> str:
-    """Return a number of bytes as people read it: 1.5 MiB."""
+def format_bytes(size: int) -> str:
+    """Format a number of bytes for people: 1.5 MiB."""
     number, unit = float(size), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1

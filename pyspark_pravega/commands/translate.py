@@ -1,4 +1,4 @@
-"""The command `pyspark-pravega translate`: a script of Flink SQL as one for `pyspark-pravega run`."""
+"""The command `pyspark-pravega translate`: translate a script of Flink SQL into one for `pyspark-pravega run`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pyspark_pravega.errors import PravegaError, counted, system_reason
+from pyspark_pravega.errors import PravegaError, describe_os_error, format_count
 
 if TYPE_CHECKING:
     from pyspark_pravega.sql.flink.translation import Translation
@@ -19,15 +19,15 @@ _COLOURS = {"note": "cyan", "CHECK": "yellow", "NOT TRANSLATED": "red"}
 @click.command()
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File to write, not the terminal."
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of the terminal."
 )
 @click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help="Catalog's name in Spark SQL.")
 @click.option("--checkpoint", metavar="DIRECTORY", help="Directory of the checkpoints of streaming statements.")
 def translate(script: Path, output: Path | None, catalog: str, checkpoint: str | None) -> None:
     """Translate a SCRIPT of Flink SQL (- for standard input) into one for `pyspark-pravega run`.
 
-    What differs stands as a comment at its statement, and in the summary on standard error. Exit code: 0 when every
-    statement means what it did, 3 when something is not translated or has to be checked, 1 when the script cannot be
+    Differences are comments before their statements, and lines of a summary on standard error. Exit code: 0 when every
+    statement keeps its meaning, 3 when something is not translated or has to be checked, 1 when the script cannot be
     read.
     """
     from pyspark_pravega.sql.flink.translation import translate as translated
@@ -38,9 +38,9 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
         text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
         found = translated(text, catalog=catalog, checkpoint=checkpoint)
     except OSError as error:
-        raise click.ClickException(f"{script} cannot be read: {system_reason(error)}.") from error
+        raise click.ClickException(f"{script} cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{script} cannot be read, since it is no text in UTF-8: {error}.") from error
+        raise click.ClickException(f"{script} cannot be read, because it is not UTF-8 text: {error}.") from error
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error
     if output is None:
@@ -58,7 +58,7 @@ def _summarize(script: Path, found: Translation) -> None:
         counts[word] += 1
         click.echo(f"{script}:{finding.line}: {click.style(word, fg=_COLOURS[word])}: {finding.text}", err=True)
     click.echo(
-        f"{script}: {counted(found.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, to check: "
-        f"{counts['CHECK']}, notes: {counts['note']}",
+        f"{script}: {format_count(found.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, to "
+        f"check: {counts['CHECK']}, notes: {counts['note']}",
         err=True,
     )

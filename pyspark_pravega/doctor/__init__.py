@@ -1,27 +1,27 @@
-"""`pyspark-pravega doctor`: looks at everything that must fit together, and says what to do where it does not."""
+"""`pyspark-pravega doctor`: check everything that must fit together, and say how to fix what does not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .finding import Finding
+from .check_result import CheckResult
 from .machine import check_machine
 from .servers import check_servers, greet
 
-__all__ = ["Finding", "examine", "greet", "summary"]
+__all__ = ["CheckResult", "examine", "greet", "summarize"]
 
 
-def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at everything; one finding after another, as the slow ones take seconds.
+def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check everything. Yields one result after another, because slow checks take seconds.
 
-    `settings` are options of a catalog's conf, which count before the environment.
+    `settings` are options of a catalog's conf, which override the environment.
     """
     yield from check_machine(environment)
     yield from check_servers(settings, environment)
 
 
-def summary(findings: Sequence[Finding]) -> str:
-    """Say in one sentence what the findings come to."""
+def summarize(findings: Sequence[CheckResult]) -> str:
+    """Summarize the results in one sentence."""
     wrong = sum(not finding.good for finding in findings)
     unsure = sum(finding.good and not finding.sure for finding in findings)
     if wrong:

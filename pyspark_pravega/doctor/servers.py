@@ -1,4 +1,4 @@
-"""Checks the servers by real calls: the controller, the segment stores and the schema registry."""
+"""Check the servers with real calls: the controller, the segment stores and the schema registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
-from .finding import Finding
+from .check_result import CheckResult
 
 if TYPE_CHECKING:
     from pyspark_pravega.client.config import ClientConfig, Endpoint
@@ -33,8 +33,8 @@ _SCOPES_LOOKED_AT = 100
 _SEGMENTS_PER_STREAM = 8
 
 
-def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what the servers of a catalog with these settings answer."""
+def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Yield the answers of the servers of a catalog with these settings."""
     from pyspark_pravega.client.controller.controller import Controller
     from pyspark_pravega.client.tls import trust_store_pem
     from pyspark_pravega.datasource.workers.connections import client_config
@@ -44,7 +44,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
         options = o.resolve(conf={**quick, **settings}, env=environment)
         uri, registry_uri = options.get(o.CONTROLLER_URI), options.get(o.SCHEMA_REGISTRY_URI)
         if uri is None:
-            yield Finding(
+            yield CheckResult(
                 "Controller",
                 False,
                 "not set",
@@ -55,33 +55,33 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
         config = client_config(options)
         trust_store_pem(config)
     except InvalidOptionError as error:
-        yield Finding("Connection", False, str(error), "")
+        yield CheckResult("Connection", False, str(error), "")
         return
     scopes: list[str] = []
     with Controller(config) as controller:
         try:
             scopes = sorted(controller.list_scopes())
             visible = sum(not is_internal(scope) for scope in scopes)
-            yield Finding("Controller", True, f"{uri} answers: {_count(visible, 'scope')}")
+            yield CheckResult("Controller", True, f"{uri} answers: {_count(visible, 'scope')}")
         except PermissionDeniedError as error:
             # Whoever may not list scopes can still use those that are named.
             scopes = [scope for scope in [options.get(o.SCOPE)] if scope is not None]
-            yield Finding("Controller", True, f"{uri} knows this user: {error.message}", _NO_SCOPES, sure=False)
+            yield CheckResult("Controller", True, f"{uri} knows this user: {error.message}", _NO_SCOPES, sure=False)
         except PravegaError as error:
-            yield _failure("Controller", uri, error, config.controller_endpoints[0], config.tls)
-            yield from _registry(config, registry_uri, [])
+            yield _describe_failure("Controller", uri, error, config.controller_endpoints[0], config.tls)
+            yield from _check_registry(config, registry_uri, [])
             return
-        yield from _segment_stores(controller, config, scopes)
-    yield from _registry(config, registry_uri, [scope for scope in scopes if not is_internal(scope)])
+        yield from _check_segment_stores(controller, config, scopes)
+    yield from _check_registry(config, registry_uri, [scope for scope in scopes if not is_internal(scope)])
 
 
-def _registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> Iterator[Finding]:
-    """Count the schema groups in the namespaces of these scopes; without any, see that the registry answers."""
+def _check_registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> Iterator[CheckResult]:
+    """Count the schema groups in the namespaces of these scopes; without scopes, check that the registry answers."""
     from pyspark_pravega.client.config import Endpoint
     from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 
     if uri is None:
-        yield Finding(
+        yield CheckResult(
             "Schema registry",
             False,
             "not set",
@@ -96,33 +96,33 @@ def _registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> I
             with SchemaRegistry(config, namespace) as registry:
                 groups += len(registry.groups())
     except PermissionDeniedError as error:
-        yield Finding("Schema registry", True, f"{uri} knows this user: {error.message}", _NO_GROUPS, sure=False)
+        yield CheckResult("Schema registry", True, f"{uri} knows this user: {error.message}", _NO_GROUPS, sure=False)
     except PravegaError as error:
         parts = urlsplit(uri)
         tls = parts.scheme == "https"
         endpoint = Endpoint(parts.hostname or "", parts.port or (443 if tls else 80))
-        yield _failure("Schema registry", uri, error, endpoint, tls)
+        yield _describe_failure("Schema registry", uri, error, endpoint, tls)
     else:
         some = "" if len(looked_at) == len(scopes) else f" of the first {len(looked_at)} scopes"
         text = f"{uri} answers" + (f": {_count(groups, 'schema group')}{some}" if looked_at else "")
-        yield Finding("Schema registry", True, text)
+        yield CheckResult("Schema registry", True, text)
 
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" + "s" * (number != 1)
 
 
-def _failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> Finding:
+def _describe_failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:
     advice = _ADVICE.get(error.condition, "")
     if error.condition in ("PRAVEGA_TLS_FAILED", "PRAVEGA_SERVER_UNAVAILABLE", "PRAVEGA_TIMEOUT"):
         speaks = speaks_tls(endpoint)
         if speaks is not None and speaks != tls:
-            advice = _other_scheme(urlsplit(uri).scheme, endpoint)
-    return Finding(subject, False, f"{uri}: {error}", advice)
+            advice = _advise_other_scheme(urlsplit(uri).scheme, endpoint)
+    return CheckResult(subject, False, f"{uri}: {error}", advice)
 
 
-def _other_scheme(scheme: str, endpoint: Endpoint) -> str:
-    """Advise the address with TLS in place of one without, and the other way round."""
+def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
+    """Advise an address with TLS instead of one without, or vice versa."""
     other = {"http": "https", "https": "http", "tcp": "tls", "pravega": "pravegas", "pravegas": "pravega"}.get(
         scheme, "tcp"
     )
@@ -135,7 +135,7 @@ def _other_scheme(scheme: str, endpoint: Endpoint) -> str:
 
 
 def speaks_tls(endpoint: Endpoint) -> bool | None:
-    """Tell whether a server answers a TLS greeting; None when it takes no connection. Nothing secret is sent."""
+    """Return whether a server answers a TLS greeting; None if it accepts no connection. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -150,23 +150,23 @@ def speaks_tls(endpoint: Endpoint) -> bool | None:
         return False
 
 
-def _segment_stores(controller: Controller, config: ClientConfig, scopes: Sequence[str]) -> Iterator[Finding]:
-    """Greet the segment stores that hold streams of this user: data goes to them, not through the controller."""
+def _check_segment_stores(controller: Controller, config: ClientConfig, scopes: Sequence[str]) -> Iterator[CheckResult]:
+    """Greet the segment stores that hold streams of this user, because data does not pass through the controller."""
     try:
-        streams = itertools.islice(_streams(controller, scopes), _STREAMS_LOOKED_AT)
-        endpoints = {endpoint for stream in streams for endpoint in _stores_of(controller, stream)}
+        streams = itertools.islice(_list_streams(controller, scopes), _STREAMS_LOOKED_AT)
+        endpoints = {endpoint for stream in streams for endpoint in _find_stores(controller, stream)}
     except PravegaError as error:
-        yield Finding("Segment store", False, str(error), _STORE_ADVICE)
+        yield CheckResult("Segment store", False, str(error), _STORE_ADVICE)
         return
     if not endpoints:
-        text = "not checked: there is no stream that this user may read"
-        yield Finding("Segment store", True, text, _NO_STREAMS, sure=False)
+        text = "not checked, because there is no stream that this user may read"
+        yield CheckResult("Segment store", True, text, _NO_STREAMS, sure=False)
     for endpoint in sorted(endpoints):
         yield greet(endpoint, config)
 
 
-def _streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
-    """Yield the streams that this user may see; Pravega's own, which serve as well, come last."""
+def _list_streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
+    """Yield the streams that this user may see. Pravega's own, which also serve, come last."""
     for scope in sorted(scopes, key=lambda scope: (is_internal(scope), scope)):
         try:
             names = controller.list_streams(scope)
@@ -175,8 +175,8 @@ def _streams(controller: Controller, scopes: Sequence[str]) -> Iterator[Stream]:
         yield from (Stream(scope, name) for name in names)
 
 
-def _stores_of(controller: Controller, stream: Stream) -> set[Endpoint]:
-    """Return where the first segments of a stream are; nothing when the user may not know, or it is dropped."""
+def _find_stores(controller: Controller, stream: Stream) -> set[Endpoint]:
+    """Return where the first segments of a stream are; nothing if the user may not know, or the stream is dropped."""
     try:
         segments = list(controller.head(stream).positions)[:_SEGMENTS_PER_STREAM]
         return {controller.segment_location(stream, segment_id) for segment_id in segments}
@@ -184,7 +184,7 @@ def _stores_of(controller: Controller, stream: Stream) -> set[Endpoint]:
         return set()
 
 
-def greet(endpoint: Endpoint, config: ClientConfig) -> Finding:
+def greet(endpoint: Endpoint, config: ClientConfig) -> CheckResult:
     """Connect to a segment store and exchange greetings, as every task that reads or writes does."""
     from pyspark_pravega.client.segments.connection import Connection
     from pyspark_pravega.client.tls import ssl_context
@@ -193,8 +193,10 @@ def greet(endpoint: Endpoint, config: ClientConfig) -> Finding:
         context = ssl_context(config) if config.tls else None
         Connection.open(endpoint, context, config.request_timeout).close()
     except PravegaError as error:
-        return Finding("Segment store", False, f"{endpoint}: {error}", _TLS_ADVICE.get(error.condition, _STORE_ADVICE))
-    return Finding("Segment store", True, f"{endpoint} greets")
+        return CheckResult(
+            "Segment store", False, f"{endpoint}: {error}", _TLS_ADVICE.get(error.condition, _STORE_ADVICE)
+        )
+    return CheckResult("Segment store", True, f"{endpoint} greets")
 
 
 _NO_SCOPES = (

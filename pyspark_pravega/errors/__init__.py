@@ -1,11 +1,11 @@
-"""The errors a user can see: one root, one condition name each, in the style of Spark's error conditions.
+"""The errors that a user can see: one root, and one condition name each, in the style of Spark's error conditions.
 
 Every message names the object concerned, what was wrong with it and what to do. Secrets never enter a message. All
 classes take one string, so that they survive pickling between Python workers.
 
-What a class says here is also the page docs/troubleshooting.md: the docstring is the cause, `cure` what to do.
+The page docs/troubleshooting.md is generated from these classes: the docstring is the cause, `cure` the remedy.
 
-All are of the class PravegaError. Programs match its condition, which Spark's errors have too:
+All are subclasses of PravegaError. Programs match the condition, which Spark's errors have, too:
 
     try:
         pravega.controller.stream_configuration(Stream("plant", "temperatures"))
@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from .events import *  # noqa: F403
 from .root import PravegaError as PravegaError
-from .root import counted as counted
+from .root import describe_os_error as describe_os_error
+from .root import format_count as format_count
 from .root import shorten as shorten
-from .root import system_reason as system_reason
 from .servers import *  # noqa: F403
 from .statements import *  # noqa: F403
 from .streams import *  # noqa: F403

@@ -39,7 +39,7 @@ class UnsupportedTypeError(PravegaError):
 
 
 class InvalidSchemaError(PravegaError):
-    """A schema text cannot be a table: it cannot be parsed, has values that fit no column, or is no record."""
+    """A schema cannot describe a table: it cannot be parsed, has values that fit no column, or is not a record."""
 
     condition = "PRAVEGA_INVALID_SCHEMA"
     sql_state = "42P15"
@@ -51,7 +51,7 @@ class DifferentSchemasError(PravegaError):
 
     condition = "PRAVEGA_DIFFERENT_SCHEMAS"
     sql_state = "42P15"
-    cure = "Read the stream that the message names by itself, or name those that fit each other with `streams`."
+    cure = "Read the stream that the message names on its own, or name streams that fit each other with `streams`."
 
 
 class SchemaNotFoundError(PravegaError):
@@ -68,7 +68,7 @@ class SchemaExistsError(PravegaError):
 
     condition = "PRAVEGA_SCHEMA_EXISTS"
     sql_state = "42710"
-    cure = "Use another name, or delete the group that is left."
+    cure = "Use another name, or delete the group that is left over."
 
 
 class IncompatibleSchemaError(PravegaError):
@@ -76,4 +76,4 @@ class IncompatibleSchemaError(PravegaError):
 
     condition = "PRAVEGA_INCOMPATIBLE_SCHEMA"
     sql_state = "42KDG"
-    cure = "Make a schema that the policy allows, or change the policy: the table property `compatibility`."
+    cure = "Use a schema that the policy allows, or change the policy with the table property `compatibility`."

@@ -1,4 +1,4 @@
-"""The root of all errors: a condition, a sentence of bounded length, what to do."""
+"""The root of all errors: a condition, a sentence of bounded length, a cure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import ClassVar
 
 _LONGEST_MESSAGE = 8000
 _LONGEST_WORD = 400
-"""Longer ones are names and values, of which the ends are enough."""
+"""Longer words are names and values, whose ends are enough."""
 _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 _FIRST_WORD = re.compile(r"[a-z]+(?= )")
-"""A word, and not a name or a key."""
+"""A word that is not a name or a key."""
 
 
 def shorten(text: str, longest: int = 200) -> str:
-    """Return a text as messages show it: without its middle when it has more than `longest` characters."""
+    """Return a text without its middle if it has more than `longest` characters."""
     if len(text) <= longest:
         return text
     end = longest // 4
     return f"{text[: longest - end]}... ({len(text):,} characters) ...{text[-end:]}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things as messages have it: `1 stream`, `2 streams`."""
+def format_count(number: int, noun: str) -> str:
+    """Return a number of things as messages show it: `1 stream`, `2 streams`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def system_reason(error: OSError) -> str:
-    """Return why the operating system refuses something, as messages have it: `permission denied`."""
+def describe_os_error(error: OSError) -> str:
+    """Return why the operating system refuses something, as messages show it: `permission denied`."""
     text = error.strerror or str(error) or type(error).__name__
     return text[0].lower() + text[1:]
 
@@ -48,9 +48,9 @@ class PravegaError(Exception):
 
     @property
     def sentence(self) -> str:
-        """Return the message as users see it: with a capital letter and a full stop.
+        """The message as users see it: with a capital letter and a full stop.
 
-        Messages of the client have neither, so that others can be put together from them.
+        Messages of the client have neither, so that other messages can contain them.
         """
         text = self.message
         if _FIRST_WORD.match(text):

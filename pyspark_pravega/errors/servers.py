@@ -1,4 +1,4 @@
-"""Errors of servers, of the way to them, and of this machine."""
+"""Errors of servers, of the connections to them, and of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .root import PravegaError
 
 
 class AuthenticationError(PravegaError):
-    """The credentials are missing or wrong. Such a call is not tried again."""
+    """The credentials are missing or wrong. The call is not retried."""
 
     condition = "PRAVEGA_AUTHENTICATION_FAILED"
     sql_state = "28000"
@@ -17,11 +17,11 @@ class AuthenticationError(PravegaError):
 
 
 class PermissionDeniedError(PravegaError):
-    """The user is known and lacks a right; the message names the resource and the right."""
+    """The user is known, but lacks a right; the message names the resource and the right."""
 
     condition = "PRAVEGA_PERMISSION_DENIED"
     sql_state = "42501"
-    cure = "Have the right granted that the message names."
+    cure = "Ask an administrator for the right that the message names."
 
 
 class TlsError(PravegaError):
@@ -35,7 +35,7 @@ with servers that have TLS. See [Deployment](deployment.md)."
 
 @dataclass(frozen=True)
 class Unreached:
-    """A server that took no connection, as messages name it (`the controller at host:9090`), and why in a few words."""
+    """A server that accepted no connection, as messages name it (`the controller at host:9090`), and the reason."""
 
     server: str
     why: str
@@ -45,14 +45,14 @@ class ServerUnavailableError(PravegaError):
     """The server could not be reached within the retry time."""
 
     unreached: Unreached | None = None
-    """Set where there was no connection, because nobody listens there or the host is unknown."""
+    """Set if there was no connection, because nothing listens there or the host is unknown."""
     at_first_contact = False
-    """Whether no more is tried, because the server has never answered."""
+    """Whether retries ended early, because the server has never answered."""
 
     condition = "PRAVEGA_SERVER_UNAVAILABLE"
     sql_state = "08001"
-    cure = "Check the address, and that the server runs: `pyspark-pravega doctor`. A server that is away for longer \
-than `retry-timeout` needs a longer one. One that has never answered is tried for 10 s, unless `retry-timeout` is set."
+    cure = "Check the address, and that the server runs: `pyspark-pravega doctor`. Set a longer `retry-timeout` \
+for servers that may be away for longer. A server that has never answered is tried for only 10 s, unless it is set."
 
 
 class ServerTimeoutError(PravegaError):
@@ -68,17 +68,17 @@ class ServerFailedError(PravegaError):
 
     condition = "PRAVEGA_SERVER_FAILED"
     sql_state = "58000"
-    cure = "Look into the log of the server that the message names."
+    cure = "Look at the log of the server that the message names."
 
 
 class ProtocolError(PravegaError):
-    """A reply that the protocol does not allow at this point."""
+    """A server sent a reply that the protocol does not allow at this point."""
 
     condition = "PRAVEGA_PROTOCOL_ERROR"
     sql_state = "08P01"
     cure = (
-        "Check that the address is that of a Pravega 0.13 controller, or of a schema registry 0.6, and that no proxy \
-stands between."
+        "Check that the address is that of a Pravega 0.13 controller, or of a schema registry 0.6, and that there is \
+no proxy in between."
     )
 
 
@@ -87,7 +87,7 @@ class ClientClosedError(PravegaError):
 
     condition = "PRAVEGA_CLIENT_CLOSED"
     sql_state = "08003"
-    cure = "Run the statement again. It happens to statements that run while the session stops."
+    cure = "Run the statement again. This happens to statements that run while the session stops."
 
 
 class RegistryError(PravegaError):
@@ -95,7 +95,7 @@ class RegistryError(PravegaError):
 
     condition = "PRAVEGA_SCHEMA_REGISTRY_ERROR"
     sql_state = "58000"
-    cure = "Look into the log of the schema registry."
+    cure = "Look at the log of the schema registry."
     status: int | None = None
     """HTTP status of the answer."""
     group: str | None = None
@@ -107,8 +107,8 @@ class ServiceError(PravegaError):
 
     condition = "PRAVEGA_SERVICE_FAILED"
     sql_state = "58000"
-    cure = "Run the statement again; the service is started anew. If it does not start, name a Python that has \
-pyspark-pravega installed by `PYSPARK_PYTHON` or the catalog's conf `python`."
+    cure = "Run the statement again; the service starts again. If it does not start, name a Python that has \
+pyspark-pravega installed, with `PYSPARK_PYTHON` or the catalog's conf `python`."
 
 
 class SetupError(PravegaError):
@@ -120,7 +120,7 @@ class SetupError(PravegaError):
 
 
 class InternalError(PravegaError):
-    """A defect of this package; the driver's standard error has the details."""
+    """A bug in this package; the driver's standard error has the details."""
 
     condition = "PRAVEGA_INTERNAL_ERROR"
     sql_state = "XX000"

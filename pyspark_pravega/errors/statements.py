@@ -1,4 +1,4 @@
-"""Errors of statements: what somebody asked for cannot be done like that."""
+"""Errors of statements: what a user asked for cannot be done in that way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .root import PravegaError
 
 
 class InvalidOptionError(PravegaError):
-    """An option, table property or conf is unknown, ill-typed or stands where it may not."""
+    """An option, table property or conf is unknown, ill-typed or set in a place that does not allow it."""
 
     condition = "PRAVEGA_INVALID_OPTION"
     sql_state = "42616"
@@ -19,8 +19,8 @@ class InvalidNameError(PravegaError):
     condition = "PRAVEGA_INVALID_NAME"
     sql_state = "42602"
     cure = (
-        "Take the name that the message suggests. Scopes and streams take letters, digits, `-` and `.`. In SQL write \
-`_` for `-`, and put names with `.` in backticks."
+        "Use the name that the message suggests. Names of scopes and streams may have letters, digits, `-` and `.`. In \
+SQL write `_` for `-`, and put names with `.` in backticks."
     )
 
 
@@ -37,7 +37,7 @@ class InvalidScriptError(PravegaError):
 
     condition = "PRAVEGA_INVALID_SCRIPT"
     sql_state = "42601"
-    cure = "Correct the statement that the message names. [Streaming](streaming.md) says what a script may have."
+    cure = "Correct the statement that the message names. [Streaming](streaming.md) says what a script may contain."
 
 
 class StatementCancelledError(PravegaError):

@@ -1,4 +1,4 @@
-"""Errors about scopes, streams and what they hold: segments, transactions, the positions of queries."""
+"""Errors about scopes, streams and what belongs to them: segments, transactions, positions of queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,16 @@ class StreamNotFoundError(PravegaError):
 
     condition = "PRAVEGA_STREAM_NOT_FOUND"
     sql_state = "42P01"
-    cure = "Look at `SHOW TABLES IN pravega.<scope>`. A stream that was dropped while a query read it is not there."
+    cure = "Look at `SHOW TABLES IN pravega.<scope>`. A query also fails like this if its stream is dropped meanwhile."
+    was_dropped = False
+    """Whether the message says that the stream was dropped meanwhile, and what to do."""
+
+    @classmethod
+    def dropped(cls, message: str) -> StreamNotFoundError:
+        """Return the error for a stream that was there before. Its message says what to do."""
+        error = cls(message)
+        error.was_dropped = True
+        return error
 
 
 class StreamExistsError(PravegaError):
@@ -94,7 +103,7 @@ class KeyValueTableNotFoundError(PravegaError):
 
 
 class ConditionalUpdateError(PravegaError):
-    """A compare-and-set lost: the stored version is not the expected one, because somebody else was faster."""
+    """A compare-and-set lost: the stored version is not the expected one, because another writer was faster."""
 
     condition = "PRAVEGA_CONDITIONAL_UPDATE_FAILED"
     sql_state = "40001"
@@ -116,7 +125,7 @@ class CheckpointError(PravegaError):
 
     condition = "PRAVEGA_CHECKPOINT_MISMATCH"
     sql_state = "55019"
-    cure = "Do what the message says. A query with a new checkpoint location begins anew, where its start options say."
+    cure = "Do what the message says. A query with a new checkpoint location starts where its start options say."
 
 
 class TransactionNotOpenError(PravegaError):
@@ -124,7 +133,7 @@ class TransactionNotOpenError(PravegaError):
 
     condition = "PRAVEGA_TRANSACTION_NOT_OPEN"
     sql_state = "25000"
-    cure = "Run the statement again. One that runs longer than `transaction.timeout` needs a longer one."
+    cure = "Run the statement again. If it waits longer than `transaction.timeout`, set a longer one."
 
 
 class TransactionMismatchError(PravegaError):
@@ -148,7 +157,7 @@ class WriterFencedError(PravegaError):
 
     condition = "PRAVEGA_WRITER_FENCED"
     sql_state = "40000"
-    cure = "Nothing: the other attempt goes on. If the whole statement failed, run it again."
+    cure = "Nothing, because the other attempt continues. If the whole statement failed, run it again."
 
 
 class ConsumerInUseError(PravegaError):
@@ -156,7 +165,7 @@ class ConsumerInUseError(PravegaError):
 
     condition = "PRAVEGA_CONSUMER_IN_USE"
     sql_state = "55006"
-    cure = "Give each query a `consumer` of its own. `pyspark-pravega consumers list` shows those that there are."
+    cure = "Give each query a `consumer` of its own. `pyspark-pravega consumers list` shows the existing ones."
 
 
 class ConsumerNotFoundError(PravegaError):
@@ -164,14 +173,14 @@ class ConsumerNotFoundError(PravegaError):
 
     condition = "PRAVEGA_CONSUMER_NOT_FOUND"
     sql_state = "42704"
-    cure = "Look at `pyspark-pravega consumers list`. A query makes its consumer when it is started again."
+    cure = "Look at `pyspark-pravega consumers list`. A query creates its consumer when it is started again."
 
 
 class QueryFencedError(PravegaError):
-    """Another run of a query, another batch of its number, or another writer with its `txn-app-id` took its place."""
+    """Another run of the query, another batch with its number, or another writer with its `txn-app-id` replaced it."""
 
     condition = "PRAVEGA_QUERY_FENCED"
     sql_state = "40000"
-    cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or taken back to an older \
-state, cannot be gone on with: start the query with a new one, which makes it a new query. Writers that write \
+    cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or reset to an older \
+state, cannot be resumed: start the query with a new checkpoint, which makes it a new query. Writers that write \
 at the same time need a `txn-app-id` each."

@@ -1,4 +1,4 @@
-"""Prints docs/troubleshooting.md: `python -m pyspark_pravega.errors.table > docs/troubleshooting.md`."""
+"""Print docs/troubleshooting.md: `python -m pyspark_pravega.errors.table > docs/troubleshooting.md`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Spark wraps some errors. Over JDBC and Spark Connect a stack trace of the server
 in `spark.read.format("pravega")` without the adapter's jar has a condition of Spark such as `PYTHON_DATA_SOURCE_ERROR`,
 and what goes wrong in a streaming query has `STREAM_FAILED`. Our condition and sentence then stand inside the message.
 
-To run a statement again means, for a streaming query, to start it again with its checkpoint: it goes on where it was.
+To run a statement again means, for a streaming query, to start it again with its checkpoint: it continues where it
+stopped.
 
 When nothing works, `pyspark-pravega doctor` tries Java, Python, Spark, the jar, the servers and the credentials, and
 says what to do.
@@ -41,8 +42,8 @@ says what to do.
 """
 
 
-def conditions() -> list[type[errors.PravegaError]]:
-    """Return every class of `errors`, by the name of its condition. A class elsewhere shares that of its base."""
+def list_conditions() -> list[type[errors.PravegaError]]:
+    """Return every class of `errors`, sorted by condition. Classes elsewhere share the condition of their base."""
     found = [errors.PravegaError]
     for kind in found:
         found.extend(kind.__subclasses__())
@@ -50,15 +51,15 @@ def conditions() -> list[type[errors.PravegaError]]:
     return sorted((kind for kind in found if kind.__module__.startswith(ours)), key=lambda kind: kind.condition)
 
 
-def markdown() -> str:
+def render_page() -> str:
     """Return the whole page."""
-    return _INTRODUCTION + "\n".join(_section(kind) for kind in conditions())
+    return _INTRODUCTION + "\n".join(_render_section(kind) for kind in list_conditions())
 
 
-def _section(kind: type[errors.PravegaError]) -> str:
+def _render_section(kind: type[errors.PravegaError]) -> str:
     cause, cure = (textwrap.fill(text, 120, break_on_hyphens=False) for text in (str(inspect.getdoc(kind)), kind.cure))
     return f"### {kind.condition}\n\n{cause}\n\n{cure}\n\nSQLSTATE `{kind.sql_state}`.\n"
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(render_page(), end="")

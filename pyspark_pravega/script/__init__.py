@@ -1,1 +1,1 @@
-"""Running SQL scripts with streaming statements: `pyspark-pravega run script.sql`."""
+"""Run SQL scripts with streaming statements: `pyspark-pravega run script.sql`."""

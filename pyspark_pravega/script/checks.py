@@ -1,6 +1,6 @@
-"""Reads a script's `SET pravega.stream.*`, and tells without Spark what is wrong with a script before it runs.
+"""Read a script's `SET pravega.stream.*`, and find, without Spark, mistakes in a script before it runs.
 
-What is refused here, Spark refuses too. What is not, Spark's own parser may refuse later.
+Whatever is refused here, Spark would refuse too. Spark's own parser may refuse more later.
 """
 
 from __future__ import annotations
@@ -10,41 +10,24 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
-from pyspark_pravega.spark.home import spark_version
-from pyspark_pravega.sql.identifiers import nearest
+from pyspark_pravega.spark.home import find_spark_version
+from pyspark_pravega.sql.identifiers import find_nearest
 from pyspark_pravega.sql.options import CHECKPOINT, Options, resolve
 from pyspark_pravega.sql.script import Statement
 
 PREFIX = "pravega.stream."
-"""What the keys of script settings begin with."""
-
-
-def settings_among(confs: Mapping[str, str]) -> Options:
-    """Return the settings of streaming statements among the confs of a session. Raises InvalidOptionError."""
-    ours = {key: text for key, text in confs.items() if key.lower().startswith(PREFIX)}
-    return resolve(script={key: _without_quotes(text) for key, text in ours.items()}, env={})
-
-
-def _without_quotes(text: str) -> str:
-    """Take off the quotes of `SET key = 'text'`, which Spark keeps as a part of the value."""
-    stripped = text.strip()
-    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
-    return stripped[1:-1] if quoted else stripped
-
-
+"""Prefix of the keys of script settings."""
 _SETTING = re.compile(rf"SET\s+`?({re.escape(PREFIX)}[\w.-]+)`?\s*=(.*)", re.IGNORECASE | re.DOTALL)
 _VARIABLE = "${"
-"""What begins a reference that Spark replaces."""
+"""The beginning of a reference that Spark replaces."""
 _BEGINNINGS = frozenset(
     "ADD ALTER ANALYZE CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DESC DESCRIBE DROP EXECUTE EXPLAIN FROM GRANT "
     "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
     "UPDATE USE VALUES WITH".split()
 )
-"""Words with which statements of Spark begin, but for some that it only knows to refuse them."""
+"""Words with which statements of Spark begin, without those that Spark only knows in order to refuse them."""
 _TYPO = 0.75
-"""How near to one of them another word is a mistyped one."""
-
-
+"""From this similarity on, a word counts as one of these, mistyped."""
 NO_CHECKPOINT = (
     "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
     f"SET {CHECKPOINT.key} = '/a/directory'."
@@ -52,13 +35,26 @@ NO_CHECKPOINT = (
 FIRST_SPARK = "4.3"
 """The first version of Spark that analyzes an INSERT which reads a STREAM."""
 OLDER_SPARK = (
-    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, and this one is older. Start the query in "
+    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, but this Spark is older. Start the query in "
     "Python: spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
 )
 
 
-def first_mistake(script: Sequence[Statement]) -> str | None:
-    """Return what is wrong with the first statement that cannot run, with its line; None if nothing is seen."""
+def read_stream_settings(confs: Mapping[str, str]) -> Options:
+    """Return the settings of streaming statements among the confs of a session. Raises InvalidOptionError."""
+    ours = {key: text for key, text in confs.items() if key.lower().startswith(PREFIX)}
+    return resolve(script={key: _strip_quotes(text) for key, text in ours.items()}, env={})
+
+
+def _strip_quotes(text: str) -> str:
+    """Take off the quotes of `SET key = 'text'`, which Spark keeps as a part of the value."""
+    stripped = text.strip()
+    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
+    return stripped[1:-1] if quoted else stripped
+
+
+def find_first_mistake(script: Sequence[Statement]) -> str | None:
+    """Return what is wrong with the first statement that cannot run, with its line; None if no mistake is found."""
     confs: dict[str, str] = {}
     known = True
     for statement in script:
@@ -73,9 +69,9 @@ def first_mistake(script: Sequence[Statement]) -> str | None:
                 known = known and _VARIABLE not in text
                 if _VARIABLE not in text:
                     confs[key] = text
-                    settings_among(confs)
+                    read_stream_settings(confs)
             elif _inserts_from_stream(statement):
-                if spark_version(os.environ) < FIRST_SPARK:
+                if find_spark_version(os.environ) < FIRST_SPARK:
                     raise InvalidScriptError(OLDER_SPARK)
                 if known and CHECKPOINT.key not in confs:
                     raise InvalidScriptError(NO_CHECKPOINT)
@@ -88,7 +84,7 @@ def _check_beginning(statement: Statement) -> None:
     first = statement.words[0]
     if not first.isalpha() or first in _BEGINNINGS:
         return
-    near = nearest(first, _BEGINNINGS, least=_TYPO)
+    near = find_nearest(first, _BEGINNINGS, least=_TYPO)
     if near is not None:
         raise InvalidScriptError(f"No statement begins with {first}. Did you mean {near}?")
 
@@ -97,12 +93,12 @@ def _check_brackets(statement: Statement) -> None:
     opened, closed = statement.words.count("("), statement.words.count(")")
     if opened != closed:
         raise InvalidScriptError(
-            f"The statement has {opened} '(' and {closed} ')'. Look for one that is missing, or for a semicolon."
+            f"The statement has {opened} '(' and {closed} ')'. Look for a missing one, or for a semicolon too many."
         )
 
 
 def _inserts_from_stream(statement: Statement) -> bool:
-    """Tell whether an INSERT surely reads a STREAM, by its words; one that reads it by a view does not show it."""
+    """Return whether the words of an INSERT show that it reads a STREAM, which they do not if it reads a view."""
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):
         return False

@@ -1,4 +1,4 @@
-"""The tables that a script names: those that are not there, and what a mistyped name was meant to be."""
+"""Find tables that a script names but that do not exist, and what a mistyped name was meant to be."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from pyspark_pravega.catalog import connect
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
 from pyspark_pravega.spark.catalog_conf import PREFIX
 from pyspark_pravega.spark.home import CATALOG_CLASS
-from pyspark_pravega.sql.identifiers import did_you_mean, hyphenated, nearest, parts_of, quote_all
+from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, hyphenate, quote_all, split_name
 from pyspark_pravega.sql.script import Statement
 
-from .streaming_insert import full_name
+from .streaming_insert import complete_name
 
 _BEFORE_A_NAME = frozenset("FROM JOIN INTO STREAM OVERWRITE TABLE UPDATE USING VIEW EXISTS".split())
-"""Words that stand before the name of a table."""
+"""Words before the name of a table."""
 _MAKES = ("CREATE", "REPLACE")
 _MAY_BE_MISSING = ("DROP",)
-"""First words of statements that need no table: DROP says itself what is not there, or has IF EXISTS."""
+"""First words of statements that need no table: DROP itself says what is missing, or has IF EXISTS."""
+_NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "schemaName"}
+"""Conditions of errors about missing objects, and the parameter with the object's name."""
 
 
 @dataclass(frozen=True)
 class MissingTable:
-    """A table that is not there, and the line of the statement that needs it."""
+    """A table that does not exist, and the line of the statement that needs it."""
 
     line: int
     text: str
 
 
-def missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> list[MissingTable]:
-    """Return the tables of the catalog that are named in full, are not there and are made by no statement before.
+def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[str, str]) -> list[MissingTable]:
+    """Return the catalog's tables that are named in full, do not exist, and are not made by an earlier statement.
 
-    `settings` are those of the catalog's conf. Raises the errors of servers that cannot be asked.
+    `settings` are those of the catalog's conf. Raises the errors of servers that do not answer.
     """
-    wanted = list(_wanted(script, catalog))
+    wanted = list(_find_wanted(script, catalog))
     if not wanted:
         return []
     found = []
@@ -57,13 +59,13 @@ def missing_tables(script: Sequence[Statement], catalog: str, settings: Mapping[
     return found
 
 
-def _wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, str, str]]:
+def _find_wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, str, str]]:
     made: set[tuple[str, str]] = set()
     for statement in script:
         first = statement.words[0]
-        named = dict.fromkeys(_named(tokenize(statement.text, read="spark"), catalog))
+        named = dict.fromkeys(_find_named(tokenize(statement.text, read="spark"), catalog))
         for place, (namespace, table) in enumerate(named):
-            key = hyphenated(namespace), hyphenated(table)
+            key = hyphenate(namespace), hyphenate(table)
             if first in _MAKES and place == 0:
                 made.add(key)
             elif first not in _MAY_BE_MISSING and key not in made:
@@ -71,8 +73,8 @@ def _wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[int, st
                 yield statement.line, namespace, table
 
 
-def _named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
-    """Yield the namespaces and tables that stand, with the catalog's name before them, where tables do."""
+def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
+    """Yield the namespaces and tables that follow the catalog's name where a statement names tables."""
     for place, token in enumerate(tokens[1:], 1):
         before = tokens[place - 1]
         if before.token_type is TokenType.L_PAREN and place > 1:
@@ -80,19 +82,15 @@ def _named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, str]]:
         if token.text.lower() != catalog.lower() or before.text.upper() not in _BEFORE_A_NAME:
             continue
         parts = tokens[place : place + 5]
-        dots = [each.token_type for each in parts[1::2]]
+        dots = [part.token_type for part in parts[1::2]]
         if len(parts) == 5 and dots == [TokenType.DOT, TokenType.DOT]:
             yield parts[2].text, parts[4].text
 
 
-_NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "schemaName"}
-"""Conditions of errors about what is not there, and the parameter with its name."""
+def suggest_near_name(spark: SparkSession, error: Exception) -> str:
+    """Return the question whether another name was meant; empty for other errors and if no name is similar.
 
-
-def near_table(spark: SparkSession, error: Exception) -> str:
-    """Return the question whether another name was meant, empty for other errors and where no name is near.
-
-    Errors about tables of Pravega have it already, if the session was begun with the adapter's jar.
+    Errors about tables of Pravega already have it, if the session started with the adapter's jar.
     """
     if "Did you mean" in str(error):
         return ""
@@ -100,40 +98,42 @@ def near_table(spark: SparkSession, error: Exception) -> str:
         return ""
     name = (error.getMessageParameters() or {}).get(_NAMED_BY[condition], "")
     try:
-        parts = parts_of(name)
+        parts = split_name(name)
         if condition == "SCHEMA_NOT_FOUND":
-            near = next(filter(None, (_near_namespace(spark, each) for each in _in_catalogs(spark, parts))), None)
+            near = next(
+                filter(None, (_find_near_namespace(spark, name) for name in _list_full_names(spark, parts))), None
+            )
         else:
-            near = _near_table(spark, full_name(spark, parts))
+            near = _find_near_table(spark, complete_name(spark, parts))
     except (PySparkException, PravegaError):
         return ""  # such as a catalog that cannot list its tables
-    return f"\n{did_you_mean(near).strip()}" if near is not None else ""
+    return f"\n{ask_did_you_mean(near).strip()}" if near is not None else ""
 
 
-def _in_catalogs(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the names that a namespace may have, with a catalog: errors of our catalogs leave their name out."""
+def _list_full_names(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the names that a namespace may have with a catalog, because errors of our catalogs leave theirs out."""
     if len(namespace) > 1:
         return [namespace]
     confs = spark.conf.getAll.items()
     return [(key.removeprefix(PREFIX), *namespace) for key, text in confs if text == CATALOG_CLASS]
 
 
-def _near_table(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+def _find_near_table(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     *namespace, table = parts
     try:
         listed = spark.sql(f"SHOW TABLES IN {quote_all(namespace)}").collect()
     except PySparkException as error:
         if error.getCondition() != "SCHEMA_NOT_FOUND":
             raise
-        return _near_namespace(spark, tuple(namespace))
-    near = nearest(table, (row["tableName"] for row in listed))
+        return _find_near_namespace(spark, tuple(namespace))
+    near = find_nearest(table, (row["tableName"] for row in listed))
     return None if near is None else quote_all((*namespace, near))
 
 
-def _near_namespace(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+def _find_near_namespace(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     if len(parts) < 2:
         return None
     *above, last = parts
     listed = spark.sql(f"SHOW NAMESPACES IN {quote_all(above)}").collect()
-    near = nearest(last, (parts_of(row[0])[-1] for row in listed))
+    near = find_nearest(last, (split_name(row[0])[-1] for row in listed))
     return None if near is None else quote_all((*above, near))

@@ -13,50 +13,20 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from pyspark_pravega.errors import InvalidScriptError, PravegaError, counted, system_reason
+from pyspark_pravega.errors import InvalidScriptError, PravegaError, describe_os_error, format_count
 from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.spark.catalog_conf import PREFIX
 from pyspark_pravega.spark.launch import Launch
 from pyspark_pravega.spark.logging import quiet_query_contexts
-from pyspark_pravega.sql.script import Statement, statements
+from pyspark_pravega.sql.script import Statement, split_script
 
-from .checks import first_mistake
+from .checks import find_first_mistake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
-class Signals:
-    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
-
-    def __init__(self) -> None:
-        self._came: signal.Signals | None = None
-        for number in _STOPPING:
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._came = signal.Signals(number)
-        for each in _STOPPING:
-            signal.signal(each, signal.SIG_DFL)
-
-    def came(self) -> bool:
-        """Tell whether a signal came."""
-        return self._came is not None
-
-    def name(self) -> str:
-        """Return the signal's name."""
-        return self._came.name if self._came else ""
-
-    def exit_code(self) -> int:
-        """Return the exit code that shells give to a program that a signal ends."""
-        return 128 + (self._came or 0)
-
-
 FAILED = 1
 _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
@@ -69,13 +39,15 @@ _STACKS = {
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec": "OFF",
     "org.apache.spark.util.Utils": "OFF",
 }
-"""Loggers that each tell the failure of a task or a query with its stack, and the level at which they do not."""
+"""Loggers that report the failure of a task or a query with its stack, and the level at which they do not."""
+_LOOK_EVERY = 0.05
+"""Seconds between two looks at whether a signal came."""
 
 
 def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
-    """Run a script in a driver that is started with the arguments of `launch`; returns the exit code.
+    """Run a script in a driver that is started with the arguments of `launch`; return the exit code.
 
-    What is wrong with settings and syntax is told before Spark starts; with `check` also which tables of the catalog
+    Errors of settings and syntax are reported before Spark starts; with `check`, also tables of the catalog that
     are missing.
 
     The driver's JVM is a child of this process, and shields itself from Ctrl-C: the queries are stopped before it is.
@@ -83,13 +55,13 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     try:
         script = read_script(path)
     except FileNotFoundError:
-        return _failed(path, "no such file")
+        return _report_failure(path, "no such file")
     except PravegaError as error:
-        return _failed(path, error.for_user())
-    if (mistake := first_mistake(script)) is not None:
-        return _failed(path, mistake)
+        return _report_failure(path, error.for_user())
+    if (mistake := find_first_mistake(script)) is not None:
+        return _report_failure(path, mistake)
     os.environ.update(launch.environment)
-    if check and not _tables_are_there(path, script, launch, catalog):
+    if check and not _check_tables(path, script, launch, catalog):
         return FAILED
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
@@ -98,7 +70,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from .failures import ScriptFailedError, sentence
+    from .failures import ScriptFailedError, strip_details
     from .progress import ProgressDisplay
     from .runner import ScriptRunner
 
@@ -106,7 +78,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     try:
         spark = start_session(SparkSession.builder.appName(path.name), signals)
     except PySparkException as error:
-        return _failed(path, f"Spark did not start: {sentence(error)}")
+        return _report_failure(path, f"Spark did not start: {strip_details(error)}")
     if spark is None:
         print(f"{path}: stopped by {signals.name()} while Spark started", file=sys.stderr)
         exit_now(signals.exit_code())
@@ -116,17 +88,17 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
         _leave_failures_to_us(spark)
     display = ProgressDisplay()
     try:
-        runner = ScriptRunner(spark, script, display, lambda: _log_no_more(spark) if ours else None)
+        runner = ScriptRunner(spark, script, display, lambda: _silence_log(spark) if ours else None)
         if check:
             runner.check()
-            display.message(f"{path}: {counted(len(script), 'statement')}, no errors found")
+            display.message(f"{path}: {format_count(len(script), 'statement')}, no errors found")
             return 0
         if runner.run(signals.came):
             return 0
-        display.message(f"{path}: stopped by {signals.name()}; run it again to go on from there")
+        display.message(f"{path}: stopped by {signals.name()}; run it again to continue from there")
         return signals.exit_code()
     except ScriptFailedError as error:
-        return _failed(path, str(error))
+        return _report_failure(path, str(error))
     finally:
         spark.stop()
 
@@ -134,75 +106,48 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
 def read_script(path: Path) -> Sequence[Statement]:
     """Read and split a script. Raises InvalidScriptError, also for one without statements, and FileNotFoundError."""
     try:
-        found = statements(path.read_text(encoding="utf-8"))
+        found = split_script(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise InvalidScriptError(f"The script cannot be read: {system_reason(error)}.") from error
+        raise InvalidScriptError(f"The script cannot be read: {describe_os_error(error)}.") from error
     except UnicodeDecodeError as error:
-        raise InvalidScriptError(f"The script cannot be read, since it is no text in UTF-8: {error}.") from error
+        raise InvalidScriptError(f"The script cannot be read, because it is not UTF-8 text: {error}.") from error
     if not found:
         raise InvalidScriptError("The script has no statement.")
     return found
 
 
-def _tables_are_there(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
-    """Say which tables are missing, or why that cannot be told; tells whether none is known to be."""
-    from .named_tables import missing_tables
+class Signals:
+    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
 
-    prefix, settings = f"{PREFIX}{catalog}.", {}
-    for option, conf in pairwise(launch.command):
-        key, sign, text = conf.partition("=")
-        if option == "--conf" and sign and key.startswith(prefix):
-            settings[key.removeprefix(prefix)] = text
-    try:
-        missing = missing_tables(script, catalog, settings)
-    except PravegaError as error:
-        print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
-        return True
-    for each in missing:
-        _failed(path, f"Line {each.line}: {each.text}")
-    return not missing
+    def __init__(self) -> None:
+        self._came: signal.Signals | None = None
+        for number in _STOPPING:
+            signal.signal(number, self._note)
 
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._came = signal.Signals(number)
+        for stopping in _STOPPING:
+            signal.signal(stopping, signal.SIG_DFL)
 
-def _shuffle_by_cores(spark: SparkSession) -> None:
-    """Let shuffles of a run on this machine have as many tasks as it has cores, unless a conf says how many.
+    def came(self) -> bool:
+        """Return whether a signal came."""
+        return self._came is not None
 
-    Spark's 200 are meant for clusters: each micro-batch would wait for 200 tasks and write 200 state stores.
-    """
-    context = spark.sparkContext
-    if str(context.master).partition("[")[0] == "local" and context.getConf().get(_SHUFFLE_PARTITIONS) is None:
-        spark.conf.set(_SHUFFLE_PARTITIONS, str(context.defaultParallelism))
+    def name(self) -> str:
+        """Return the signal's name."""
+        return self._came.name if self._came else ""
 
-
-def _leave_failures_to_us(spark: SparkSession) -> None:
-    """Have Spark not log failures with their stacks: the runner says them in a sentence."""
-    assert spark._jvm is not None
-    log4j = spark._jvm.org.apache.logging.log4j
-    for logger, level in _STACKS.items():
-        log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
-
-
-def _failed(path: Path, text: str) -> int:
-    print(f"{path}: {text}", file=sys.stderr, flush=True)
-    return FAILED
-
-
-def _log_no_more(spark: SparkSession) -> None:
-    """Have Spark not log the tasks of batches that are given up: what has failed before is said by then."""
-    assert spark._jvm is not None
-    log4j = spark._jvm.org.apache.logging.log4j
-    log4j.core.config.Configurator.setAllLevels(log4j.LogManager.ROOT_LOGGER_NAME, log4j.Level.OFF)
-
-
-_LOOK_EVERY = 0.05
-"""Seconds between two looks at whether a signal came."""
+    def exit_code(self) -> int:
+        """Return the exit code that shells give to a program that a signal ends."""
+        return 128 + (self._came or 0)
 
 
 def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSession | None:
-    """Start the session; None if a signal came before it was there, and its JVM may be starting still.
+    """Start the session; return None if a signal came first, when its JVM may still be starting.
 
-    Raises what the builder raises.
+    Raises the builder's errors.
     """
     started: list[SparkSession] = []
     failed: list[BaseException] = []
@@ -223,3 +168,52 @@ def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSessi
     if failed:
         raise failed[0]
     return started[0]
+
+
+def _check_tables(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
+    """Report which tables are missing, or why that is unknown; return whether none is known to be missing."""
+    from .named_tables import find_missing_tables
+
+    prefix, settings = f"{PREFIX}{catalog}.", {}
+    for option, conf in pairwise(launch.command):
+        key, sign, text = conf.partition("=")
+        if option == "--conf" and sign and key.startswith(prefix):
+            settings[key.removeprefix(prefix)] = text
+    try:
+        missing = find_missing_tables(script, catalog, settings)
+    except PravegaError as error:
+        print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
+        return True
+    for table in missing:
+        _report_failure(path, f"Line {table.line}: {table.text}")
+    return not missing
+
+
+def _shuffle_by_cores(spark: SparkSession) -> None:
+    """Give shuffles of a run on this machine as many tasks as it has cores, unless a conf sets their number.
+
+    Spark's 200 are meant for clusters: each micro-batch would wait for 200 tasks and write 200 state stores.
+    """
+    context = spark.sparkContext
+    if str(context.master).partition("[")[0] == "local" and context.getConf().get(_SHUFFLE_PARTITIONS) is None:
+        spark.conf.set(_SHUFFLE_PARTITIONS, str(context.defaultParallelism))
+
+
+def _leave_failures_to_us(spark: SparkSession) -> None:
+    """Keep Spark from logging failures with their stacks, because the runner reports them in a sentence."""
+    assert spark._jvm is not None
+    log4j = spark._jvm.org.apache.logging.log4j
+    for logger, level in _STACKS.items():
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
+
+
+def _silence_log(spark: SparkSession) -> None:
+    """Keep Spark from logging tasks of abandoned batches: earlier failures have been reported by then."""
+    assert spark._jvm is not None
+    log4j = spark._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setAllLevels(log4j.LogManager.ROOT_LOGGER_NAME, log4j.Level.OFF)
+
+
+def _report_failure(path: Path, text: str) -> int:
+    print(f"{path}: {text}", file=sys.stderr, flush=True)
+    return FAILED

@@ -1,4 +1,4 @@
-"""What a user sees of running queries: a block of lines on a terminal that is drawn anew, else a line now and then."""
+"""Show running queries: as a block of lines that is redrawn on a terminal, elsewhere as a line now and then."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_pravega.errors import counted
+from pyspark_pravega.errors import format_count
 
 LOOK_INTERVAL = 1.0
 """Seconds between two looks at the queries, and between two drawings on a terminal."""
 PLAIN_INTERVAL = 10.0
-"""Seconds between two lines about a query where the output is no terminal."""
+"""Seconds between two lines about a query if the output is not a terminal."""
 
 
 class ProgressDisplay:
-    """Shows the progress of queries on standard error, or where else it is told to."""
+    """Shows the progress of queries on standard error or on another output."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out if out is not None else sys.stderr
@@ -35,7 +35,7 @@ class ProgressDisplay:
         print(text, file=self._out, flush=True)
 
     def show(self, queries: Sequence[StreamingQuery], *, now: bool = False) -> None:
-        """Show how far the queries are, if it is time to, or `now`."""
+        """Show how far the queries are, if it is time to do so, or `now`."""
         passed = time.monotonic()
         if not now and passed - self._looked_at < LOOK_INTERVAL:
             return
@@ -57,7 +57,7 @@ class ProgressDisplay:
         self._out.flush()
 
     def leave(self) -> None:
-        """Leave what is drawn where it is."""
+        """Leave the drawn lines where they are."""
         self._drawn = 0
 
     def _erase(self) -> None:
@@ -67,7 +67,7 @@ class ProgressDisplay:
 
 
 class QueryProgress:
-    """Adds up what a query reports of its batches."""
+    """Adds up what a query reports about its batches."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -78,7 +78,7 @@ class QueryProgress:
         self._rows_out = 0
 
     def add(self, reports: Sequence[Mapping[str, Any]]) -> None:
-        """Add the reports that are new; Spark keeps the last hundred."""
+        """Add the new reports; Spark keeps the last hundred."""
         for report in reports:
             # A query that waits for data reports the same batch again.
             if report["timestamp"] <= self._newest:
@@ -91,7 +91,7 @@ class QueryProgress:
                 self._batch = report["batchId"]
 
     def line(self) -> str:
-        """Say in one line how far the query is: its last batch, the rates of that, all rows, how far it is behind."""
+        """Describe in one line how far the query is: its last batch and the batch's rates, all rows, the lag."""
         if self._last is None:
             return f"{self._name}: starting"
         seconds = self._last["durationMs"].get("triggerExecution", 0) / 1000
@@ -103,13 +103,13 @@ class QueryProgress:
             parts.append(f"{rows_in / seconds:,.0f} rows/s in")
             parts += [f"{rows_out / seconds:,.0f} rows/s out"] if rows_out >= 0 else []
         out = f", {self._rows_out:,} written" if rows_out >= 0 else ""
-        parts.append(f"{counted(self._rows_in, 'row')} read{out}")
-        parts += [text for source in self._last["sources"] if (text := behind(source.get("metrics") or {}))]
+        parts.append(f"{format_count(self._rows_in, 'row')} read{out}")
+        parts += [text for source in self._last["sources"] if (text := describe_lag(source.get("metrics") or {}))]
         return f"{self._name}: {', '.join(parts)}"
 
 
-def behind(metrics: Mapping[str, str]) -> str:
-    """Say how far a source is behind by the metrics of tables of Pravega; empty for sources that have others."""
+def describe_lag(metrics: Mapping[str, str]) -> str:
+    """Describe how far a source is behind, by the metrics of Pravega's tables; empty for sources without these."""
     if "bytesBehind" not in metrics:
         return ""
     if not int(metrics["bytesBehind"]):
@@ -118,5 +118,5 @@ def behind(metrics: Mapping[str, str]) -> str:
     if "secondsBehind" in metrics:
         parts.append(f"{float(metrics['secondsBehind']):,.0f} s")
     if "estimatedEventsBehind" in metrics:
-        parts.append(f"about {counted(int(metrics['estimatedEventsBehind']), 'event')}")
+        parts.append(f"about {format_count(int(metrics['estimatedEventsBehind']), 'event')}")
     return f"{', '.join(parts)} behind"

@@ -1,4 +1,4 @@
-"""Running the statements of a script: ordinary ones one after the other, streaming ones side by side."""
+"""Run the statements of a script: ordinary ones one after the other, streaming ones side by side."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.errors import InvalidScriptError
-from pyspark_pravega.script.named_tables import near_table
+from pyspark_pravega.script.named_tables import suggest_near_name
 from pyspark_pravega.sql.script import Statement
 
-from .failures import ScriptFailedError, failures_of, sentence
+from .failures import ScriptFailedError, report_failures, strip_details
 from .progress import ProgressDisplay
 from .streaming_insert import (
     StreamingInsert,
+    analyze_streaming_insert,
+    build_not_streaming_error,
+    choose_name,
     ends_by_itself,
-    name_of,
-    not_streaming,
     parse,
-    script_settings,
+    read_session_settings,
     start,
-    streaming_insert,
 )
 
 LOOK_EVERY = 0.1
 """Seconds between two looks at queries and signals."""
 CANCELLED_WITHIN = 2.0
-"""Seconds that a statement may take to end whose jobs are cancelled, and again when its thread is interrupted."""
+"""Seconds that a statement has to end after its jobs are cancelled, and again after its thread is interrupted."""
 MOST_ROWS = 1000
-"""As many rows of a SELECT are shown."""
+"""The most rows of a SELECT that are shown."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Running:
         return self.insert.statement.line
 
 
-def _share_table(one: _Running, insert: StreamingInsert) -> bool:
+def _has_same_table(one: _Running, insert: StreamingInsert) -> bool:
     return [part.lower() for part in one.insert.table] == [part.lower() for part in insert.table]
 
 
@@ -65,7 +65,7 @@ class ScriptRunner:
         display: ProgressDisplay,
         stopping: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take a session and a script. `stopping` is called before queries are stopped, in the midst of batches."""
+        """Take a session and a script. `stopping` is called before queries are stopped in the middle of batches."""
         self._stopping = stopping
         self._spark = spark
         self._script = script
@@ -76,21 +76,21 @@ class ScriptRunner:
         self._java_thread: Any = None
 
     def check(self) -> None:
-        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError.
+        """Parse all statements with Spark's parser, and check the settings. Raises ScriptFailedError.
 
-        It finds what `checks` cannot know.
+        This finds what `checks` cannot know.
         """
         for statement in self._script:
-            with failures_of(statement):
+            with report_failures(statement):
                 parse(self._spark, statement)
                 if statement.is_setting:
                     self._spark.sql(statement.in_place())
-                    script_settings(self._spark)
+                    read_session_settings(self._spark)
 
     def run(self, stop_asked: Callable[[], bool]) -> bool:
-        """Run the script until all of it has ended, or until `stop_asked`; tells whether it ended by itself.
+        """Run the script until all of it has ended, or until `stop_asked`; return whether it ended by itself.
 
-        Raises ScriptFailedError when a statement or a query fails. All queries have stopped when this returns.
+        Raises ScriptFailedError if a statement or a query fails. All queries have stopped when this returns.
         """
         statements = threading.Thread(target=self._run_statements, name="statements", daemon=True)
         statements.start()
@@ -131,7 +131,7 @@ class ScriptRunner:
     def _raise_if_failed(self) -> None:
         for one in self._running:
             if (error := one.query.exception()) is not None:
-                raise ScriptFailedError(f"Line {one.line}: the query {one.query.name} failed: {sentence(error)}")
+                raise ScriptFailedError(f"Line {one.line}: the query {one.query.name} failed: {strip_details(error)}")
 
     def _run_statements(self) -> None:
         try:
@@ -141,27 +141,28 @@ class ScriptRunner:
             for statement in self._script:
                 if self._ending:
                     return
-                with failures_of(statement, lambda error: near_table(self._spark, error)):
+                with report_failures(statement, lambda error: suggest_near_name(self._spark, error)):
                     self._run_statement(statement)
         except Exception as error:  # raised again in the main thread
             self._failure = error
 
     def _run_statement(self, statement: Statement) -> None:
-        insert = streaming_insert(self._spark, statement)
+        insert = analyze_streaming_insert(self._spark, statement)
         if insert is not None:
-            settings = script_settings(self._spark)
-            name = name_of(insert, settings)
+            settings = read_session_settings(self._spark)
+            name = choose_name(insert, settings)
             if same := next((one for one in self._running if one.query.name == name), None):
                 raise InvalidScriptError(
                     f"The statements of lines {same.line} and {statement.line} are both named {name}, and would share "
                     "a checkpoint. Give the second one another name: SET pravega.stream.name = '...'."
                 )
-            if insert.into_files and (same := next((one for one in self._running if _share_table(one, insert)), None)):
+            if insert.into_files and (
+                same := next((one for one in self._running if _has_same_table(one, insert)), None)
+            ):
                 raise InvalidScriptError(
-                    f"The statements of lines {same.line} and {statement.line} both write to "
-                    f"{'.'.join(insert.table)}, a table of files, and rows of the second would be missing: Spark takes "
-                    "its micro-batches for repetitions of those of the first. Unite the queries with UNION ALL, or "
-                    "give each a table of its own."
+                    f"The statements of lines {same.line} and {statement.line} both write to {'.'.join(insert.table)}, "
+                    "a table of files, and rows of the second would be missing: Spark takes its micro-batches for "
+                    "repetitions of those of the first. Combine the queries with UNION ALL, or give each its own table."
                 )
             query = start(insert, settings)
             self._running.append(_Running(insert, query, ends_by_itself(settings)))
@@ -172,9 +173,9 @@ class ScriptRunner:
         began = time.monotonic()
         result = self._spark.sql(statement.in_place())
         if statement.is_setting:
-            script_settings(self._spark)
+            read_session_settings(self._spark)
         elif result.isStreaming:
-            raise not_streaming(statement)
+            raise build_not_streaming_error()
         elif result.columns:
             self._display.message(f"Line {statement.line}: {statement.summary}")
             result.show(MOST_ROWS, truncate=False)

@@ -1,7 +1,7 @@
-"""INSERT statements whose query reads a STREAM: told apart from ordinary ones, and started as streaming queries.
+"""Recognize INSERT statements whose query reads a STREAM, and start them as streaming queries.
 
 Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any
-other INSERT. It only does not run one: that is done with the query of the analyzed plan. PySpark has no public way to a
+other INSERT. Spark just does not run it: we do, with the query of the analyzed plan. PySpark has no public way to a
 plan, hence the calls into the JVM.
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.errors import InvalidScriptError
-from pyspark_pravega.script.checks import settings_among
+from pyspark_pravega.script.checks import read_stream_settings
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import (
     CHECKPOINT,
@@ -31,12 +31,12 @@ from pyspark_pravega.sql.script import Statement
 from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
 
 _STREAMING = "pravega.streaming-statements"
-"""The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as one."""
+"""The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as a batch."""
 _INSERT = "InsertIntoStatement"
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
 _INSTEAD = (
-    "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table before, "
+    "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table first, "
     "and leave out OVERWRITE, REPLACE and PARTITION"
 )
 
@@ -45,8 +45,8 @@ _INSTEAD = (
 class StreamingInsert:
     """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
 
-    `known_as`: the same name with a stream of Pravega spelled as Pravega does, whatever the statement calls it.
-    `into_files`: the table is one of Spark's own, of files.
+    `known_as`: the same name with a stream of Pravega spelled as in Pravega, whatever the statement calls it.
+    `into_files`: the table is one of Spark's own tables of files.
     """
 
     statement: Statement
@@ -58,7 +58,7 @@ class StreamingInsert:
 
 
 def parse(spark: SparkSession, statement: Statement) -> Any:
-    """Parse a statement with Spark's parser; returns the plan in the JVM."""
+    """Parse a statement with Spark's parser; return the plan in the JVM."""
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     # Variables such as ${name} are looked up in the active session.
@@ -66,21 +66,21 @@ def parse(spark: SparkSession, statement: Statement) -> Any:
     return jvm.io.github.pysparkpravega.Scripts.parse(session, statement.in_place())
 
 
-def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
-    """Analyze a statement; None when it is not an INSERT with a query that reads a STREAM.
+def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
+    """Analyze a statement; return None unless it is an INSERT with a query that reads a STREAM.
 
-    Raises InvalidScriptError for an INSERT of another form that reads one.
+    Raises InvalidScriptError for an INSERT of another form that reads a STREAM.
     """
     if statement.words[0] not in ("INSERT", "WITH"):
         return None
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     parsed = parse(spark, statement)
-    insert = parsed.child() if _kind(parsed) == "UnresolvedWith" else parsed
-    if _kind(insert) != _INSERT:
+    insert = parsed.child() if _get_class_name(parsed) == "UnresolvedWith" else parsed
+    if _get_class_name(insert) != _INSERT:
         return None
     if spark.version < FIRST_SPARK and jvm.io.github.pysparkpravega.Scripts.isStreaming(parsed):
-        raise InvalidScriptError(f"Line {statement.line}: {OLDER_SPARK}")
+        raise InvalidScriptError(OLDER_SPARK)
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     context = spark.sparkContext
     context.setLocalProperty(_STREAMING, "true")
@@ -92,25 +92,27 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
         return None
     target = insert.table()
     special = insert.overwrite() or insert.replaceCriteriaOpt().isDefined() or not insert.partitionSpec().isEmpty()
-    if special or _kind(target) != "UnresolvedRelation":
-        raise not_streaming(statement)
+    if special or _get_class_name(target) != "UnresolvedRelation":
+        raise build_not_streaming_error()
     # Spark's own mark beside the options tells the catalog which privileges are needed.
     given = dict(target.options().asCaseSensitiveMap())
     options = {key: text for key, text in given.items() if not key.startswith("__")}
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
     name = target.multipartIdentifier()
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
-    table = full_name(spark, parts)
-    into_files = _kind(analyzed) == _INSERT_INTO_FILES
-    return StreamingInsert(statement, table, _known_as(table, analyzed), into_files, options, DataFrame(rows, spark))
+    table = complete_name(spark, parts)
+    into_files = _get_class_name(analyzed) == _INSERT_INTO_FILES
+    return StreamingInsert(
+        statement, table, _find_known_name(table, analyzed), into_files, options, DataFrame(rows, spark)
+    )
 
 
 def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
-    """Start the streaming query of an INSERT with the settings that are in force."""
-    name = name_of(insert, settings)
+    """Start the streaming query of an INSERT with the current settings."""
+    name = choose_name(insert, settings)
     root = settings.get(CHECKPOINT)
     if root is None:
-        raise InvalidScriptError(f"Line {insert.statement.line}: {NO_CHECKPOINT}")
+        raise InvalidScriptError(NO_CHECKPOINT)
     writer = insert.rows.writeStream.queryName(name).outputMode(settings.get(OUTPUT_MODE)).options(**insert.options)
     writer = writer.option("checkpointLocation", f"{root.rstrip('/')}/{quote(name, safe='$')}")
     match settings.get(TRIGGER_OF_BATCHES):
@@ -125,33 +127,33 @@ def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
     return writer.toTable(quote_all(insert.table))
 
 
-def name_of(insert: StreamingInsert, settings: Options) -> str:
+def choose_name(insert: StreamingInsert, settings: Options) -> str:
     """Return the name of a streaming statement."""
     return settings.get(STREAM_NAME) or ".".join(insert.known_as)
 
 
 def ends_by_itself(settings: Options) -> bool:
-    """Tell whether streaming statements that start with these settings end."""
+    """Return whether streaming statements with these settings end."""
     return isinstance(settings.get(TRIGGER_OF_BATCHES), str)
 
 
-def script_settings(spark: SparkSession) -> Options:
+def read_session_settings(spark: SparkSession) -> Options:
     """Return the session's settings of streaming statements. Raises InvalidOptionError."""
-    return settings_among(spark.conf.getAll)
+    return read_stream_settings(spark.conf.getAll)
 
 
-def not_streaming(statement: Statement) -> InvalidScriptError:
+def build_not_streaming_error() -> InvalidScriptError:
     """Return the error for a statement that reads a STREAM and cannot be run."""
-    return InvalidScriptError(f"Line {statement.line}: {_INSTEAD}.")
+    return InvalidScriptError(f"{_INSTEAD}.")
 
 
-def _kind(plan: Any) -> str:
+def _get_class_name(plan: Any) -> str:
     return str(plan.getClass().getSimpleName())
 
 
-def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
-    """Return the name by which a statement's checkpoint is found again, however the statement spells its table."""
-    if _kind(analyzed) != _APPEND or _kind(analyzed.table()) != _RELATION:
+def _find_known_name(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
+    """Return the name of a statement's checkpoint, which does not depend on how the statement spells its table."""
+    if _get_class_name(analyzed) != _APPEND or _get_class_name(analyzed.table()) != _RELATION:
         return table
     properties = analyzed.table().table().properties()
     if properties.get("provider") != "pravega" or properties.get("location") is None:
@@ -159,7 +161,7 @@ def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
     return (table[0], *str(properties.get("location")).split("/", 1))
 
 
-def full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
+def complete_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
     """Complete a table's name by the current catalog and namespace, as Spark does."""
     manager = spark._jsparkSession.sessionState().catalogManager()
     if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):

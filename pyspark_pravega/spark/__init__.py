@@ -1,1 +1,1 @@
-"""Spark with Pravega in it: where it is, how it is configured, and how it is started."""
+"""Find Spark, configure it for Pravega, and start it."""

@@ -1,4 +1,4 @@
-"""The arguments of spark-submit and its relatives: finding and changing single options among them.
+"""Find and change single options among the arguments of spark-submit and its relatives.
 
 Which tokens are Spark's is decided as Spark's launcher does (org.apache.spark.launcher.SparkSubmitOptionParser):
 an option takes the next token as its value; the first other token is the program, whose own arguments follow
@@ -33,9 +33,9 @@ _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --versio
 def add_jar(
     arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> list[str]:
-    """Add a jar to the class path, keeping every jar that was there: `--jars` would replace all of them."""
-    jars = join_jars(jars_of(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
-    if "--jars" in _options(arguments, mixed):
+    """Add a jar to the class path, and keep every jar that was there: `--jars` would replace all of them."""
+    jars = join_jars(find_jars(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
+    if "--jars" in _list_options(arguments, mixed):
         return _rewrite(arguments, mixed, lambda name, value: jars if name == "--jars" else value)
     return ["--jars", jars, *arguments]
 
@@ -43,23 +43,23 @@ def add_jar(
 def add_driver_class_path(
     arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> list[str]:
-    """Put a jar on the class path that the driver starts with, after what the user has there.
+    """Add a jar to the class path with which the driver starts, after the user's own entries.
 
     The Thrift server looks for a session's catalog without the jars of `--jars`.
     """
     conf = "spark.driver.extraClassPath"
-    before = _setting(arguments, "--driver-class-path", conf, mixed, environment, spark_home)
+    before = _find_setting(arguments, "--driver-class-path", conf, mixed, environment, spark_home)
     paths = [path for path in before.split(os.pathsep) if path]
     joined = os.pathsep.join(paths if str(jar) in paths else [*paths, str(jar)])
-    if "--driver-class-path" in _options(arguments, mixed):
+    if "--driver-class-path" in _list_options(arguments, mixed):
         return _rewrite(arguments, mixed, lambda name, value: joined if name == "--driver-class-path" else value)
     return ["--driver-class-path", joined, *arguments]
 
 
 def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: bool) -> tuple[list[str], list[str]]:
-    """Take options that are not Spark's from among Spark's arguments: returns them as name, value, ..., and the rest.
+    """Take options that are not Spark's out of the arguments; return them as name, value, ..., and the rest.
 
-    They are left alone behind the program of `submit`, whose own they are. A name at the very end comes without value.
+    Those after the program of `submit` are its own, and stay. A name at the very end comes without a value.
     """
     taken: list[str] = []
     rest: list[str] = []
@@ -77,8 +77,8 @@ def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: boo
     return taken, [*rest, *remaining]
 
 
-def leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
-    """Return the options of Spark's that stand before the program, but some of those that take a value."""
+def list_leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
+    """Return Spark's options before the program, except some that take a value."""
     result: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
@@ -90,7 +90,7 @@ def leading_options(arguments: Sequence[str], *, without: Collection[str]) -> li
 
 
 def split_mixed(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the mixed arguments of a server into Spark's own and the server's, in their orders."""
+    """Split the mixed arguments of a server into Spark's and the server's, each in order."""
     of_spark: list[str] = []
     of_server: list[str] = []
     remaining = iter(arguments)
@@ -104,7 +104,7 @@ def split_mixed(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Take the first argument that is neither an option of Spark's nor its value; returns it and the rest."""
+    """Take the first argument that is neither an option of Spark's nor its value; return it and the rest."""
     rest = list(arguments)
     index = 0
     while index < len(rest):
@@ -117,10 +117,10 @@ def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, rest
 
 
-def unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
-    """Find the first option that is neither Spark's nor one of `ours`: returns its name, and the one most like it.
+def find_unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
+    """Find the first option that is neither Spark's nor one of `ours`; return its name, and the most similar one.
 
-    None if there is none. Nobody knows whether such an option takes a value, so what follows it may be the program.
+    Returns None if there is none. Whether such an option takes a value is unknown, so the program may follow it.
     """
     known = {*_WITH_VALUE, *_SWITCHES, *ours}
     remaining = iter(arguments)
@@ -133,32 +133,32 @@ def unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str
     return None
 
 
-def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
-    """Return the jars that Spark would take with these arguments, comma-separated."""
-    return _setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
+def find_jars(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
+    """Return the jars that Spark would use with these arguments, separated by commas."""
+    return _find_setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
 
 
-def conf_of(
+def find_conf(
     key: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
-    """Return the conf that Spark would take, from these arguments or its defaults; empty when it is not set."""
-    return _setting(arguments, "", key, mixed, environment, spark_home)
+    """Return a conf as Spark would use it, from these arguments or its defaults; empty if it is not set."""
+    return _find_setting(arguments, "", key, mixed, environment, spark_home)
 
 
-def setting_of(
+def find_setting(
     option: str, conf: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
-    """Return the value of one of Spark's options, else of the conf that says the same; empty when neither is set."""
-    return _setting(arguments, option, conf, mixed, environment, spark_home)
+    """Return the value of one of Spark's options, else of the equivalent conf; empty if neither is set."""
+    return _find_setting(arguments, option, conf, mixed, environment, spark_home)
 
 
-def option_of(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
-    """Return the value of one of Spark's options; empty when it is not given."""
-    return _options(arguments, mixed).get(option, [""])[-1]
+def find_option_value(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
+    """Return the value of one of Spark's options; empty if it is not given."""
+    return _list_options(arguments, mixed).get(option, [""])[-1]
 
 
-def switches_of(arguments: Sequence[str], *, mixed: bool) -> set[str]:
-    """Return which of Spark's options without value are given."""
+def find_switches(arguments: Sequence[str], *, mixed: bool) -> set[str]:
+    """Return Spark's options without a value that are given."""
     found: set[str] = set()
     remaining = iter(arguments)
     for argument in remaining:
@@ -172,7 +172,7 @@ def switches_of(arguments: Sequence[str], *, mixed: bool) -> set[str]:
 
 
 def join_jars(before: str, jar: Path) -> str:
-    """Add a jar to a comma-separated list unless it is there, be it as the URI that Spark makes of a path."""
+    """Add a jar to a comma-separated list unless it is there, even as the URI that Spark makes of a path."""
     jars = [path for path in before.split(",") if path]
     if not any(path in (str(jar), f"file:{jar}", f"file://{jar}") for path in jars):
         jars.append(str(jar))
@@ -194,11 +194,11 @@ def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], d
     return _rewrite(arguments, mixed, hide), secrets
 
 
-def _setting(
+def _find_setting(
     arguments: Sequence[str], option: str, conf: str, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> str:
-    """Return what Spark would take for an option, its conf or the conf's line in the defaults, in that order."""
-    options = _options(arguments, mixed)
+    """Return what Spark would use: the option, its conf, or the conf's line in the defaults, in that order."""
+    options = _list_options(arguments, mixed)
     if option in options:
         return options[option][-1]
     confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith(f"{conf}=")]
@@ -206,10 +206,10 @@ def _setting(
         return confs[-1].removeprefix(f"{conf}=")
     folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
     file = options.get("--properties-file", [str(folder / "spark-defaults.conf")])[-1]
-    return _property(Path(file), conf)
+    return _read_property(Path(file), conf)
 
 
-def _options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
+def _list_options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
     """Return the values of Spark's options by name, each in the order given."""
     found: dict[str, list[str]] = {}
 
@@ -238,8 +238,8 @@ def _rewrite(arguments: Sequence[str], mixed: bool, change: Callable[[str, str],
     return result
 
 
-def _property(path: Path, key: str) -> str:
-    """Read one key of a Java properties file as spark-defaults.conf is written; empty when it is not there."""
+def _read_property(path: Path, key: str) -> str:
+    """Read one key of a Java properties file in the form of spark-defaults.conf; empty if it is missing."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

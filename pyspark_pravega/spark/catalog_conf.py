@@ -1,4 +1,4 @@
-"""The Spark confs that make Pravega a catalog of a session, the same for every front end.
+"""Build the Spark confs that make Pravega a catalog of a session, the same for every front end.
 
 Confs travel on command lines and are shown by Spark's UI, so a secret is never among them: it goes into an
 environment variable, and the conf refers to that as `${env:NAME}`.
@@ -17,7 +17,7 @@ from pyspark_pravega.sql.options import OPTIONS, resolve
 PREFIX = "spark.sql.catalog."
 DAEMON_CONF = "spark.python.daemon.module"
 DAEMON_MODULE = "pyspark_pravega.datasource.worker_daemon"
-"""What forks Python workers on executors, unless the user has chosen another: with all imports of our tasks done."""
+"""The module that forks Python workers on executors, with our tasks' imports done, unless the user chooses another."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class CatalogConf:
     secrets: Mapping[str, str] = field(repr=False)
 
 
-def catalog_conf(catalog: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> CatalogConf:
+def build_catalog_conf(catalog: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> CatalogConf:
     """Check the settings of a catalog and turn them into confs.
 
-    Raises InvalidNameError for a name Spark cannot use, InvalidOptionError for a wrong setting.
+    Raises InvalidNameError for a name that Spark cannot use, InvalidOptionError for a wrong setting.
     """
     check_catalog_name(catalog)
     resolve(conf=settings, env=environment)
@@ -45,7 +45,7 @@ def catalog_conf(catalog: str, settings: Mapping[str, str], environment: Mapping
 
 
 def hide_secret(name: str, text: str) -> tuple[str, dict[str, str]]:
-    """Replace the text of a secret conf by a reference; returns it and the variable it refers to."""
+    """Replace the text of a secret conf by a reference; return this and the variable that it refers to."""
     option = next((OPTIONS[key] for key in OPTIONS if name.lower().endswith("." + key)), None)
     if option is None or not option.secret or not name.startswith(PREFIX) or text.startswith("${env:"):
         return text, {}

@@ -1,4 +1,4 @@
-"""The Spark that runs: where it is, its version, and the jar of the Java adapter for it."""
+"""Find the Spark that runs, its version, and the jar of the Java adapter for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from pathlib import Path
 import pyspark_pravega.jvm
 from pyspark_pravega.errors import SetupError
 
+CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
+"""The class that `spark.sql.catalog.<name>` names."""
+JARS = {
+    "4.1": "pyspark-pravega-adapter-4.1.jar",
+    "4.2": "pyspark-pravega-adapter.jar",
+    "4.3": "pyspark-pravega-adapter.jar",
+}
+"""The jar for each version of Spark."""
+
 
 def find_spark_home(environment: Mapping[str, str]) -> Path:
     """Return the Spark that SPARK_HOME names, else the one inside the installed pyspark.
 
     Raises SetupError when there is none.
     """
-    home = _home(environment)
+    home = _choose_home(environment)
     if not (home / "bin" / "spark-submit").is_file():
         named = environment.get("SPARK_HOME")
         raise SetupError(
@@ -28,12 +37,12 @@ def find_spark_home(environment: Mapping[str, str]) -> Path:
     return home
 
 
-def spark_version(environment: Mapping[str, str]) -> str:
+def find_spark_version(environment: Mapping[str, str]) -> str:
     """Return the version of the Spark that runs, as `4.3.0`.
 
     The driver of a cluster may have PySpark alone, in an archive without Spark's jars; then it is PySpark's version.
     """
-    found = version_of_jars(_home(environment))
+    found = read_jar_version(_choose_home(environment))
     if found is not None:
         return found
     import pyspark
@@ -41,47 +50,28 @@ def spark_version(environment: Mapping[str, str]) -> str:
     return str(pyspark.__version__)
 
 
-def version_of_jars(home: Path) -> str | None:
+def read_jar_version(home: Path) -> str | None:
     """Return the version that the jars of a Spark have, or None if it has no jars."""
     jars = sorted((home / "jars").glob("spark-core_*.jar"))
     found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
     return None if found is None else found[1]
 
 
-def line_of(version: str) -> str:
-    """Return what releases of one line share: `4.3` of `4.3.0`."""
+def get_release_line(version: str) -> str:
+    """Return the part of a version that releases of one line share: `4.3` of `4.3.0`."""
     return ".".join(version.split(".")[:2])
 
 
-def _home(environment: Mapping[str, str]) -> Path:
-    if named := environment.get("SPARK_HOME"):
-        return Path(named)
-    import pyspark
-
-    return Path(str(pyspark.__file__)).parent
-
-
-CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
-"""The class that `spark.sql.catalog.<name>` names."""
-
-JARS = {
-    "4.1": "pyspark-pravega-adapter-4.1.jar",
-    "4.2": "pyspark-pravega-adapter.jar",
-    "4.3": "pyspark-pravega-adapter.jar",
-}
-"""The jar for each version of Spark."""
-
-
-def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
+def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     """Return the path of the jar for the Spark that runs: that of SPARK_HOME, else the installed pyspark.
 
     Raises SetupError when there is none for this Spark, or it was not built, as in a checkout that was not set up.
     """
-    spark = spark_version(os.environ if environment is None else environment)
-    name = JARS.get(line_of(spark))
+    spark = find_spark_version(os.environ if environment is None else environment)
+    name = JARS.get(get_release_line(spark))
     if name is None:
         *others, newest = JARS
-        raise SetupError(f"The adapter does not fit Spark {spark}. It is for Spark {', '.join(others)} and {newest}.")
+        raise SetupError(f"There is no adapter for Spark {spark}, only for Spark {', '.join(others)} and {newest}.")
     jar = Path(str(pyspark_pravega.jvm.__file__)).parent / name
     if not jar.is_file():
         raise SetupError(
@@ -91,12 +81,20 @@ def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     return jar
 
 
-def adapter_manifest() -> dict[str, str]:
-    """Return what the jar says of itself: `Implementation-Version`, `Spark-Versions` and more."""
-    jar = adapter_jar()
+def read_adapter_manifest() -> dict[str, str]:
+    """Return the jar's manifest: `Implementation-Version`, `Spark-Versions` and more."""
+    jar = find_adapter_jar()
     try:
         with zipfile.ZipFile(jar) as archive:
             text = archive.read("META-INF/MANIFEST.MF").decode()
     except (KeyError, zipfile.BadZipFile) as error:
         raise SetupError(f"The adapter's jar {jar} is damaged ({error}). Install pyspark-pravega again.") from error
     return dict(HeaderParser().parsestr(text).items())
+
+
+def _choose_home(environment: Mapping[str, str]) -> Path:
+    if named := environment.get("SPARK_HOME"):
+        return Path(named)
+    import pyspark
+
+    return Path(str(pyspark.__file__)).parent

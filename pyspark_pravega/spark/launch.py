@@ -1,4 +1,4 @@
-"""Starting Spark's own programs with Pravega in them: `pyspark-pravega sql|thriftserver|beeline|pyspark|submit|...`.
+"""Start Spark's own programs with Pravega in them: `pyspark-pravega sql|thriftserver|beeline|pyspark|submit|...`.
 
 A command becomes Spark's program: same process, same signals, same exit code. All arguments are passed on.
 """
@@ -18,31 +18,31 @@ from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import (
     add_driver_class_path,
     add_jar,
-    conf_of,
+    find_conf,
+    find_setting,
     hide_secrets,
-    leading_options,
-    setting_of,
+    list_leading_options,
     split_mixed,
 )
-from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, driver_options
-from pyspark_pravega.spark.home import adapter_jar, find_spark_home
+from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, build_catalog_conf
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options
+from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import quiet_logging
 
 
 @dataclass(frozen=True)
 class Program:
-    """One of Spark's programs: script below `bin`, leading arguments, and whether a program file follows."""
+    """One of Spark's programs: its script below `bin`, leading arguments, whether its options mix with Spark's."""
 
     script: str
     leading: tuple[str, ...] = ()
     mixed: bool = True
     spark: bool = True
-    """False: it does not start Spark, and takes none of Spark's arguments."""
+    """False: it does not start Spark, and does not accept Spark's arguments."""
     confs: Mapping[str, str] = field(default_factory=dict)
-    """What is set unless the user sets it."""
+    """Confs that are set unless the user sets them."""
     resource: str = ""
-    """What stands between Spark's options and the program's own; empty if Spark takes them mixed."""
+    """The argument between Spark's options and the program's own; empty if Spark accepts them mixed."""
 
 
 PROGRAMS: Mapping[str, Program] = {
@@ -80,7 +80,7 @@ PROGRAMS: Mapping[str, Program] = {
 
 @dataclass(frozen=True)
 class Launch:
-    """A command line ready to run, and what to add to the environment."""
+    """A command line that is ready to run, and additions to the environment."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
@@ -94,7 +94,7 @@ def plan(
     settings: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Launch:
-    """Work out how to run one of PROGRAMS. Secrets among settings and arguments end up in the environment."""
+    """Plan how to run one of PROGRAMS. Secrets among settings and arguments move to the environment."""
     program = PROGRAMS[name]
     spark_home = find_spark_home(environment)
     script = str(spark_home / "bin" / program.script)
@@ -104,22 +104,22 @@ def plan(
     added["PYSPARK_DRIVER_PYTHON"] = environment.get("PYSPARK_DRIVER_PYTHON") or added["PYSPARK_PYTHON"]
     if not program.spark:
         return Launch((script, *program.leading, *arguments), added)
-    given = catalog_conf(catalog, settings, environment)
+    given = build_catalog_conf(catalog, settings, environment)
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
     confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
-    jar = adapter_jar(environment)
+    jar = find_adapter_jar(environment)
     with_jar = add_jar(passed_on, jar, mixed=program.mixed, environment=environment, spark_home=spark_home)
     if name in ("thriftserver", "pipelines"):
         with_jar = add_driver_class_path(
             with_jar, jar, mixed=program.mixed, environment=environment, spark_home=spark_home
         )
-    java_options = _java_options(with_jar, program.mixed, environment, spark_home)
+    java_options = _choose_java_options(with_jar, program.mixed, environment, spark_home)
     for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():
-        if not conf_of(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
+        if not find_conf(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
             confs += ["--conf", f"{key}={text}"]
     if name == "pipelines":
         # Spark's confs of the program do not reach the Spark Connect server that it starts; these do.
-        options = leading_options(with_jar, without=("--remote",))
+        options = list_leading_options(with_jar, without=("--remote",))
         added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
     added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
@@ -134,15 +134,15 @@ def plan(
     return Launch((script, *program.leading, *confs, *with_jar), added)
 
 
-def _java_options(
+def _choose_java_options(
     arguments: Sequence[str], mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> dict[str, str]:
-    """Return the conf by which the driver starts from the archive of Spark's classes; nothing if it cannot."""
+    """Return the conf by which the driver starts from the archive of Spark's classes; empty if it cannot."""
 
     def setting(option: str, conf: str) -> str:
-        return setting_of(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
+        return find_setting(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
-    options = driver_options(spark_home, environment, setting)
+    options = choose_driver_options(spark_home, environment, setting)
     return {JAVA_OPTIONS_CONF: options} if options else {}
 
 
@@ -154,7 +154,7 @@ def run(launch: Launch) -> NoReturn:
 
 
 def check_packages_of_pipelines(environment: Mapping[str, str]) -> None:
-    """Raise SetupError if this Python lacks what Spark's declarative pipelines need; another Python is not asked."""
+    """Raise SetupError if this Python lacks packages of declarative pipelines. Other Pythons are not checked."""
     if "PYSPARK_PYTHON" in environment or "PYSPARK_DRIVER_PYTHON" in environment:
         return
     needed = {"pandas": "pandas", "grpc": "grpcio", "grpc_status": "grpcio-status", "yaml": "pyyaml"}

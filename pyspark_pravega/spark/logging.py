@@ -1,6 +1,6 @@
-"""What shells and submitted programs log: warnings and errors, unless the user has said something else.
+"""Have shells and submitted programs log only warnings and errors, unless the user has chosen otherwise.
 
-Spark's own profile begins every start with lines that ask nothing of anybody, and makes `spark-submit` log each step of
+Spark's own profile logs lines at every start that need no action, and makes `spark-submit` log each step of
 a job. `log4j2.properties` beside this module takes its place.
 """
 
@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, conf_of, option_of, switches_of
+from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, find_conf, find_option_value, find_switches
 
 QUERY_CONTEXTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's loggers that print each error of a statement once more, as a line of JSON with its stack."""
+"""PySpark's loggers that print each error of a statement again, as a line of JSON with its stack."""
 
 PROFILE = Path(__file__).with_name("log4j2.properties")
 
@@ -25,7 +25,7 @@ _OWN_FILES = ("log4j2*.properties", "log4j2*.xml", "log4j2*.y*ml", "log4j2*.js*n
 
 
 def quiet_query_contexts() -> None:
-    """Have PySpark not print errors that it raises, unless the program has to do with those loggers already.
+    """Keep PySpark from printing errors that it raises, unless the program already uses those loggers.
 
     `logging.getLogger("SQLQueryContextLogger").setLevel("ERROR")` brings the lines back.
     """
@@ -39,29 +39,34 @@ def quiet_query_contexts() -> None:
 def quiet_logging(
     arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> dict[str, str]:
-    """Return the environment variable by which Spark's JVM takes our profile.
+    """Return the environment variable with which Spark's JVM uses our profile.
 
     It is empty with `--verbose` among Spark's arguments, and where the user has a Log4j configuration: by an option of
     the JVM, by LOG4J_CONFIGURATION_FILE, in Spark's configuration directory, or by structured logging.
     """
 
     def conf(key: str) -> str:
-        return conf_of(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
+        return find_conf(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     # It is there in programs that a session of this package has started.
     before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
     options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
     options += [conf(key) for key in _CONFS]
-    options.append(option_of("--driver-java-options", arguments, mixed=mixed))
+    options.append(find_option_value("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
-    directories += option_of("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
+    directories += find_option_value("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
     if (
-        switches_of(arguments, mixed=mixed) & {"--verbose", "-v"}
+        find_switches(arguments, mixed=mixed) & {"--verbose", "-v"}
         or any(_OWN_FILE.search(text) for text in options)
         or "LOG4J_CONFIGURATION_FILE" in environment
         or conf("spark.log.structuredLogging.enabled") == "true"
-        or any(found for each in filter(None, directories) for name in _OWN_FILES for found in Path(each).glob(name))
+        or any(
+            found
+            for directory in filter(None, directories)
+            for name in _OWN_FILES
+            for found in Path(directory).glob(name)
+        )
     ):
         return {}
     return {"SPARK_SUBMIT_OPTS": f"{before} {ours}".strip()}

@@ -1,4 +1,4 @@
-"""Pravega in a PySpark session: `configure(SparkSession.builder)`."""
+"""Add Pravega to a PySpark session: `configure(SparkSession.builder)`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark.arguments import add_jar, conf_of, jars_of, join_jars, setting_of
-from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, CatalogConf, catalog_conf
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, driver_options
-from pyspark_pravega.spark.home import adapter_jar, find_spark_home
+from pyspark_pravega.spark.arguments import add_jar, find_conf, find_jars, find_setting, join_jars
+from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, CatalogConf, build_catalog_conf
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options
+from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import quiet_logging, quiet_query_contexts
-from pyspark_pravega.sql.connection_settings import settings_from_keywords
+from pyspark_pravega.sql.connection_settings import convert_keywords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,18 +35,18 @@ def configure(
     given comes from the environment (`PRAVEGA_CONTROLLER_URI`, ...). Secrets are put into this process's
     environment, which the driver inherits, because PySpark passes confs on a command line.
 
-    Raises InvalidOptionError, InvalidNameError, and SetupError when the jar is missing or a session that knows
+    Raises InvalidOptionError, InvalidNameError, and SetupError if the jar is missing or if a session that knows
     nothing of Pravega already runs.
     """
     from pyspark import SparkContext
 
     quiet_query_contexts()
-    given = catalog_conf(catalog, settings_from_keywords(options), os.environ)
+    given = build_catalog_conf(catalog, convert_keywords(options), os.environ)
     running = SparkContext._active_spark_context
     if _is_remote(builder):
         _apply(builder, given, hide=False)  # the jar and the interpreter are the server's business
         return builder
-    if running is not None and adapter_jar().name not in (running.getConf().get("spark.jars") or ""):
+    if running is not None and find_adapter_jar().name not in (running.getConf().get("spark.jars") or ""):
         raise SetupError(
             "A Spark session already runs without the Pravega adapter, and its class path cannot be changed. "
             "Call configure() before the first getOrCreate(), stop that session, or start this program by "
@@ -58,7 +58,7 @@ def configure(
         _start_from_archive(builder)
         _log_quietly(builder)
     _apply(builder, given, hide=not driver_started)
-    builder.config("spark.jars", join_jars(_jars_so_far(builder, driver_started), adapter_jar()))
+    builder.config("spark.jars", join_jars(_find_jars_so_far(builder, driver_started), find_adapter_jar()))
     if running is None:
         _choose_pythons(builder, driver_started)
     return builder
@@ -78,30 +78,30 @@ def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if sys.executable and "spark.pyspark.driver.python" not in builder._options:
         builder.config("spark.pyspark.driver.python", sys.executable)
-    if not _conf_so_far(DAEMON_CONF, builder, driver_started):
+    if not _find_conf_so_far(DAEMON_CONF, builder, driver_started):
         builder.config(DAEMON_CONF, DAEMON_MODULE)
 
 
 def _start_from_archive(builder: SparkSession.Builder) -> None:
     """Have the driver start from the archive of Spark's classes, unless the user chose its options."""
-    if _conf_so_far(JAVA_OPTIONS_CONF, builder, False):
+    if _find_conf_so_far(JAVA_OPTIONS_CONF, builder, False):
         return
     spark_home = find_spark_home(os.environ)
 
     def setting(option: str, conf: str) -> str:
         of_builder = str(builder._options.get(conf, ""))
-        return of_builder or setting_of(
-            option, conf, _submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home
+        return of_builder or find_setting(
+            option, conf, _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home
         )
 
-    if options := driver_options(spark_home, os.environ, setting):
+    if options := choose_driver_options(spark_home, os.environ, setting):
         builder.config(JAVA_OPTIONS_CONF, options)
 
 
 def _log_quietly(builder: SparkSession.Builder) -> None:
     """Have the driver log warnings and errors, unless the user has a Log4j configuration."""
     confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
-    arguments = [*confs, *_submit_arguments()]
+    arguments = [*confs, *_read_submit_arguments()]
     os.environ.update(
         quiet_logging(arguments, mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
     )
@@ -111,8 +111,8 @@ def _is_remote(builder: SparkSession.Builder) -> bool:
     return "spark.remote" in builder._options or bool(os.environ.get("SPARK_REMOTE"))
 
 
-def _jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return the `spark.jars` that ours must join: the builder's, else what the driver is or will be started with."""
+def _find_jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
+    """Return the `spark.jars` that ours must join: the builder's, else those of a running or future driver."""
     from pyspark import SparkConf, SparkContext
 
     if "spark.jars" in builder._options:
@@ -120,11 +120,13 @@ def _jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
     if driver_started:
         SparkContext._ensure_initialized()
         return SparkConf().get("spark.jars", "") or ""
-    return jars_of(_submit_arguments(), mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
+    return find_jars(
+        _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ)
+    )
 
 
-def _conf_so_far(key: str, builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return a conf of the builder, else what the driver is or will be started with; empty when it is not set."""
+def _find_conf_so_far(key: str, builder: SparkSession.Builder, driver_started: bool) -> str:
+    """Return a conf of the builder, else that with which the driver is or will be started; empty if it is not set."""
     from pyspark import SparkConf, SparkContext
 
     if key in builder._options:
@@ -133,17 +135,19 @@ def _conf_so_far(key: str, builder: SparkSession.Builder, driver_started: bool) 
         SparkContext._ensure_initialized()
         return SparkConf().get(key, "") or ""
     spark_home = find_spark_home(os.environ)
-    return conf_of(key, _submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home)
+    return find_conf(key, _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home)
 
 
-def _submit_arguments() -> list[str]:
+def _read_submit_arguments() -> list[str]:
     return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
 
 
 def _join_submit_arguments() -> None:
-    """Add the jar to a `--jars` in PySpark's own environment variable: it counts more than the conf `spark.jars`."""
-    if any(argument == "--jars" or argument.startswith("--jars=") for argument in _submit_arguments()):
+    """Add the jar to a `--jars` in PySpark's own environment variable, which overrides the conf `spark.jars`."""
+    if any(argument == "--jars" or argument.startswith("--jars=") for argument in _read_submit_arguments()):
         spark_home = find_spark_home(os.environ)
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(
-            add_jar(_submit_arguments(), adapter_jar(), mixed=False, environment=os.environ, spark_home=spark_home)
+            add_jar(
+                _read_submit_arguments(), find_adapter_jar(), mixed=False, environment=os.environ, spark_home=spark_home
+            )
         )

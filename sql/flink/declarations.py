@@ -1,4 +1,4 @@
-"""Statements that declare: catalogs, databases, tables and views."""
+"""Translate statements that declare catalogs, databases, tables and views."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 from sqlglot import Token, TokenType
 
 from ..identifiers import quote, quote_all
-from .declared_columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
+from .declared_columns import Columns, PhysicalColumn, adapt_to_bare_avro, parse_columns
 from .expressions.zones import NOT_IN_UTC, Zone
-from .job import DEFAULT_DATABASE, FlinkName, Job, PravegaCatalog, View
+from .job import DEFAULT_DATABASE, FlinkCatalog, FlinkName, Job, View
 from .queries import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
-from .secrets import shown
-from .statements import TEXTS, FlinkStatement, closing, options_of
-from .table_options import CONNECTION, SECRETS, connection, translate_options
-from .tables import DeclaredTable, delay, pairs, text_literal
+from .secrets import show_value
+from .statements import TEXTS, FlinkStatement, find_closing, read_options
+from .table_options import CONNECTION, SECRETS, strip_login, translate_options
+from .tables import DeclaredTable, format_options, quote_text, translate_delay
 
 _CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 
@@ -31,7 +31,7 @@ class Cursor:
         self.at = 0
 
     def take(self, *words: str) -> bool:
-        """Skip these words if they come next, and tell whether they did."""
+        """Skip these words if they come next, and return whether they did."""
         if self.words[self.at : self.at + len(words)] != words:
             return False
         self.at += len(words)
@@ -54,10 +54,10 @@ class Cursor:
         return self.tokens[self.at - 1].text
 
     def brackets(self) -> tuple[Token, ...]:
-        """Read what stands in parentheses, or nothing."""
+        """Read the tokens in parentheses; none if no parenthesis comes next."""
         if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.L_PAREN:
             return ()
-        end = closing(self.tokens, self.at)
+        end = find_closing(self.tokens, self.at)
         inside = self.tokens[self.at + 1 : end]
         self.at = end + 1
         return inside
@@ -70,24 +70,24 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
     exists = cursor.take("IF", "NOT", "EXISTS")
     (name,) = cursor.name()
     cursor.take("WITH")
-    options = options_of(cursor.brackets())
+    options = read_options(cursor.brackets())
     kind = options.pop("type", "")
     if kind != "pravega":
-        raise Untranslatable(f"The catalog {name} is of type '{kind}'; Spark has catalogs of its own for other stores")
+        raise Untranslatable(f"The catalog {name} is of type '{kind}'; Spark has its own catalogs for other stores")
     if exists and name in job.catalogs:
         return []
     database = options.pop("default-database", None)
     form = options.pop("serialization.format", "Avro").lower()
     if database is None or form not in ("avro", "json"):
         raise Untranslatable("A catalog needs 'default-database', and 'serialization.format' is Avro or Json")
-    catalog = PravegaCatalog(database, form)
+    catalog = FlinkCatalog(database, form)
     job.catalogs[name] = catalog
     confs = {
-        option: connection(option, options.pop(option), findings)
+        option: strip_login(option, options.pop(option), findings)
         for option in ("schema-registry-uri", *CONNECTION)
         if option in options
     }
-    made = _catalog_conf(name, {"scope": database, **confs})
+    made = _build_catalog_conf(name, {"scope": database, **confs})
     if [option for option in SECRETS if options.pop(option, None) is not None]:
         findings.note(
             "The login is not copied: set pravega_client_auth_method and pravega_client_auth_token in the environment "
@@ -95,12 +95,12 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
         )
     if options.pop("json.ignore-parse-errors", "false").lower() == "true":
         catalog.reading["mode"] = "dropmalformed"
-        findings.check("'json.ignore-parse-errors': the whole event is left out here, and counted")
+        findings.check("'json.ignore-parse-errors': the whole event is left out here, and is counted")
     for option in options:
         if not option.startswith("json."):
             findings.check(f"The option '{option}' is not known, and was left out")
         elif options[option].lower() not in ("false", "sql", "iso-8601", "fail"):
-            findings.check(f"'{option}' = '{shown(option, options[option])}' has no equal, and was left out")
+            findings.check(f"'{option}' = '{show_value(option, options[option])}' has no equivalent, and was left out")
     return made
 
 
@@ -109,9 +109,9 @@ def create_database(statement: FlinkStatement, job: Job, findings: Findings) -> 
     cursor = Cursor(statement)
     cursor.take("CREATE", "DATABASE")
     exists = "IF NOT EXISTS " if cursor.take("IF", "NOT", "EXISTS") else ""
-    name = database_name(cursor.name(), job)
+    name = qualify_database(cursor.name(), job)
     if cursor.at < len(cursor.tokens):
-        findings.check("The database's comment and options were left out: a scope may not keep them")
+        findings.check("The database's comment and options were left out: a scope cannot keep them")
     return [f"CREATE NAMESPACE {exists}{name}"]
 
 
@@ -120,15 +120,17 @@ def drop_database(statement: FlinkStatement, job: Job) -> list[str]:
     cursor = Cursor(statement)
     cursor.take("DROP", "DATABASE")
     exists = "IF EXISTS " if cursor.take("IF", "EXISTS") else ""
-    name = database_name(cursor.name(), job)
+    name = qualify_database(cursor.name(), job)
     return [f"DROP NAMESPACE {exists}{name}{' CASCADE' if cursor.take('CASCADE') else ''}"]
 
 
-def database_name(parts: list[str], job: Job) -> str:
-    """Return a database as Spark names it. Raises Untranslatable for one of a catalog without scopes."""
+def qualify_database(parts: list[str], job: Job) -> str:
+    """Return the name of a database in Spark. Raises Untranslatable for a catalog that has no scopes."""
     catalog = parts[0] if len(parts) == 2 else job.catalog
     if not job.is_pravega(catalog):
-        raise Untranslatable(f"The database {'.'.join(parts)} is in the catalog {catalog}, which is not one of Pravega")
+        raise Untranslatable(
+            f"The database {'.'.join(parts)} is in the catalog {catalog}, which is not a Pravega catalog"
+        )
     return quote_all((catalog, parts[-1]))
 
 
@@ -139,9 +141,9 @@ def create_table(statement: FlinkStatement, job: Job, findings: Findings) -> lis
     cursor.take("TEMPORARY")
     cursor.take("TABLE")
     exists = cursor.take("IF", "NOT", "EXISTS")
-    name = job.name_of(cursor.name())
+    name = job.complete_name(cursor.name())
     if exists and name in job.tables:
-        findings.note(f"{name[2]} is declared before")
+        findings.note(f"{name[2]} is already declared")
         return []
     try:
         return _create_table(statement, cursor, name, job, findings)
@@ -159,41 +161,45 @@ def _create_table(
         raise Untranslatable("A stream has no partitions: use 'sink.routing-key.field.name'")
     if cursor.take("DISTRIBUTED"):
         raise Untranslatable("A stream has no buckets: use 'sink.routing-key.field.name'")
-    options = options_of(cursor.brackets()) if cursor.take("WITH") else {}
+    options = read_options(cursor.brackets()) if cursor.take("WITH") else {}
     if cursor.take("LIKE"):
-        base = job.table(job.name_of(cursor.name()))
+        base = job.find_table(job.complete_name(cursor.name()))
         if cursor.at < len(cursor.tokens):
-            raise Untranslatable("LIKE with INCLUDING or EXCLUDING: write the columns and options out")
-        inherited = [replace(each, type=each.shown_type, millis=None) for each in base.columns.physical]
-        names = {each.name: each for each in inherited}
-        columns.all = [*(names.get(each.name, each) for each in base.columns.all), *columns.all]
+            raise Untranslatable(
+                "LIKE with INCLUDING or EXCLUDING is not translated: write out the columns and options"
+            )
+        inherited = [replace(column, type=column.shown_type, millis=None) for column in base.columns.physical]
+        names = {column.name: column for column in inherited}
+        columns.all = [*(names.get(column.name, column) for column in base.columns.all), *columns.all]
         columns.primary_key = columns.primary_key or base.columns.primary_key
         columns.watermark = columns.watermark or base.columns.watermark
         options = {**job.written_options.get(id(base), {}), **options}
-    table = _declared(name, options, job, findings)
+    table = _build_table(name, options, job, findings)
     table.columns, table.comment = columns, comment
     if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
         raise Untranslatable(f"{word} is not expected behind the options of a table")
     if table.options.format == "avro" and table.options.properties.get("framing") == "none":
-        columns.all = [in_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
-        for each in columns.physical:
-            if each.millis:
-                findings.note(f"{each.name} is stored in milliseconds, as Flink's Avro has it; queries see a timestamp")
+        columns.all = [
+            adapt_to_bare_avro(column) if isinstance(column, PhysicalColumn) else column for column in columns.all
+        ]
+        for column in columns.physical:
+            if column.millis:
+                findings.note(f"{column.name} is stored in milliseconds, as in Flink's Avro; queries see a timestamp")
     table.check_metadata(findings)
     if cursor.take("AS"):
         return _create_as(statement.after(cursor.at), table, name, job, findings)
-    made = table.definitions(findings)
+    made = table.define(findings)
     if columns.watermark:
-        delay(*columns.watermark)  # whether it is one that Spark has
+        translate_delay(*columns.watermark)  # whether it is one that Spark has
     job.tables[name] = table
     job.broken.pop(name, None)
     job.written_options[id(table)] = options
-    return [*_other_controller(table, job, findings), *_event_time_zone(table, job, findings), *made]
+    return [*_connect_catalog(table, job, findings), *_set_event_time_zone(table, job, findings), *made]
 
 
-def _event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
-    """Return the SET of the time zone in which event time without a zone is what it was."""
+def _set_event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
+    """Return the SET of the time zone in which event time without a zone keeps its meaning."""
     if not table.options.streaming or not table.options.sources or table.local_event_time is None:
         return []
     job.local_event_time = True
@@ -202,20 +208,21 @@ def _event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list
             findings.check(NOT_IN_UTC)
         return []
     job.zone = Zone("UTC", chosen=True)
-    text = f"Spark's event time is a TIMESTAMP: {table.local_event_time} of TIMESTAMP is read as one of the zone UTC"
-    if any("TIMESTAMP" in each.shown_type.replace("TIMESTAMP_NTZ", "") for each in table.columns.physical):
-        findings.check(f"{text}; so are the table's TIMESTAMP_LTZ columns shown in UTC")
+    timed = table.local_event_time
+    text = f"Spark's event time is a TIMESTAMP: {timed}, a TIMESTAMP in Flink, is read as a time in UTC"
+    if any("TIMESTAMP" in column.shown_type.replace("TIMESTAMP_NTZ", "") for column in table.columns.physical):
+        findings.check(f"{text}; the table's TIMESTAMP_LTZ columns are shown in UTC, too")
     else:
         findings.note(text)
     return ["SET spark.sql.session.timeZone = UTC"]
 
 
-def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: Findings) -> DeclaredTable:
+def _build_table(name: FlinkName, options: Mapping[str, str], job: Job, findings: Findings) -> DeclaredTable:
     connector = options.get("connector")
     if (catalog := job.catalogs.get(name[0])) is not None:
         given = {"scope": name[1], "scan.streams": name[2], "sink.stream": name[2], "format": "raw", **options}
         if connector not in (None, "pravega"):
-            raise Untranslatable(f"The connector '{connector}' in a catalog of Pravega")
+            raise Untranslatable(f"A catalog of Pravega has no connector '{connector}'")
         found = translate_options(given, findings)
         if "format" not in options:
             properties = {key: text for key, text in found.properties.items() if key not in ("format", "framing")}
@@ -224,7 +231,7 @@ def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: F
         return DeclaredTable(name[2], name[0], Columns(), found)
     if connector != "pravega":
         raise Untranslatable(
-            f"The connector '{connector}' is not translated: declare the table in Spark, by USING and OPTIONS"
+            f"The connector '{connector}' is not translated: declare the table in Spark, with USING and OPTIONS"
             if connector
             else "The table has no connector"
         )
@@ -233,70 +240,72 @@ def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: F
         raise Untranslatable("The table has no 'scope'")
     if not found.sources and not found.sink:
         raise Untranslatable("The table has neither 'scan.streams' nor 'sink.stream'")
-    spark_catalog = job.catalog_for(found.connection.get("controller-uri"))
+    spark_catalog = job.choose_catalog(found.connection.get("controller-uri"))
     return DeclaredTable(name[2], spark_catalog, Columns(), found)
 
 
-def _other_controller(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
-    """Tell how the catalog of a table connects: the first by what `run` is given, others by confs of the session."""
+def _connect_catalog(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
+    """Say how the catalog of a table connects: the first by arguments of `run`, others by confs of the session."""
     if table.catalog in job.catalogs:
         return []
     told = job.connected.get(table.catalog)
     known = job.connected.setdefault(table.catalog, {})
     connection = {key: text for key, text in table.options.connection.items() if known.get(key) != text}
     for key in [key for key in connection if key in known]:
-        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog has '{known[key]}' already")
+        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog already has '{known[key]}'")
     known.update(connection)
     if table.catalog != job.spark_catalog:
-        return _catalog_conf(table.catalog, connection) if connection or told is None else []
+        return _build_catalog_conf(table.catalog, connection) if connection or told is None else []
     arguments = [f"--{key} {connection[key]}" for key in ("controller-uri", "schema-registry-uri") if key in connection]
     if arguments:
-        findings.note(f"The catalog {table.catalog} is that of `pyspark-pravega run {' '.join(arguments)}`")
+        findings.note(f"The catalog {table.catalog} is the one of `pyspark-pravega run {' '.join(arguments)}`")
     for key in CONNECTION[1:]:
         if key in connection:
             findings.note(f"Give --conf spark.sql.catalog.{table.catalog}.{key}={connection[key]} to it")
     return []
 
 
-def _catalog_conf(name: str, confs: Mapping[str, str]) -> list[str]:
+def _build_catalog_conf(name: str, confs: Mapping[str, str]) -> list[str]:
     key = f"spark.sql.catalog.{name}"
     return [f"SET {key} = {_CATALOG_CLASS}", *(f"SET `{key}.{option}` = {text}" for option, text in confs.items())]
 
 
 def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findings: Findings) -> list[str]:
     translator = QueryTranslator(job, findings, streaming=False)
-    query = translator.sql(parse_query(text))
+    query = translator.translate(parse_query(text))
     if translator.could_stream and not job.batch:
-        raise Untranslatable("CREATE TABLE AS of a stream: create the table with its columns, and INSERT INTO it")
+        raise Untranslatable(
+            "CREATE TABLE AS of a stream is not translated: create the table with its columns, and INSERT INTO it"
+        )
     table.told = True
     job.tables[name] = table
     return [
         f"CREATE TABLE {table.full_name(str(table.options.sink))} USING pravega "
-        f"TBLPROPERTIES {pairs(table.options.properties)} AS\n{query}"
+        f"TBLPROPERTIES {format_options(table.options.properties)} AS\n{query}"
     ]
 
 
 def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
-    """Translate CREATE VIEW into one of the session."""
+    """Translate CREATE VIEW into a temporary view of the session."""
     cursor = Cursor(statement)
     cursor.take("CREATE")
     cursor.take("TEMPORARY")
     cursor.take("VIEW")
     exists = cursor.take("IF", "NOT", "EXISTS")
-    name = job.name_of(cursor.name())
+    name = job.complete_name(cursor.name())
     if exists and name in job.views:
-        findings.note(f"{name[2]} is declared before")
+        findings.note(f"{name[2]} is already declared")
         return []
     columns = [token.text for token in cursor.brackets() if token.token_type is not TokenType.COMMA]
-    comment = f" COMMENT {text_literal(cursor.text())}" if cursor.take("COMMENT") else ""
+    comment = f" COMMENT {quote_text(cursor.text())}" if cursor.take("COMMENT") else ""
     try:
         if not cursor.take("AS"):
-            raise Untranslatable("A view without AS")
+            raise Untranslatable("The view has no AS")
         if any(other[2].lower() == name[2].lower() for other in job.views):
             raise Untranslatable(f"There is another view {name[2]}; Spark's views of a session have no database")
         query = parse_query(statement.after(cursor.at))
         translator = QueryTranslator(job, findings, streaming=not job.batch)
-        text = translator.sql(query)
+        text = translator.translate(query)
     except Untranslatable as error:
         job.broken[name] = str(error)
         raise
@@ -315,7 +324,7 @@ def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
     cursor.take("TEMPORARY")
     kind = cursor.text().upper()
     exists = cursor.take("IF", "EXISTS")
-    name = job.name_of(cursor.name())
+    name = job.complete_name(cursor.name())
     if kind == "VIEW":
         if job.views.pop(name, None) is None and not exists:
             raise Untranslatable(f"The view {name[2]} is not declared in the script")

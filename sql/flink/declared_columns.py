@@ -1,4 +1,4 @@
-"""The parts of CREATE TABLE between its parentheses: columns of all kinds, keys, watermarks."""
+"""Parse the parts of CREATE TABLE in its parentheses: columns of all kinds, keys, watermarks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import Token, TokenType
 
-from .expressions.types import spark_type
+from .expressions.types import translate_column_type
 from .report import Findings, Untranslatable
-from .statements import FlinkStatement, closing, source, split_list
+from .statements import FlinkStatement, find_closing, slice_source, split_list
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PhysicalColumn:
     source: str = ""
     """The type in Flink."""
     millis: str | None = None
-    """The type that queries see, of a column that is stored as milliseconds since 1970."""
+    """The type that queries see if the column is stored as milliseconds since 1970; else None."""
 
     @property
     def shown_type(self) -> str:
@@ -42,7 +42,7 @@ class ComputedColumn:
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """A column that is read from beside the event: its key in Flink."""
+    """A column with metadata of the event; `key` is its key in Flink."""
 
     name: str
     key: str
@@ -50,7 +50,7 @@ class MetadataColumn:
 
 @dataclass
 class Columns:
-    """What a table declares, in the order in which it does."""
+    """The declared columns of a table, in order, with its key and watermark."""
 
     all: list[PhysicalColumn | ComputedColumn | MetadataColumn] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
@@ -60,11 +60,11 @@ class Columns:
     @property
     def physical(self) -> list[PhysicalColumn]:
         """The columns of the events."""
-        return [each for each in self.all if isinstance(each, PhysicalColumn)]
+        return [column for column in self.all if isinstance(column, PhysicalColumn)]
 
 
 def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: Findings) -> Columns:
-    """Read the list of a CREATE TABLE. Raises Untranslatable, naming the part that has no equal."""
+    """Parse the list of a CREATE TABLE. Raises Untranslatable, which names the part that has no equivalent."""
     columns = Columns()
     first = statement.tokens[0]
     for part in split_list(tokens):
@@ -72,26 +72,28 @@ def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: 
         if words[0] == "WATERMARK" and words[1:2] == ["FOR"]:
             split = words.index("AS")
             column = ".".join(token.text for token in part[2:split] if token.token_type is not TokenType.DOT)
-            columns.watermark = (column, source(statement.text, first, part[split + 1 :]))
+            columns.watermark = (column, slice_source(statement.text, first, part[split + 1 :]))
         elif part[0].token_type is TokenType.PRIMARY_KEY or words[0] == "CONSTRAINT":
-            columns.primary_key = _key(part)
+            columns.primary_key = _parse_key(part)
         else:
-            columns.all.append(_column(statement, part, words, findings, columns))
-    names = [each.name for each in columns.all]
+            columns.all.append(_parse_column(statement, part, words, findings, columns))
+    names = [column.name for column in columns.all]
     for name in names:
         alike = [other for other in names if other.lower() == name.lower()]
         if len(alike) > 1:
-            raise Untranslatable(f"The columns {' and '.join(alike)} differ in case only; Spark takes them for one")
+            raise Untranslatable(
+                f"The columns {' and '.join(alike)} differ only in case; Spark takes them for the same column"
+            )
     return columns
 
 
-def _key(part: Sequence[Token]) -> tuple[str, ...]:
+def _parse_key(part: Sequence[Token]) -> tuple[str, ...]:
     opening = next(place for place, token in enumerate(part) if token.token_type is TokenType.L_PAREN)
-    inside = part[opening + 1 : closing(part, opening)]
+    inside = part[opening + 1 : find_closing(part, opening)]
     return tuple(token.text for token in inside if token.token_type is not TokenType.COMMA)
 
 
-def _column(
+def _parse_column(
     statement: FlinkStatement, part: list[Token], words: list[str], findings: Findings, columns: Columns
 ) -> PhysicalColumn | ComputedColumn | MetadataColumn:
     first, name = statement.tokens[0], part[0].text
@@ -99,12 +101,12 @@ def _column(
     if len(part) > 3 and words[-2] == "COMMENT":
         comment, part, words = part[-1].text, part[:-2], words[:-2]
     if words[1:2] == ["AS"]:
-        return ComputedColumn(name, source(statement.text, first, part[2:]))
+        return ComputedColumn(name, slice_source(statement.text, first, part[2:]))
     if "METADATA" in words[1:]:
         place = words.index("METADATA", 1)
         key = part[place + 2].text if words[place + 1 : place + 2] == ["FROM"] else name
         if "VIRTUAL" not in words[place:]:
-            findings.note(f"{name}: Pravega's metadata is read only, as if it were VIRTUAL")
+            findings.note(f"{name}: Pravega's metadata is read-only, as if it were VIRTUAL")
         return MetadataColumn(name, key)
     required = words[-2:] == ["NOT", "NULL"]
     if required:
@@ -116,24 +118,24 @@ def _column(
         part, words = (part[:-2], words[:-2]) if required else (part, words)
     if words[-1] == "NULL" and len(words) > 2:
         part = part[:-1]
-    text = source(statement.text, first, part[1:])
-    return PhysicalColumn(name, spark_type(text, name, findings), required, comment, text)
+    text = slice_source(statement.text, first, part[1:])
+    return PhysicalColumn(name, translate_column_type(text, name, findings), required, comment, text)
 
 
-def in_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
-    """Return a column as Flink writes it in Avro without a header, where nothing tells a reader the writer's schema.
+def adapt_to_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
+    """Return a column as Flink writes it in Avro without a header, where a reader does not learn the writer's schema.
 
     Flink has timestamps in milliseconds there, and tables have them in microseconds. Raises Untranslatable.
     """
     text = column.source.upper()
     if re.search(r"\bTIME\b", text):
-        raise Untranslatable(f"Column {column.name}: Flink's Avro has TIME as a number of milliseconds; declare INT")
+        raise Untranslatable(f"Column {column.name}: Flink's Avro stores TIME as a number of milliseconds; declare INT")
     if "NOT NULL" in text:
-        raise Untranslatable(f"Column {column.name}: NOT NULL inside of a type has no equal in Avro without a header")
+        raise Untranslatable(f"Column {column.name}: NOT NULL inside a type has no equivalent in Avro without a header")
     if re.search(r"TIMESTAMP(_LTZ)?\s*\(\s*[0-3]\s*\)", text):
         if not text.startswith("TIMESTAMP"):
             raise Untranslatable(
-                f"Column {column.name}: Flink's Avro has its timestamps in milliseconds; declare BIGINT"
+                f"Column {column.name}: Flink's Avro stores its timestamps in milliseconds; declare BIGINT"
             )
         return replace(column, type="BIGINT", millis=column.type)
     return column

@@ -1,4 +1,4 @@
-"""The part of Flink SQL that sqlglot has no dialect for, read into its trees, and those trees as Spark SQL."""
+"""Parse the parts of Flink SQL for which sqlglot has no dialect into its trees, and print these as Spark SQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WindowTable(exp.Expression):
 
 
 class Relation(exp.Expression):
-    """A relation that is Spark SQL already: `text` is printed as it is.
+    """A relation that is already Spark SQL: `text` is printed unchanged.
 
     `streaming` tells whether it is a stream, `times` are the names of its event time, in lower case.
     """
@@ -64,7 +64,7 @@ class Flink(Dialect):
         }
 
     class Parser(parser.Parser):
-        """Reads queries. Functions are kept as they are written: what they are in Spark is said in one table."""
+        """Reads queries. Functions are kept as they are written; one table says what they are in Spark."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -81,7 +81,9 @@ class Flink(Dialect):
         def _parse_window_table(self, joins: bool) -> exp.Expr:
             kind = self._curr.text.upper() if self._curr else ""
             if kind not in WINDOW_FUNCTIONS:
-                self.raise_error(f"TABLE({kind or '...'}) is not one of the window functions {WINDOW_FUNCTIONS}")
+                self.raise_error(
+                    f"TABLE({kind or '...'}) is not one of the window functions {', '.join(WINDOW_FUNCTIONS)}"
+                )
             self._advance()
             self._match_l_paren()
             self._match_text_seq("DATA", "=", ">") or self._match_text_seq("DATA", "=>")
@@ -94,10 +96,10 @@ class Flink(Dialect):
             column: Any = None
             intervals: list[Any] = []
             if keys and isinstance(keys[-1], exp.Expr) and not isinstance(keys[-1], exp.Column):
-                keys, intervals = _split(keys)
+                keys, intervals = _split_keys(keys)
             while self._match(TokenType.COMMA):
                 intervals.append(self._parse_named_argument())
-            described = [each for each in intervals if isinstance(each, exp.Anonymous)]
+            described = [interval for interval in intervals if isinstance(interval, exp.Anonymous)]
             if described:
                 column = described[0].expressions[0]
             self._match_r_paren()
@@ -109,7 +111,7 @@ class Flink(Dialect):
                 this=source,
                 column=column,
                 keys=keys,
-                intervals=[each for each in intervals if each not in described],
+                intervals=[interval for interval in intervals if interval not in described],
             )
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
             if alias:
@@ -125,23 +127,23 @@ class Flink(Dialect):
             return self._parse_disjunction()
 
 
-def _split(keys: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Take apart the keys of PARTITION BY and the arguments after them."""
-    border = next(number for number, each in enumerate(keys) if not isinstance(each, exp.Column))
+def _split_keys(keys: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Separate the keys of PARTITION BY from the arguments after them."""
+    border = next(number for number, key in enumerate(keys) if not isinstance(key, exp.Column))
     return keys[:border], keys[border:]
 
 
-def _alias(generator: Any, node: exp.Expr) -> str:
+def _print_alias(generator: Any, node: exp.Expr) -> str:
     text = generator.sql(node, "alias")
     joins = "".join(generator.sql(join) for join in node.args.get("joins") or ())
     return (f" AS {text}" if text else "") + joins
 
 
 class SparkOutput(Spark):
-    """Spark SQL with relations that are printed as they are."""
+    """Spark SQL with relations that are printed unchanged."""
 
     class Generator(Spark.Generator):  # type: ignore[misc,valid-type]
-        """Prints trees; functions keep the names that the table of functions gave them."""
+        """Prints trees. Functions keep the names that the table of functions gave them."""
 
         TYPE_MAPPING: ClassVar[dict[Any, str]] = {
             **Spark.Generator.TYPE_MAPPING,
@@ -160,5 +162,5 @@ class SparkOutput(Spark):
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **Spark.Generator.TRANSFORMS,
-            Relation: lambda self, node: f"{node.args['text']}{_alias(self, node)}",
+            Relation: lambda self, node: f"{node.args['text']}{_print_alias(self, node)}",
         }

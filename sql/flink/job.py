@@ -1,4 +1,4 @@
-"""What a Flink script has declared so far: catalogs, tables, views, the mode of running."""
+"""Keep what a Flink script has declared so far: catalogs, tables, views, the runtime mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FlinkName = tuple[str, str, str]
 
 
 @dataclass
-class PravegaCatalog:
+class FlinkCatalog:
     """A catalog of type `pravega`: its default scope, and the format of the tables that it makes."""
 
     database: str
@@ -43,31 +43,31 @@ class View:
 
 @dataclass
 class Job:
-    """The names of a script, and what they stand for."""
+    """The names of a script and their meanings."""
 
     spark_catalog: str
     catalog: str = DEFAULT_CATALOG
     database: str = DEFAULT_DATABASE
     batch: bool = False
-    catalogs: dict[str, PravegaCatalog] = field(default_factory=dict)
+    catalogs: dict[str, FlinkCatalog] = field(default_factory=dict)
     tables: dict[FlinkName, DeclaredTable] = field(default_factory=dict)
     views: dict[FlinkName, View] = field(default_factory=dict)
     broken: dict[FlinkName, str] = field(default_factory=dict)
     controllers: dict[str, str] = field(default_factory=dict)
-    """The catalogs of Spark by the URI of their controller, for tables that name one."""
+    """The catalogs of Spark, by the URI of their controller, for tables that name one."""
     connected: dict[str, dict[str, str]] = field(default_factory=dict)
-    """How catalogs of Spark connect, as far as it has been told."""
+    """How catalogs of Spark connect, as far as the script has said."""
     written_options: dict[int, dict[str, str]] = field(default_factory=dict)
     """The options of a table as its CREATE TABLE has them, by its identity, for LIKE."""
     writes: dict[str, int] = field(default_factory=dict)
-    """How many streaming statements write to a table."""
+    """The number of streaming statements that write to a table."""
     zone: Zone = field(default_factory=Zone)
     """The time zone of the session."""
     local_event_time: bool = False
     """Whether a stream has event time without a time zone, which needs the zone UTC."""
     has_checkpoint: bool = False
 
-    def name_of(self, parts: Sequence[str]) -> FlinkName:
+    def complete_name(self, parts: Sequence[str]) -> FlinkName:
         """Complete a name by the current catalog and database."""
         if len(parts) > 3:
             raise Untranslatable(f"{'.'.join(parts)} has more than three parts")
@@ -77,27 +77,29 @@ class Job:
         catalog, database, table = (*given, *parts)
         return catalog, database, table
 
-    def table(self, name: FlinkName) -> DeclaredTable:
-        """Return a table. Raises Untranslatable for one that is not known, or that was not translated."""
+    def find_table(self, name: FlinkName) -> DeclaredTable:
+        """Return a table. Raises Untranslatable for one that is unknown or was not translated."""
         if (why := self.broken.get(name)) is not None:
             raise Untranslatable(f"It uses {name[2]}, which was not translated: {why}")
         if (found := self.tables.get(name)) is not None:
             return found
         catalog = self.catalogs.get(name[0])
         if catalog is None:
-            raise Untranslatable(f"The table {name[2]} is not declared in the script; put its CREATE TABLE before")
+            raise Untranslatable(
+                f"The table {name[2]} is not declared in the script; put its CREATE TABLE before this statement"
+            )
         # It exists already, and its columns are in the registry.
         options = TableOptions(scope=name[1], sources=[name[2]], sink=name[2], reading=dict(catalog.reading))
         return DeclaredTable(name[2], name[0], Columns(), options)
 
     def is_pravega(self, catalog: str) -> bool:
-        """Tell whether a catalog of Flink is one of Pravega."""
+        """Return whether a catalog of Flink is a Pravega catalog."""
         return catalog in self.catalogs
 
-    def catalog_for(self, controller: str | None) -> str:
+    def choose_catalog(self, controller: str | None) -> str:
         """Return the catalog of Spark for a controller.
 
-        The first controller is the one that `pyspark-pravega run` is given; others have catalogs of their own.
+        The first controller is that of `pyspark-pravega run`; others have their own catalogs.
         """
         if controller is None:
             return self.spark_catalog

@@ -1,4 +1,4 @@
-"""Queries: Flink's tables, windows, joins and functions in a SELECT as Spark's."""
+"""Translate queries: the tables, windows, joins and functions of a SELECT."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .dialect import Flink, Relation, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, TypesOfQuery
 from .expressions.stream_queries import check_stream
-from .expressions.types import translated
-from .expressions.windows import group_windows, note_first_windows, window_table
+from .expressions.types import translate_type
+from .expressions.windows import note_first_windows, translate_group_windows, translate_window_tables
 from .expressions.zones import NOT_IN_UTC
 from .job import Job
 from .report import Findings, Untranslatable
 from .secrets import hide
-from .statements import options_of
+from .statements import read_options
 from .table_options import TableOptions, translate_options
-from .tables import DeclaredTable, reason
+from .tables import DeclaredTable, explain_parse_error
 
 _TABLE_ARGUMENTS = ("this", "db", "catalog", "alias", "joins")
 
@@ -29,17 +29,17 @@ _TABLE_ARGUMENTS = ("this", "db", "catalog", "alias", "joins")
 def parse_query(text: str) -> exp.Expr:
     """Parse a query or an INSERT of Flink. Raises Untranslatable with the parser's reason."""
     if "MATCH_RECOGNIZE" in text.upper():
-        raise Untranslatable("MATCH_RECOGNIZE has no equal: use a stateful operator of Spark in Python")
+        raise Untranslatable("MATCH_RECOGNIZE has no equivalent: use a stateful operator of Spark in Python")
     if "MULTISET" in text.upper():
         raise Untranslatable("Spark has no type MULTISET")
     try:
         return sqlglot.parse_one(text, read=Flink)
     except ParseError as error:
-        raise Untranslatable(f"It cannot be read: {reason(error)}") from error
+        raise Untranslatable(f"It cannot be read: {explain_parse_error(error)}") from error
 
 
 class QueryTranslator:
-    """Translates one query of a job; `reads_stream` tells afterwards whether it reads one."""
+    """Translates one query of a job. Afterwards `reads_stream` says whether the query reads a stream."""
 
     def __init__(self, job: Job, findings: Findings, *, streaming: bool) -> None:
         """Take the job, and whether tables may be read as streams."""
@@ -51,112 +51,112 @@ class QueryTranslator:
         self.output: Output = []
         """The columns of the result, after the translation."""
         self.times: set[str] = set()
-        """The event times of the streams that it reads, in lower case."""
+        """The event times of the streams that the query reads, in lower case."""
 
-    def tree(self, query: exp.Expr) -> exp.Expr:
+    def translate_tree(self, query: exp.Expr) -> exp.Expr:
         """Return a query that can be printed as Spark SQL. Raises Untranslatable."""
         query = query.copy()
         query.set("hint", None)
         for node in query.walk():
-            node.comments = copied_comments(node, self._findings)
-        self._types(query)
-        self.output = TypesOfQuery(self._columns_of).tell(query)
+            node.comments = copy_comments(node, self._findings)
+        self._translate_types(query)
+        self.output = TypesOfQuery(self._columns_of).infer_types(query)
         zone = self._job.zone
         for select in list(query.find_all(exp.Select)):
-            group_windows(select, self._findings, zone)
-        ctes = {each.alias_or_name.lower() for each in query.find_all(exp.CTE)}
+            translate_group_windows(select, self._findings, zone)
+        ctes = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for table in list(query.find_all(exp.Table)):
-            self._table(table, ctes)
+            self._translate_table(table, ctes)
         for select in list(query.find_all(exp.Select)):
-            window_table(select, self._findings, zone, self.reads_stream)
+            translate_window_tables(select, self._findings, zone, self.reads_stream)
         if self.reads_stream:
             note_first_windows(query, self._findings)
             check_stream(query, self._findings)
         return translate_functions(query, self._findings, zone)
 
-    def sql(self, query: exp.Expr) -> str:
+    def translate(self, query: exp.Expr) -> str:
         """Return a query in Spark SQL. Raises Untranslatable."""
-        tree, level = self.tree(query), ErrorLevel.RAISE
+        tree, level = self.translate_tree(query), ErrorLevel.RAISE
         try:
             return tree.sql(dialect=SparkOutput, pretty=True, normalize_functions=False, unsupported_level=level)
         except UnsupportedError as error:
-            raise Untranslatable(f"It has no equal: {error}") from error
+            raise Untranslatable(f"It has no equivalent: {error}") from error
 
-    def _types(self, query: exp.Expr) -> None:
+    def _translate_types(self, query: exp.Expr) -> None:
         for cast in query.find_all(exp.Cast):
             if cast.to.this in (exp.DataType.Type.TIME, exp.DataType.Type.TIMETZ):
                 cast.to.set("expressions", [])
                 self._findings.check(
-                    "Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table has it"
+                    "Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table can store it"
                 )
                 continue
-            translated(cast.to, "CAST", self._findings)
+            translate_type(cast.to, "CAST", self._findings)
 
     def _columns_of(self, node: exp.Table) -> Output | None:
         if isinstance(node.this, exp.Func):
             return None
-        name = self._job.name_of([part.name for part in node.parts])
+        name = self._job.complete_name([part.name for part in node.parts])
         if (view := self._job.views.get(name)) is not None:
             return view.output
         table = self._job.tables.get(name)
         return table.output if table is not None and table.columns.all else None
 
-    def _table(self, node: exp.Table, ctes: set[str]) -> None:
+    def _translate_table(self, node: exp.Table, ctes: set[str]) -> None:
         if isinstance(node.this, exp.Func):
-            raise Untranslatable(f"The table function {node.this.sql()} has no equal")
+            raise Untranslatable(f"The table function {node.this.sql()} has no equivalent")
         if node.name.lower() in ctes and not node.db:
             return
-        name = self._job.name_of([part.name for part in node.parts])
+        name = self._job.complete_name([part.name for part in node.parts])
         if (version := node.args.get("version")) is not None:
             raise Untranslatable(
                 f"FOR SYSTEM_TIME AS OF {version.expression.sql() if version.expression else ''} of {name[2]}: Spark "
-                "joins a stream with a table as it is, or with another stream within an interval"
+                "joins a stream with the current state of a table, or with another stream within an interval"
             )
         if others := [key for key, given in node.args.items() if given and key not in _TABLE_ARGUMENTS]:
-            raise Untranslatable(f"{', '.join(others).upper()} behind the table {name[2]} has no equal")
+            raise Untranslatable(f"{', '.join(others).upper()} after the table {name[2]} has no equivalent")
         view = self._job.views.get(name)
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name[2]))
         if view is not None and name not in self._job.broken:
             self.could_stream |= view.streaming
             if view.streaming and not self._streaming:
                 inner = QueryTranslator(self._job, self._findings, streaming=False)
-                columns = [exp.to_identifier(each) for each in view.columns]
-                inline = exp.Subquery(this=inner.tree(view.query))
+                columns = [exp.to_identifier(column) for column in view.columns]
+                inline = exp.Subquery(this=inner.translate_tree(view.query))
                 inline.set("alias", exp.TableAlias(this=alias.this, columns=columns or None))
-                self._put(node, inline)
+                self._replace(node, inline)
                 return
             self.reads_stream |= view.streaming
             self.times |= view.times
             relation = Relation(text=quote(view.name), streaming=view.streaming, times=sorted(view.times))
             relation.set("alias", node.args.get("alias"))
-            self._put(node, relation)
+            self._replace(node, relation)
             return
-        table = self._job.table(name)
-        options = self._hinted(node, table)
+        table = self._job.find_table(name)
+        options = self._apply_hints_of(node, table)
         streaming = self._streaming and options.streaming
         self.could_stream |= options.streaming
-        text = table.relation(streaming=streaming, findings=self._findings, zone=self._job.zone, options=options)
+        text = table.build_relation(streaming=streaming, findings=self._findings, zone=self._job.zone, options=options)
         self.reads_stream |= streaming
         times = [table.columns.watermark[0].lower()] if streaming and table.columns.watermark else []
         self.times.update(times)
         if streaming and table.local_event_time and self._job.zone.name is None:
             self._findings.check(NOT_IN_UTC)
-        self._put(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
+        self._replace(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
 
-    def _put(self, node: exp.Table, relation: exp.Expr) -> None:
+    def _replace(self, node: exp.Table, relation: exp.Expr) -> None:
         if joins := node.args.get("joins"):
             relation.set("joins", joins)
-        relation.comments = [each for each in node.comments or () if not each.startswith("+")] or None
+        relation.comments = [comment for comment in node.comments or () if not comment.startswith("+")] or None
         node.replace(relation)
 
-    def _hinted(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
-        """Return the options of a table with those of a hint `/*+ OPTIONS('key'='value') */`."""
-        hints = [each for each in node.comments or () if each.startswith("+")]
-        return with_hints(hints, table, self._findings)
+    def _apply_hints_of(self, node: exp.Table, table: DeclaredTable) -> TableOptions:
+        """Return the options of a table, changed by hints `/*+ OPTIONS('key'='value') */` after its name."""
+        hints = [comment for comment in node.comments or () if comment.startswith("+")]
+        return apply_hints(hints, table, self._findings)
 
 
-def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
-    """Return a table's options with those of hints. Raises Untranslatable for a hint that is none of options."""
+def apply_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
+    """Return a table's options, changed by hints. Adds a finding for a hint of another kind."""
     options = table.options
     for hint in hints:
         try:
@@ -164,10 +164,10 @@ def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> Ta
         except TokenError:
             tokens = []
         if not tokens or tokens[0].text.upper() != "OPTIONS" or tokens[-1].token_type is not TokenType.R_PAREN:
-            findings.check(_left_out(hint))
+            findings.check(_describe_left_out_hint(hint))
             continue
         given = translate_options(
-            {"format": "raw", "scan.streams": ";".join(options.sources), **options_of(tokens[2:-1])}, findings
+            {"format": "raw", "scan.streams": ";".join(options.sources), **read_options(tokens[2:-1])}, findings
         )
         options = replace(
             options,
@@ -182,22 +182,22 @@ def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> Ta
     return options
 
 
-def _left_out(hint: str) -> str:
-    """Say that a hint was left out, by its name alone: its options may be secret."""
+def _describe_left_out_hint(hint: str) -> str:
+    """Say that a hint was left out, by its name only, because its options may be secret."""
     name = hint[1:].split("(")[0].strip()
     shown = f" {name}" if name.isidentifier() else ""
-    behind = "; write it behind the name of a table" if name.upper() == "OPTIONS" else ""
+    behind = "; write it after the name of a table" if name.upper() == "OPTIONS" else ""
     return f"The hint{shown} was left out{behind}"
 
 
-def copied_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
-    """Return the comments of a node as they can be copied. Hints are left to tables."""
+def copy_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
+    """Return the comments of a node that can be copied, without secrets. Only tables keep their hints."""
     found = []
-    for each in node.comments or ():
-        if not each.startswith("+"):
-            found.append(hide(each))
+    for comment in node.comments or ():
+        if not comment.startswith("+"):
+            found.append(hide(comment))
         elif isinstance(node, exp.Table):
-            found.append(each)
+            found.append(comment)
         else:
-            findings.check(_left_out(each))
+            findings.check(_describe_left_out_hint(comment))
     return found or None

@@ -1,4 +1,4 @@
-"""What a translation says about itself: findings, each with its line, and the exit code they lead to."""
+"""Report on a translation: findings, each with its line, and the resulting exit code."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .secrets import hide_logins
 
 
 class Severity(Enum):
-    """How much a finding matters. The value is the word that stands in the script and in the summary."""
+    """How much a finding matters. The value is the word in the script and in the summary."""
 
     NOTE = "note"
-    """The same meaning, said in another way, or a setting that has no meaning here."""
+    """The same meaning in another form, or a setting without a meaning here."""
     CHECK = "CHECK"
-    """Translated, but the meaning differs or is not known."""
+    """Translated, but the meaning differs or is unknown."""
     UNTRANSLATED = "NOT TRANSLATED"
     """Left as a comment."""
 
 
 ALL_TRANSLATED = 0
-"""Exit code: every statement means what it did."""
+"""Exit code: every statement has kept its meaning."""
 UNREADABLE = 1
-"""Exit code: the text is no SQL; nothing was written."""
+"""Exit code: the text is not SQL; nothing was written."""
 INCOMPLETE = 3
 """Exit code: there are findings of severity CHECK or UNTRANSLATED."""
 
@@ -41,7 +41,7 @@ class Finding:
 
 
 class Untranslatable(Exception):
-    """A statement has no equal; the message says why and what to do instead."""
+    """A statement has no equivalent; the message says why and what to do instead."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Findings:
     found: list[Finding] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Add what is worth knowing, and changes nothing."""
+        """Add a remark that changes nothing."""
         self._add(Severity.NOTE, text)
 
     def check(self, text: str) -> None:
@@ -60,7 +60,7 @@ class Findings:
         self._add(Severity.CHECK, text)
 
     def untranslated(self, text: str) -> None:
-        """Add that the statement, or a part of it, is a comment now."""
+        """Add that the statement, or a part of it, is now a comment."""
         self._add(Severity.UNTRANSLATED, text)
 
     def _add(self, severity: Severity, text: str) -> None:
@@ -70,6 +70,6 @@ class Findings:
             self.found.append(finding)
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def choose_exit_code(findings: Iterable[Finding]) -> int:
     """Return 0 if all was translated, else INCOMPLETE."""
-    return ALL_TRANSLATED if all(each.severity is Severity.NOTE for each in findings) else INCOMPLETE
+    return ALL_TRANSLATED if all(finding.severity is Severity.NOTE for finding in findings) else INCOMPLETE

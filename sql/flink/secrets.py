@@ -1,6 +1,6 @@
-"""Keeps logins and passwords of a Flink script out of everything that is written.
+"""Keep logins and passwords of a Flink script out of everything that is written.
 
-Nothing guesses which options are secret: values are shown only of options that are known to be harmless.
+Nothing guesses which options are secret: only values of options that are known to be harmless are shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlglot import Token, TokenType
 from .statements import TEXTS, FlinkStatement
 
 HIDDEN = "***"
-"""What stands in the place of a value."""
+"""The text that replaces a hidden value."""
 _HARMLESS = frozenset(
     """connector controller-uri default-database format hive-conf-dir key.fields key.format parallelism.default path
     pipeline.name pravega-registry.format pravega-registry.group-id pravega-registry.namespace
@@ -50,53 +50,63 @@ _ASSIGNED = re.compile(
 
 
 def is_harmless(key: str) -> bool:
-    """Tell whether the value of an option or setting can be shown."""
+    """Return whether the value of an option or setting can be shown."""
     low = key.strip().lower()
     return low in _HARMLESS or (low.startswith(_HARMLESS_GROUPS) and not _SECRET_KEY.search(low))
 
 
-def shown(key: str, value: str) -> str:
+def show_value(key: str, value: str) -> str:
     """Return the value of an option as it can be shown."""
     return hide_logins(value) if is_harmless(key) else HIDDEN
 
 
 def hide_logins(text: str) -> str:
-    """Return a text without logins in URIs, and without what stands behind words such as `password=`."""
-    return _ASSIGNED.sub(_hidden_value, _URI.sub(_hidden_uri, text))
+    """Return a text without logins in URIs, and without values after words such as `password=`."""
+    return _ASSIGNED.sub(_hide_value, _URI.sub(_hide_uri, text))
 
 
-def without_login(uri: str) -> str:
+def remove_login(uri: str) -> str:
     """Return a URI without login and parameters."""
-    return _URI.sub(lambda found: f"{found[1]}://{_parts(found)[1]}", uri)
+    return _URI.sub(lambda found: f"{found[1]}://{_split_uri(found)[1]}", uri)
 
 
 def hide(text: str) -> str:
     """Return a piece of a script, such as a comment, without the values of options that are not harmless."""
-    text = _HINT.sub(_hidden_hint, text)
-    text = _PAIR.sub(lambda found: _masked(found, found[1], f"'{found[1]}'{found[2]}", f"'{HIDDEN}'"), text)
-    text = _SETTING.sub(lambda found: _masked(found, found[2], "".join(found.groups()[:3]), HIDDEN), text)
+    text = _HINT.sub(_hide_hint, text)
+    text = _PAIR.sub(lambda found: _mask(found, found[1], f"'{found[1]}'{found[2]}", f"'{HIDDEN}'"), text)
+    text = _SETTING.sub(lambda found: _mask(found, found[2], "".join(found.groups()[:3]), HIDDEN), text)
     return hide_logins(text)
 
 
-def _masked(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
+def hide_in_statement(statement: FlinkStatement) -> str:
+    """Return the text of a statement with `***` for the values of options that are not harmless."""
+    text, first = statement.text, statement.tokens[0].start
+    rest = len(text) + first  # behind it, all is done
+    for start, end in sorted(_find_secret_places(statement), reverse=True, key=lambda place: (place[1], -place[0])):
+        if end <= rest:  # else it is inside of another one
+            text, rest = f"{text[: start - first]}'{HIDDEN}'{text[end - first :]}", start
+    return hide(text)
+
+
+def _mask(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
     return found[0] if is_harmless(key) else kept + hidden
 
 
-def _hidden_hint(found: re.Match[str]) -> str:
+def _hide_hint(found: re.Match[str]) -> str:
     pairs = list(_PAIR.finditer(found[1]))
     rest = re.fullmatch(r"\s*(\w*)([\s(,)]*)", _PAIR.sub("", found[1]))
-    if rest and all(is_harmless(each[1]) for each in pairs):
+    if rest and all(is_harmless(pair[1]) for pair in pairs):
         return found[0]
     name = re.match(r"\s*\w*", found[1])
     return f"/*+{name[0] if name else ''}({HIDDEN}) */"
 
 
-def _hidden_value(found: re.Match[str]) -> str:
+def _hide_value(found: re.Match[str]) -> str:
     quote = found[2][0] if found[2][0] in "'\"" else ""
     return f"{found[1]}{quote}{HIDDEN}{quote}"
 
 
-def _parts(found: re.Match[str]) -> tuple[str, str, str]:
+def _split_uri(found: re.Match[str]) -> tuple[str, str, str]:
     """Return login, place and parameters of a URI."""
     login, _, rest = found[2].rpartition("@")
     if found[1].lower() in _WITHOUT_LOGIN and ":" not in login:
@@ -105,22 +115,12 @@ def _parts(found: re.Match[str]) -> tuple[str, str, str]:
     return login, place, parameters
 
 
-def _hidden_uri(found: re.Match[str]) -> str:
-    login, place, parameters = _parts(found)
+def _hide_uri(found: re.Match[str]) -> str:
+    login, place, parameters = _split_uri(found)
     return f"{found[1]}://{f'{HIDDEN}@' if login else ''}{place}{f'?{HIDDEN}' if parameters else ''}"
 
 
-def without_secrets(statement: FlinkStatement) -> str:
-    """Return the text of a statement with `***` for the values of options that are not harmless."""
-    text, first = statement.text, statement.tokens[0].start
-    rest = len(text) + first  # behind it, all is done
-    for start, end in sorted(_hidden_places(statement), reverse=True, key=lambda place: (place[1], -place[0])):
-        if end <= rest:  # else it is inside of another one
-            text, rest = f"{text[: start - first]}'{HIDDEN}'{text[end - first :]}", start
-    return hide(text)
-
-
-def _hidden_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
+def _find_secret_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
     tokens = statement.tokens
     if statement.words[0] in ("SET", "RESET"):
         place = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), 1)
@@ -128,28 +128,28 @@ def _hidden_places(statement: FlinkStatement) -> Iterator[tuple[int, int]]:
         if place + 1 < len(tokens) and not is_harmless(key):
             yield tokens[place + 1].start, tokens[0].start + len(statement.text)
         return
-    lists = list(_option_lists(statement))
+    lists = list(_find_option_lists(statement))
     for place, token in enumerate(tokens):
         if token.token_type is not TokenType.EQ:
-            beside = [each.token_type for each in tokens[max(place - 1, 0) : place + 2]]
-            if token.token_type in TEXTS and TokenType.EQ not in beside and any(place in each for each in lists):
+            beside = [neighbour.token_type for neighbour in tokens[max(place - 1, 0) : place + 2]]
+            if token.token_type in TEXTS and TokenType.EQ not in beside and any(place in places for places in lists):
                 yield token.start, token.end + 1
             continue
         if place in (0, len(tokens) - 1):
             continue
-        inside = next((each for each in lists if place in each), None)
+        inside = next((places for places in lists if place in places), None)
         if tokens[place - 1].token_type in TEXTS:
             key = tokens[place - 1].text
         elif inside is not None:
-            key = _key(tokens, place, inside)
+            key = _read_key(tokens, place, inside)
         else:
             continue
         if not is_harmless(key):
-            end = _end(tokens, place + 1, inside.stop if inside else place + 2)
+            end = _find_end(tokens, place + 1, inside.stop if inside else place + 2)
             yield tokens[place + 1].start, tokens[end - 1].end + 1
 
 
-def _option_lists(statement: FlinkStatement) -> Iterator[range]:
+def _find_option_lists(statement: FlinkStatement) -> Iterator[range]:
     """Yield the places of the tokens in the parentheses of WITH, OPTIONS, SET and PROPERTIES."""
     begun: list[int] = []
     for place, token in enumerate(statement.tokens):
@@ -164,15 +164,15 @@ def _option_lists(statement: FlinkStatement) -> Iterator[range]:
             yield range(opening + 1, len(statement.tokens))
 
 
-def _key(tokens: Sequence[Token], place: int, inside: range) -> str:
+def _read_key(tokens: Sequence[Token], place: int, inside: range) -> str:
     begin = place
     while begin > inside.start and tokens[begin - 1].token_type is not TokenType.COMMA:
         begin -= 1
     return "".join(token.text for token in tokens[begin:place])
 
 
-def _end(tokens: Sequence[Token], begin: int, stop: int) -> int:
-    """Return the place behind a value: at a comma, at the key of the next option, or at the end of the list."""
+def _find_end(tokens: Sequence[Token], begin: int, stop: int) -> int:
+    """Return the place after a value: at a comma, at the key of the next option, or at the end of the list."""
     end = begin + 1
     while end < stop and tokens[end].token_type is not TokenType.COMMA:
         if end + 1 < stop and tokens[end + 1].token_type is TokenType.EQ:

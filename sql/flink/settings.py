@@ -1,11 +1,11 @@
-"""Settings of Flink's SQL client and what they are in a script."""
+"""Translate settings of Flink's SQL client into settings of a script."""
 
 from __future__ import annotations
 
 from .report import Findings
 from .secrets import hide_logins
-from .table_options import milliseconds
-from .tables import text_literal
+from .table_options import parse_milliseconds
+from .tables import quote_text
 
 _OF_THE_ENGINE = (
     "execution.checkpointing.",
@@ -32,16 +32,18 @@ CHECKPOINT_DIRECTORIES = ("execution.checkpointing.dir", "state.checkpoints.dir"
 
 
 def translate_setting(key: str, value: str, findings: Findings) -> str | None:
-    """Return the SET of a setting, or None with a finding for one that has no equal."""
-    if key == "execution.checkpointing.interval" and (length := milliseconds(value)) is not None:
+    """Return the SET for a setting; None, with a finding, for one that has no equivalent."""
+    if key == "execution.checkpointing.interval" and (length := parse_milliseconds(value)) is not None:
         findings.note("Rows become visible with each micro-batch, as they did in Flink with each checkpoint")
-        return f"SET pravega.stream.trigger = {text_literal(f'{length} ms')}"
+        return f"SET pravega.stream.trigger = {quote_text(f'{length} ms')}"
     if key in CHECKPOINT_DIRECTORIES:
         if hide_logins(value) != value:
-            findings.check(f"'{key}' has a login, which is not copied: write SET pravega.stream.checkpoint without it")
+            findings.check(
+                f"'{key}' contains a login, which is not copied: write SET pravega.stream.checkpoint without it"
+            )
             return None
-        findings.note("Flink's checkpoints cannot be read: the job begins anew, where its scan options say")
-        return f"SET pravega.stream.checkpoint = {text_literal(value)}"
+        findings.note("Flink's checkpoints cannot be read: the job starts where its scan options say")
+        return f"SET pravega.stream.checkpoint = {quote_text(value)}"
     if key == "table.local-time-zone":
         return f"SET spark.sql.session.timeZone = {value}"
     if key == "parallelism.default":

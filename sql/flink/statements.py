@@ -1,4 +1,4 @@
-"""The statements of a Flink script, with their tokens and the comments before them."""
+"""Split a Flink script into statements, with their tokens and the comments before them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class FlinkStatement:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its tokens in upper case; texts and names in backticks are empty."""
+        """Its tokens in upper case; strings, and names in backticks, are empty."""
         quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 
-    def begins(self, *words: str) -> bool:
-        """Tell whether it begins with these words."""
+    def begins_with(self, *words: str) -> bool:
+        """Return whether it begins with these words."""
         return self.words[: len(words)] == words
 
     def after(self, count: int) -> str:
-        """Return the text behind its first tokens."""
+        """Return the text after its first `count` tokens."""
         if count >= len(self.tokens):
             return ""
         return self.text[self.tokens[count].start - self.tokens[0].start :]
 
 
-def flink_statements(script: str) -> list[FlinkStatement]:
+def split_flink_script(script: str) -> list[FlinkStatement]:
     """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
     try:
         tokens = sqlglot.tokenize(script, read=Flink)
@@ -60,27 +60,27 @@ def flink_statements(script: str) -> list[FlinkStatement]:
             group.append(token)
             continue
         if group:
-            found.append(_statement(script, group, behind, token.start))
+            found.append(_build_statement(script, group, behind, token.start))
         group, behind = [], token.end + 1
     if group:
-        found.append(_statement(script, group, behind, len(script)))
+        found.append(_build_statement(script, group, behind, len(script)))
     return found
 
 
-def trailing_comments(script: str) -> str:
-    """Return what stands behind the semicolon of the last statement, which is nothing or comments."""
+def find_trailing_comments(script: str) -> str:
+    """Return the text after the semicolon of the last statement: comments, or nothing."""
     last = sqlglot.tokenize(script, read=Flink)[-1]
     return script[last.end + 1 :].strip() if last.token_type is TokenType.SEMICOLON else ""
 
 
-def _statement(script: str, tokens: Sequence[Token], behind: int, end: int) -> FlinkStatement:
+def _build_statement(script: str, tokens: Sequence[Token], behind: int, end: int) -> FlinkStatement:
     start = tokens[0].start
     line = script.count("\n", 0, start) + 1
     return FlinkStatement(script[start:end].rstrip(), line, script[behind:start].strip(), tuple(tokens))
 
 
 def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the parts between the commas of a list, leaving alone commas in any brackets."""
+    """Yield the parts between the commas of a list; commas in brackets do not count."""
     depth = 0
     part: list[Token] = []
     for token in tokens:
@@ -97,7 +97,7 @@ def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def closing(tokens: Sequence[Token], opening: int) -> int:
+def find_closing(tokens: Sequence[Token], opening: int) -> int:
     """Return the place of the parenthesis that closes the one at `opening`. Raises InvalidScriptError."""
     depth = 0
     for place in range(opening, len(tokens)):
@@ -110,12 +110,12 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
     raise InvalidScriptError("A parenthesis is not closed.")
 
 
-def source(text: str, first: Token, tokens: Sequence[Token]) -> str:
-    """Return the text that tokens stand for, of a statement whose first token is `first`."""
+def slice_source(text: str, first: Token, tokens: Sequence[Token]) -> str:
+    """Return the text of tokens of a statement whose first token is `first`."""
     return text[tokens[0].start - first.start : tokens[-1].end + 1 - first.start] if tokens else ""
 
 
-def options_of(tokens: Sequence[Token]) -> dict[str, str]:
+def read_options(tokens: Sequence[Token]) -> dict[str, str]:
     """Return the options of `'key' = 'value', ...`. Raises InvalidScriptError for anything else."""
     found: dict[str, str] = {}
     for part in split_list(tokens):
@@ -127,5 +127,5 @@ def options_of(tokens: Sequence[Token]) -> dict[str, str]:
         if part:
             # A text that stands in the wrong place may be a password.
             word = f"'{part[0].text}'" if part[0].token_type not in TEXTS else "a text"
-            raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} begins something else.")
+            raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} is not expected here.")
     return found

@@ -1,4 +1,4 @@
-"""The options of Flink's Pravega tables and formats, and what they are called here."""
+"""Translate the options of Flink's Pravega tables and formats."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark_pravega.errors import counted
+from pyspark_pravega.errors import format_count
 
 from .report import Findings, Untranslatable
-from .secrets import shown, without_login
+from .secrets import remove_login, show_value
 
 IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
 NO_READER_GROUP = {
@@ -18,13 +18,13 @@ NO_READER_GROUP = {
     "scan.reader-group.max-outstanding-checkpoint-request": IN_CHECKPOINTS,
     "scan.reader-group.refresh.interval": IN_CHECKPOINTS,
     "scan.reader-group.checkpoint-initiate-timeout.interval": IN_CHECKPOINTS,
-    "scan.event-read.timeout.interval": "a micro-batch takes what is there, and waits for no event",
+    "scan.event-read.timeout.interval": "a micro-batch takes what is there, and does not wait for events",
 }
 CONNECTION = ("controller-uri", "security.trust-store", "security.validate-hostname")
 SECRETS = ("security.auth-type", "security.auth-token")
 FORMATS = ("json", "avro", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
 CHANGES = ("debezium-json", "maxwell-json")
-"""Formats of changes, whose tables can promise no routing key."""
+"""Formats of changes, whose tables cannot promise a routing key."""
 _WRITE_MODES = {"exactly-once": None, "at-least-once": "at-least-once", "best-effort": "best-effort"}
 _CSV = {
     "field-delimiter": "csv.delimiter",
@@ -33,7 +33,7 @@ _CSV = {
     "null-literal": "csv.null-value",
 }
 _WITHOUT_MEANING = {
-    "schema-include": "events with and without schemas are told apart by themselves",
+    "schema-include": "events with and without schemas are distinguished automatically",
     "encode.decimal-as-plain-number": "decimals are always written as plain numbers",
     "timestamp-format.standard": "both standards are read",
 }
@@ -46,12 +46,12 @@ _DEFAULTS = {
     "charset": "UTF-8",
     "endianness": "big-endian",
 }
-"""Options of formats that have no equal, and the value with which there is nothing to translate."""
+"""Options of formats that have no equivalent, each with the value that needs no translation."""
 
 
 @dataclass
 class TableOptions:
-    """What the options of a table lead to: places, properties of the table, options of its scans and writes."""
+    """The translated options of a table: its streams, its properties, the options of its scans and writes."""
 
     scope: str | None = None
     sources: list[str] = field(default_factory=list)
@@ -71,25 +71,28 @@ class TableOptions:
 def translate_options(options: Mapping[str, str], findings: Findings) -> TableOptions:
     """Translate the options of a table of connector `pravega`.
 
-    Raises Untranslatable for a format or a value that cannot be kept; what can be left out is a finding.
+    Raises Untranslatable for a format or a value that cannot be kept; adds a finding for what is left out.
     """
     rest = dict(options)
     rest.pop("connector", None)
     found = TableOptions(scope=rest.pop("scope", None), sink=rest.pop("sink.stream", None))
-    found.sources = _list(rest.pop("scan.streams", ""))
-    found.starts, found.ends = _list(rest.pop("scan.start-streamcuts", "")), _list(rest.pop("scan.end-streamcuts", ""))
+    found.sources = _split_list(rest.pop("scan.streams", ""))
+    found.starts, found.ends = (
+        _split_list(rest.pop("scan.start-streamcuts", "")),
+        _split_list(rest.pop("scan.end-streamcuts", "")),
+    )
     for cuts, key in ((found.starts, "scan.start-streamcuts"), (found.ends, "scan.end-streamcuts")):
         if cuts and len(cuts) != len(found.sources):
-            streams = counted(len(found.sources), "stream")
-            raise Untranslatable(f"'{key}' has {counted(len(cuts), 'stream cut')} for {streams}")
-    found.streaming = _one_of(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
-    _connection(rest, found, findings)
-    _sink(rest, found, findings)
+            streams = format_count(len(found.sources), "stream")
+            raise Untranslatable(f"'{key}' has {format_count(len(cuts), 'stream cut')} for {streams}")
+    found.streaming = _take_choice(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
+    _translate_connection(rest, found, findings)
+    _translate_sink(rest, found, findings)
     for key, reason in NO_READER_GROUP.items():
         if key in rest:
             findings.note(f"'{key}' is left out: {reason}")
             del rest[key]
-    _format(rest, found, findings)
+    _translate_format(rest, found, findings)
     if "routing-key" in found.properties and found.format not in CHANGES:
         # A declaration says how one job writes, and nothing of others.
         found.properties["routing-key.of-all-events"] = "false"
@@ -98,8 +101,8 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     return found
 
 
-def milliseconds(text: str) -> int | None:
-    """Return a duration of Flink (`30 s`, `5min`) in milliseconds, or None if it is none."""
+def parse_milliseconds(text: str) -> int | None:
+    """Return a duration of Flink (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     units = {
         "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
@@ -111,70 +114,72 @@ def milliseconds(text: str) -> int | None:
     return int(match[1]) * units[match[2]] if match and match[2] in units else None
 
 
-def _list(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
-def _one_of(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
+def _take_choice(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
     value = rest.pop(key, default).lower()
     if value not in allowed:
-        raise Untranslatable(f"'{key}' is '{value}'; Flink knows {', '.join(allowed)}")
+        raise Untranslatable(f"'{key}' is '{value}'; Flink allows {', '.join(allowed)}")
     return value
 
 
-def _connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     for key in CONNECTION:
         if key in rest:
-            found.connection[key] = connection(key, rest.pop(key), findings)
+            found.connection[key] = strip_login(key, rest.pop(key), findings)
     if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
-        not_copied(", ".join(secrets), findings)
+        note_login_not_copied(", ".join(secrets), findings)
 
 
-def connection(key: str, value: str, findings: Findings) -> str:
+def strip_login(key: str, value: str, findings: Findings) -> str:
     """Return the value of an option of the connection, without a login in its URI."""
-    if (without := without_login(value)) != value:
-        not_copied(f"in '{key}'", findings)
+    if (without := remove_login(value)) != value:
+        note_login_not_copied(f"in '{key}'", findings)
     return without
 
 
-def not_copied(what: str, findings: Findings) -> None:
-    """Tell where a login is to be given instead."""
+def note_login_not_copied(what: str, findings: Findings) -> None:
+    """Note where to give the login instead."""
     findings.note(
         f"The login ({what}) is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
         "environment of `pyspark-pravega run`"
     )
 
 
-def _sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     mode = rest.pop("sink.semantic", None)
     if mode is not None:
         if mode.lower() not in _WRITE_MODES:
-            raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink knows {', '.join(_WRITE_MODES)}")
+            raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink allows {', '.join(_WRITE_MODES)}")
         if (ours := _WRITE_MODES[mode.lower()]) is not None:
             found.writing["write-mode"] = ours
     if (lease := rest.pop("sink.txn-lease-renewal.interval", None)) is not None:
-        length = milliseconds(lease)
+        length = parse_milliseconds(lease)
         if length is not None and 10_000 <= length <= 600_000:
             found.writing["transaction.lease"] = f"{length}ms"
         else:
             findings.check(
-                f"'sink.txn-lease-renewal.interval' = '{lease}' is left out: a lease has 10 s to 10 min here"
+                f"'sink.txn-lease-renewal.interval' = '{lease}' is left out: a lease lasts 10 s to 10 min here"
             )
     if (key := rest.pop("sink.routing-key.field.name", None)) is not None:
         found.properties["routing-key"] = key
     found.propagates_watermarks = rest.pop("sink.enable.watermark-propagation", "false").lower() == "true"
 
 
-def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     name = rest.pop("format", "json" if found.scope else "")
     if name not in FORMATS:
-        advice = " Canal's events hold several rows each" if name == "canal-json" else ""
-        raise Untranslatable(f"The format '{name}' is not known here;{advice or ' known are ' + ', '.join(FORMATS)}")
+        advice = " an event of Canal holds several rows" if name == "canal-json" else ""
+        raise Untranslatable(
+            f"The format '{name}' is not known here;{advice or ' the known ones are ' + ', '.join(FORMATS)}"
+        )
     found.format = name
     given = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
     found.sql_timestamps = name == "json" and given.get("timestamp-format.standard", "SQL").upper() == "SQL"
     if name == "pravega-registry":
-        _registry(given, found, findings)
+        _translate_registry(given, found, findings)
     else:
         found.properties = {"format": name, **found.properties}
         if name in ("json", "avro"):
@@ -186,30 +191,33 @@ def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> No
             found.reading["mode"] = "dropmalformed"
             if name != "csv":
                 findings.check(
-                    f"'{name}.{key}': Flink makes a field that cannot be read NULL; here the whole event is left out, "
-                    "and counted"
+                    f"'{name}.{key}': Flink reads a malformed field as NULL; here the whole event is left out, and is "
+                    "counted"
                 )
         elif key in _WITHOUT_MEANING:
             findings.note(f"'{name}.{key}' is left out: {_WITHOUT_MEANING[key]}")
         elif text.lower() != _DEFAULTS.get(key, "").lower():
-            findings.check(f"'{name}.{key}' = '{shown(f'{name}.{key}', text)}' has no equal, and was left out")
+            findings.check(
+                f"'{name}.{key}' = '{show_value(f'{name}.{key}', text)}' has no equivalent, and was left out"
+            )
 
 
-def _registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
+def _translate_registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
     if (uri := given.pop("uri", None)) is not None:
-        found.connection["schema-registry-uri"] = connection("pravega-registry.uri", uri, findings)
+        found.connection["schema-registry-uri"] = strip_login("pravega-registry.uri", uri, findings)
     for key in CONNECTION[1:]:
         given.pop(key, None)
     for key in SECRETS:
         given.pop(key, None)
     kind = given.pop("format", "Avro").lower()
     if kind not in ("avro", "json"):
-        raise Untranslatable(f"'pravega-registry.format' is '{kind}'; Flink knows Avro and Json")
+        raise Untranslatable(f"'pravega-registry.format' is '{kind}'; Flink allows Avro and Json")
     namespace, group = given.pop("namespace", found.scope), given.pop("group-id", None)
     streams = {*found.sources, *([found.sink] if found.sink else [])}
     if namespace != found.scope or (group is not None and streams and streams != {group}):
         raise Untranslatable(
-            f"The schema group '{namespace}/{group}' is not that of the stream; a table has the group of its name"
+            f"The schema group '{namespace}/{group}' is not the one of the stream; a table uses the group of its own "
+            "name"
         )
     for key in [key for key in given if key == "timestamp-format.standard" or _DEFAULTS.get(key) == given[key]]:
         del given[key]

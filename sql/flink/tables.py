@@ -1,4 +1,4 @@
-"""A table that Flink declares: the statement that makes it here, and the relation that a query reads in its place."""
+"""Translate a table that Flink declares: into the statement that makes it, and into the relation that queries read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..identifiers import quote, quote_all
 from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
-from .expressions.inference import Output, first_word, infer, remember
+from .expressions.inference import Output, infer, remember, strip_type_arguments
 from .expressions.zones import Zone
 from .report import Findings, Untranslatable
 from .table_options import CHANGES, TableOptions
@@ -24,19 +24,19 @@ _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
 
 
-def text_literal(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a text as a literal of Spark SQL."""
     return exp.Literal.string(text).sql(dialect=SparkOutput)
 
 
-def pairs(options: Mapping[str, str]) -> str:
+def format_options(options: Mapping[str, str]) -> str:
     """Return options as `('key'='value', ...)`."""
-    return "(" + ", ".join(f"{text_literal(key)}={text_literal(text)}" for key, text in options.items()) + ")"
+    return "(" + ", ".join(f"{quote_text(key)}={quote_text(text)}" for key, text in options.items()) + ")"
 
 
 @dataclass
 class DeclaredTable:
-    """A table of connector `pravega`, or of a Pravega catalog, with the catalog that has its streams in Spark."""
+    """A table of connector `pravega`, or of a Pravega catalog, with the Spark catalog that has its streams."""
 
     name: str
     catalog: str
@@ -44,7 +44,7 @@ class DeclaredTable:
     options: TableOptions
     comment: str | None = None
     told: bool = False
-    """Whether what INSERTs write has been told already."""
+    """Whether a finding already says what INSERTs write."""
 
     @property
     def streams(self) -> list[str]:
@@ -55,13 +55,13 @@ class DeclaredTable:
     def output(self) -> Output:
         """Its columns as queries see them, with their types."""
         kinds: dict[str, str | None] = {
-            each.name.lower(): first_word(each.shown_type) for each in self.columns.physical
+            column.name.lower(): strip_type_arguments(column.shown_type) for column in self.columns.physical
         }
-        for each in self.columns.all:
-            if isinstance(each, ComputedColumn):
+        for column in self.columns.all:
+            if isinstance(column, ComputedColumn):
                 with suppress(Untranslatable):  # queries of the table tell it
-                    kinds[each.name.lower()] = infer(typed(each.expression, kinds))
-        return [(each.name.lower(), kinds.get(each.name.lower())) for each in self.columns.all]
+                    kinds[column.name.lower()] = infer(parse_typed_expression(column.expression, kinds))
+        return [(column.name.lower(), kinds.get(column.name.lower())) for column in self.columns.all]
 
     @property
     def local_event_time(self) -> str | None:
@@ -79,85 +79,89 @@ class DeclaredTable:
         """Return the name of a stream as a table of Spark."""
         return quote_all((self.catalog, str(self.options.scope), stream))
 
-    def definitions(self, findings: Findings) -> list[str]:
+    def define(self, findings: Findings) -> list[str]:
         """Return the CREATE TABLE of each stream. Raises Untranslatable."""
-        properties = self._properties(findings)
-        lines = [self._line(each) for each in self._stored()]
-        comment = f" COMMENT {text_literal(self.comment)}" if self.comment else ""
+        properties = self._collect_properties(findings)
+        lines = [self._declare(column) for column in self._list_stored()]
+        comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
         return [
             f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
             + ",\n  ".join(lines)
-            + f"\n) USING pravega{comment} TBLPROPERTIES {pairs(properties)}"
+            + f"\n) USING pravega{comment} TBLPROPERTIES {format_options(properties)}"
             for stream in self.streams
         ]
 
-    def target(self, options: TableOptions | None = None) -> str:
-        """Return what INSERT INTO names, with its options. Raises Untranslatable for a table without sink."""
+    def name_target(self, options: TableOptions | None = None) -> str:
+        """Return the target of INSERT INTO, with its options. Raises Untranslatable for a table without a sink."""
         options = options or self.options
         if options.sink is None:
-            raise Untranslatable(f"The table {self.name} has no 'sink.stream'; it can only be read")
-        given = f" WITH {pairs(options.writing)}" if options.writing else ""
+            raise Untranslatable(f"The table {self.name} has no 'sink.stream', so it can only be read")
+        given = f" WITH {format_options(options.writing)}" if options.writing else ""
         return f"{self.full_name(options.sink)}{given}"
 
-    def rows(self, query: str, names: Sequence[str]) -> str:
-        """Return a query whose rows are stored: those of `query`, with milliseconds where the table has them."""
-        columns = {each.name: each for each in self.columns.physical}
+    def convert_rows(self, query: str, names: Sequence[str]) -> str:
+        """Return a query for the stored rows: those of `query`, with milliseconds where the table has them."""
+        columns = {column.name: column for column in self.columns.physical}
         written = [columns.get(name) for name in names] if names else list(self.columns.physical)
-        if not any(each is not None and each.millis for each in written):
+        if not any(column is not None and column.millis for column in written):
             return query
-        shown = ", ".join(_written(each, name) for each, name in zip(written, names or list(columns), strict=True))
+        shown = ", ".join(
+            _convert_written(column, name) for column, name in zip(written, names or list(columns), strict=True)
+        )
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
-    def relation(self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None) -> str:
-        """Return what FROM names, without alias: with computed columns and, of a stream, the watermark."""
+    def build_relation(
+        self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None
+    ) -> str:
+        """Return the relation for FROM, without an alias: with computed columns and, for a stream, the watermark."""
         options = options or self.options
         if not options.sources:
-            raise Untranslatable(f"The table {self.name} has no 'scan.streams'; it can only be written")
+            raise Untranslatable(f"The table {self.name} has no 'scan.streams', so it can only be written")
         if streaming and options.format in CHANGES:
             raise Untranslatable(
-                f"{self.name} is a table of changes, whose rows change: read FROM STREAM ... CHANGES FROM VERSION and "
+                f"{self.name} is a table of changes, so its rows change: read FROM STREAM ... CHANGES FROM VERSION and "
                 "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
             )
-        read = [self._read(number, streaming, options) for number in range(len(options.sources))]
-        watermark = self._watermark(findings) if streaming else ""
-        stored = self._stored()
+        read = [self._scan(number, streaming, options) for number in range(len(options.sources))]
+        watermark = self._translate_watermark(findings) if streaming else ""
+        stored = self._list_stored()
         event_time = self.local_event_time if streaming else None
-        as_stored = stored == self.columns.all and event_time is None and not any(each.millis for each in stored)
+        as_stored = stored == self.columns.all and event_time is None and not any(column.millis for column in stored)
         if as_stored and len(read) == 1:
             return read[0] + watermark
-        names = ", ".join(quote(each.name) for each in stored)
-        if any(isinstance(each, MetadataColumn) for each in self.columns.all):
+        names = ", ".join(quote(column.name) for column in stored)
+        if any(isinstance(column, MetadataColumn) for column in self.columns.all):
             names += ", _event_pointer"
         source = read[0]
         if len(read) > 1:
-            source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {each}" for each in read) + ")"
-        shown = ", ".join(self._shown(each, stored, event_time, findings, zone) for each in self.columns.all)
+            source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {scan}" for scan in read) + ")"
+        shown = ", ".join(self._select(column, stored, event_time, findings, zone) for column in self.columns.all)
         return f"(SELECT {shown} FROM {source}){watermark}"
 
-    def _read(self, number: int, streaming: bool, options: TableOptions) -> str:
+    def _scan(self, number: int, streaming: bool, options: TableOptions) -> str:
         given = dict(options.reading)
         if options.starts:
             given["start-stream-cut"] = options.starts[number]
         if options.ends:
             given["end-stream-cut"] = options.ends[number]
-        suffix = f" WITH {pairs(given)}" if given else ""
+        suffix = f" WITH {format_options(given)}" if given else ""
         return f"{'STREAM ' if streaming else ''}{self.full_name(options.sources[number])}{suffix}"
 
-    def _stored(self) -> list[PhysicalColumn]:
-        """Return the columns of the table in Spark: those of raw and text tables have names of their own."""
+    def _list_stored(self) -> list[PhysicalColumn]:
+        """Return the columns of the table in Spark. Those of raw and text tables have fixed names."""
         physical = self.columns.physical
         if self.options.format != "raw":
             return physical
         if len(physical) != 1 or physical[0].type not in ("BINARY", "STRING"):
-            raise Untranslatable("A table of format 'raw' has a single column here, of BYTES or STRING")
+            raise Untranslatable("A table of format 'raw' has exactly one column here, of type BYTES or STRING")
         name = "event" if physical[0].type == "BINARY" else "value"
         return [PhysicalColumn(name, physical[0].type)]
 
-    def _properties(self, findings: Findings) -> dict[str, str]:
+    def _collect_properties(self, findings: Findings) -> dict[str, str]:
         properties = dict(self.options.properties)
-        names = {each.name for each in self.columns.physical}
+        names = {column.name for column in self.columns.physical}
         if self.options.format == "raw":
-            properties["format"] = "raw" if self._stored()[0].type == "BINARY" else "text"
+            properties["format"] = "raw" if self._list_stored()[0].type == "BINARY" else "text"
         if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
             # Flink takes the number for milliseconds, whatever the schema of the event says.
             properties["avro.timestamp"] = "millis"
@@ -168,27 +172,29 @@ class DeclaredTable:
             if self.options.format in CHANGES:
                 properties["primary-key"] = ",".join(self.columns.primary_key)
             else:
-                findings.note("PRIMARY KEY ... NOT ENFORCED is left out: it makes no difference to events")
+                findings.note("PRIMARY KEY ... NOT ENFORCED is left out: it does not affect events")
         elif self.options.format in CHANGES:
-            findings.check("The table of changes has no PRIMARY KEY: equal rows are counted then, see docs/debezium")
+            findings.check("The table of changes has no PRIMARY KEY, so equal rows are counted: see docs/debezium")
         if self.options.propagates_watermarks:
             column = self.columns.watermark[0] if self.columns.watermark else None
             if column in names:
                 properties["event-time"] = str(column)
             else:
-                findings.check("'sink.enable.watermark-propagation' needs the property 'event-time', a stored column")
+                findings.check(
+                    "'sink.enable.watermark-propagation' needs the property 'event-time', which names a stored column"
+                )
         return properties
 
     @property
     def _has_timestamps(self) -> bool:
-        return any("TIMESTAMP" in each.type for each in self.columns.physical)
+        return any("TIMESTAMP" in column.type for column in self.columns.physical)
 
-    def _line(self, column: PhysicalColumn) -> str:
+    def _declare(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""
-        comment = f" COMMENT {text_literal(column.comment)}" if column.comment else ""
+        comment = f" COMMENT {quote_text(column.comment)}" if column.comment else ""
         return f"{quote(column.name)} {column.type}{required}{comment}"
 
-    def _shown(
+    def _select(
         self,
         column: PhysicalColumn | ComputedColumn | MetadataColumn,
         stored: list[PhysicalColumn],
@@ -199,7 +205,7 @@ class DeclaredTable:
         name = quote(column.name)
         value = name
         if isinstance(column, ComputedColumn):
-            tree = translate_functions(typed(column.expression, dict(self.output)), findings, zone)
+            tree = translate_functions(parse_typed_expression(column.expression, dict(self.output)), findings, zone)
             value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
         elif isinstance(column, PhysicalColumn) and column.millis:
             value = (
@@ -219,7 +225,7 @@ class DeclaredTable:
         return name if kept == name else f"{kept} AS {name}"
 
     def check_metadata(self, findings: Findings) -> None:
-        """Tell what metadata columns are here. Raises Untranslatable for keys that are not Pravega's."""
+        """Add findings about metadata columns. Raises Untranslatable for keys that are not Pravega's."""
         for column in self.columns.all:
             if isinstance(column, MetadataColumn):
                 if column.key != _EVENT_POINTER:
@@ -227,16 +233,16 @@ class DeclaredTable:
                         f"Column {column.name}: there is no metadata '{column.key}' here; of tables of changes, "
                         "`<stream>$changelog` has the columns source and ts"
                     )
-                findings.check(f"{column.name} is the event pointer as the text of Java's client, not as bytes")
+                findings.check(f"{column.name} is the event pointer as text in the form of Java's client, not as bytes")
 
-    def _watermark(self, findings: Findings) -> str:
+    def _translate_watermark(self, findings: Findings) -> str:
         if self.columns.watermark is None:
             return ""
         column, text = self.columns.watermark
-        return f" WATERMARK {quote(column)} DELAY OF {delay(column, text)}"
+        return f" WATERMARK {quote(column)} DELAY OF {translate_delay(column, text)}"
 
 
-def _written(column: PhysicalColumn | None, name: str) -> str:
+def _convert_written(column: PhysicalColumn | None, name: str) -> str:
     if column is None or not column.millis:
         return quote(name)
     if column.millis == "TIMESTAMP":
@@ -244,9 +250,9 @@ def _written(column: PhysicalColumn | None, name: str) -> str:
     return f"timestampdiff(MILLISECOND, {_1970}, CAST({quote(name)} AS TIMESTAMP_NTZ))"
 
 
-def delay(column: str, text: str) -> str:
+def translate_delay(column: str, text: str) -> str:
     """Return the delay of a watermark `column - INTERVAL ...`. Raises Untranslatable for another expression."""
-    tree = parsed(text)
+    tree = parse_expression(text)
     if isinstance(tree, exp.Column) and tree.name == column:
         return "INTERVAL '0' SECOND"
     if isinstance(tree, exp.Sub) and isinstance(tree.this, exp.Column) and tree.this.name == column:
@@ -254,29 +260,30 @@ def delay(column: str, text: str) -> str:
         if isinstance(behind, exp.Interval):
             return behind.sql(dialect=SparkOutput, comments=False)
     raise Untranslatable(
-        f"The watermark is {text}; Spark's is a column and a delay: {column}, or {column} - INTERVAL '5' SECOND"
+        f"The watermark is {text}; Spark's watermark is a column and a delay: {column}, or {column} - INTERVAL '5' "
+        "SECOND"
     )
 
 
-def parsed(text: str) -> exp.Expr:
+def parse_expression(text: str) -> exp.Expr:
     """Parse an expression of Flink SQL. Raises Untranslatable."""
     try:
         return sqlglot.parse_one(text, read=Flink)
     except ParseError as error:
-        raise Untranslatable(f"{text} cannot be read: {reason(error)}") from error
+        raise Untranslatable(f"{text} cannot be read: {explain_parse_error(error)}") from error
 
 
-def typed(text: str, kinds: Mapping[str, str | None]) -> exp.Expr:
+def parse_typed_expression(text: str, kinds: Mapping[str, str | None]) -> exp.Expr:
     """Parse an expression whose columns have these types, by name in lower case. Raises Untranslatable."""
-    tree = parsed(text)
+    tree = parse_expression(text)
     for column in tree.find_all(exp.Column):
         if not column.table:
             remember(column, kinds.get(column.name.lower()))
     return tree
 
 
-def reason(error: ParseError) -> str:
-    """Return what the parser says, without the text that it shows with marks for terminals."""
+def explain_parse_error(error: ParseError) -> str:
+    """Return the parser's reason, without the text that it shows with marks for terminals."""
     text = str(error.errors[0]["description"]) if error.errors else str(error).split("\n")[0]
     text = re.sub(r"<Token .*?STRING, text: .*, line: .*>", "a text", text, flags=re.DOTALL)  # it may be a password
     return re.sub(r"<Token .*?, text: (.*?), line: .*>", r"'\1'", text).rstrip(".")

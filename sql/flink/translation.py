@@ -1,4 +1,4 @@
-"""A Flink script as a script for `pyspark-pravega run`, with a report of what is not the same."""
+"""Translate a Flink script into a script for `pyspark-pravega run`, with a report on the differences."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..identifiers import quote_all
 from . import declarations
 from .declarations import Cursor
 from .expressions.inference import ZONED
-from .expressions.zones import NOT_IN_UTC, Zone, told_zone
+from .expressions.zones import NOT_IN_UTC, Zone, report_zone_dependence
 from .job import Job
-from .queries import QueryTranslator, copied_comments, parse_query, with_hints
-from .report import Finding, Findings, Severity, Untranslatable, exit_code
-from .secrets import hide, without_secrets
+from .queries import QueryTranslator, apply_hints, copy_comments, parse_query
+from .report import Finding, Findings, Severity, Untranslatable, choose_exit_code
+from .secrets import hide, hide_in_statement
 from .settings import CHECKPOINT_DIRECTORIES, translate_setting
-from .statements import FlinkStatement, flink_statements, source, trailing_comments
-from .tables import DeclaredTable, text_literal
+from .statements import FlinkStatement, find_trailing_comments, slice_source, split_flink_script
+from .tables import DeclaredTable, quote_text
 
 _NO_CHECKPOINT = (
     "Streaming statements need a directory for checkpoints: give --checkpoint, or write SET pravega.stream.checkpoint"
@@ -45,8 +45,8 @@ class Translation:
 
     @property
     def exit_code(self) -> int:
-        """0 if every statement means what it did in Flink, else 3."""
-        return exit_code(self.findings)
+        """0 if every statement has kept its meaning, else 3."""
+        return choose_exit_code(self.findings)
 
 
 def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None = None) -> Translation:
@@ -55,14 +55,14 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     `catalog` is the catalog of Spark that has the tables of connector `pravega`, `checkpoint` the directory of
     checkpoints. Raises InvalidScriptError for text that cannot be split into statements, or has none.
     """
-    found = flink_statements(script)
+    found = split_flink_script(script)
     if not found:
         raise InvalidScriptError("The script has no statement.")
     translator = _Translator(Job(catalog, has_checkpoint=checkpoint is not None))
-    blocks = [translator.block(each) for each in found]
+    blocks = [translator.translate(statement) for statement in found]
     if checkpoint is not None:
-        blocks.insert(0, f"SET pravega.stream.checkpoint = {text_literal(checkpoint)};")
-    if rest := trailing_comments(script):
+        blocks.insert(0, f"SET pravega.stream.checkpoint = {quote_text(checkpoint)};")
+    if rest := find_trailing_comments(script):
         blocks.append(hide(rest))
     text = "\n\n".join(block for block in blocks if block) + "\n"
     return Translation(text, len(found), tuple(translator.findings))
@@ -73,8 +73,8 @@ class _Translator:
         self._job = job
         self.findings: list[Finding] = []
 
-    def block(self, statement: FlinkStatement) -> str:
-        """Return what a statement becomes, with its comments and findings before it."""
+    def translate(self, statement: FlinkStatement) -> str:
+        """Return the translation of a statement, with its comments and findings before it."""
         findings = Findings(statement.line)
         try:
             made = self._translate(statement, findings)
@@ -83,14 +83,14 @@ class _Translator:
             findings.untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
         except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
             made = []
-            findings.untranslated("It has another form than Flink's documentation gives it")
+            findings.untranslated("It does not have the form that Flink's documentation describes")
         lines = [hide(statement.comments)] if statement.comments else []
-        lines += [f"-- {_one_line(each)}" for each in findings.found]
-        if any(each.severity is Severity.UNTRANSLATED for each in findings.found) or not made:
-            lines += [f"-- {line}" for line in without_secrets(statement).split("\n")]
+        lines += [f"-- {_join_lines(finding)}" for finding in findings.found]
+        if any(finding.severity is Severity.UNTRANSLATED for finding in findings.found) or not made:
+            lines += [f"-- {line}" for line in hide_in_statement(statement).split("\n")]
         else:
-            lines += [f"-- {line}" for each in _lost_comments(statement, made) for line in each.split("\n")]
-        lines += [f"{each};" for each in made]
+            lines += [f"-- {line}" for comment in _find_lost_comments(statement, made) for line in comment.split("\n")]
+        lines += [f"{text};" for text in made]
         self.findings += findings.found
         return "\n".join(lines)
 
@@ -112,29 +112,29 @@ class _Translator:
             case ["USE", *_]:
                 return declarations.use(statement, self._job, findings)
             case ["SET" | "RESET", *_]:
-                return self._setting(statement, findings)
+                return self._translate_setting(statement, findings)
             case ["BEGIN", "STATEMENT", "SET", *_] | ["EXECUTE", "STATEMENT", "SET", *_]:
-                return self._statement_set(statement, findings)
+                return self._translate_statement_set(statement, findings)
             case ["END", *_]:
                 findings.note("The end of the statement set")
                 return []
             case ["EXECUTE", "INSERT", *_]:
-                return self._insert(statement.after(1), findings)
+                return self._translate_insert(statement.after(1), findings)
             case ["INSERT", *_]:
-                return self._insert(statement.text, findings)
+                return self._translate_insert(statement.text, findings)
             case ["SELECT" | "WITH" | "VALUES" | "(", *_]:
-                return [self._select(statement.text, findings)]
+                return [self._translate_select(statement.text, findings)]
             case ["EXPLAIN", *_]:
-                return [self._explain(statement, findings)]
+                return [self._translate_explain(statement, findings)]
             case ["DESCRIBE" | "DESC", *_]:
-                return [f"DESCRIBE {self._table(statement, 1)}"]
+                return [f"DESCRIBE {self._read_table_name(statement, 1)}"]
             case ["SHOW", *_]:
-                return [self._show(statement)]
-        raise Untranslatable(f"{' '.join(words[:2])} has no equal in a script")
+                return [self._translate_show(statement)]
+        raise Untranslatable(f"{' '.join(words[:2])} has no equivalent in a script")
 
-    def _setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+    def _translate_setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
-        if statement.begins("RESET"):
+        if statement.begins_with("RESET"):
             findings.check("RESET is left out: settings of Spark are reset by RESET <key>")
             return []
         if len(tokens) == 1:
@@ -144,13 +144,13 @@ class _Translator:
             raise Untranslatable("A setting is written SET 'key' = 'value'")
         key = "".join(token.text for token in tokens[1:place])
         after = tokens[place + 1 :]
-        value = after[0].text if len(after) == 1 else source(statement.text, tokens[0], after)
+        value = after[0].text if len(after) == 1 else slice_source(statement.text, tokens[0], after)
         if key == "execution.runtime-mode":
             self._job.batch = value.lower() == "batch"
             findings.note(f"{'Tables' if self._job.batch else 'Streams'} are read from here on")
             return []
         if key == "pipeline.name":
-            findings.note("The name of a streaming statement is that of its table: SET pravega.stream.name changes it")
+            findings.note("A streaming statement has the name of its table: SET pravega.stream.name changes it")
             return []
         if key == "table.local-time-zone":
             self._job.zone = Zone(value)
@@ -160,17 +160,17 @@ class _Translator:
         self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES and made is not None
         return [made] if made else []
 
-    def _statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
-        findings.note("The INSERTs of a statement set are queries side by side here, each with a checkpoint of its own")
+    def _translate_statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+        findings.note("The INSERTs of a statement set run side by side here, each with its own checkpoint")
         after = 3
         if statement.words[3:4] == ("AS",):
             after = 4
         if statement.words[after : after + 1] == ("BEGIN",):
             after += 1
         rest = statement.after(after)
-        return self._insert(rest, findings) if rest else []
+        return self._translate_insert(rest, findings) if rest else []
 
-    def _insert(self, text: str, findings: Findings) -> list[str]:
+    def _translate_insert(self, text: str, findings: Findings) -> list[str]:
         tree = parse_query(text)
         if not isinstance(tree, exp.Insert) or tree.expression is None:
             raise Untranslatable("Only INSERT INTO table [(columns)] query is translated")
@@ -180,19 +180,19 @@ class _Translator:
         named = schema.this if isinstance(schema, exp.Schema) else schema
         if named.args.get("partition"):
             raise Untranslatable(
-                "INSERT INTO ... PARTITION: a stream has no partitions; SELECT the value in the place of its column"
+                "INSERT INTO ... PARTITION: a stream has no partitions; SELECT the value for its column"
             )
         others = [key for key, given in tree.args.items() if given and key not in _INSERT_ARGUMENTS]
         others += [key for key, given in named.args.items() if given and key not in ("this", "db", "catalog")]
         if others:
-            raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equal")
-        table = self._job.table(self._job.name_of([part.name for part in named.parts]))
-        hints = [each for each in (*(named.comments or ()), *(schema.comments or ())) if each.startswith("+")]
-        for node in tree.walk(prune=lambda each: each is tree.expression):
-            if not any(node is each for each in (named, schema, tree.expression)):
-                copied_comments(node, findings)  # tells hints that nobody reads
+            raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equivalent")
+        table = self._job.find_table(self._job.complete_name([part.name for part in named.parts]))
+        hints = [comment for comment in (*(named.comments or ()), *(schema.comments or ())) if comment.startswith("+")]
+        for node in tree.walk(prune=lambda node: node is tree.expression):
+            if not any(node is known for known in (named, schema, tree.expression)):
+                copy_comments(node, findings)  # tells hints that nobody reads
         named.comments = schema.comments = tree.comments = None
-        target = table.target(with_hints(hints, table, findings))
+        target = table.name_target(apply_hints(hints, table, findings))
         if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):
             table.told = True
             findings.check(
@@ -203,11 +203,13 @@ class _Translator:
         query = tree.expression
         if (ctes := tree.args.get("with_") or tree.args.get("with")) is not None:
             query.set("with_" if "with_" in exp.Select.arg_types else "with", ctes)
-        sql = translator.sql(query)
-        names = [each.name for each in schema.expressions] if schema is not named else []
-        columns = f" ({', '.join(each.sql('spark', comments=False) for each in schema.expressions)})" if names else ""
+        sql = translator.translate(query)
+        names = [column.name for column in schema.expressions] if schema is not named else []
+        columns = (
+            f" ({', '.join(column.sql('spark', comments=False) for column in schema.expressions)})" if names else ""
+        )
         self._check_zones(translator, table, names, findings)
-        made = f"INSERT INTO {target}{columns}\n{table.rows(sql, names)}"
+        made = f"INSERT INTO {target}{columns}\n{table.convert_rows(sql, names)}"
         if not translator.reads_stream:
             return [made]
         if not self._job.has_checkpoint:
@@ -217,74 +219,74 @@ class _Translator:
         if number == 1:
             return [made]
         name = f"{table.catalog}.{table.options.scope}.{table.options.sink}-{number}"
-        return [f"SET pravega.stream.name = {text_literal(name)}", made, "RESET pravega.stream.name"]
+        return [f"SET pravega.stream.name = {quote_text(name)}", made, "RESET pravega.stream.name"]
 
     def _check_zones(
         self, translator: QueryTranslator, table: DeclaredTable, names: list[str], findings: Findings
     ) -> None:
-        """Tell where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or the other way round."""
+        """Add findings where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or vice versa."""
         kinds = dict(table.output)
-        written = names or [each.name for each in table.columns.physical]
+        written = names or [column.name for column in table.columns.physical]
         for name, (_, given) in zip(written, translator.output, strict=False):
             kind = kinds.get(name.lower())
             if self._job.zone.chosen and given != kind and ZONED in (given, kind) and None not in (given, kind):
-                told_zone(f"The value of {name}", findings)
+                report_zone_dependence(f"The value of {name}", findings)
 
-    def _select(self, text: str, findings: Findings) -> str:
-        made, could_stream = self._batch(text, findings)
+    def _translate_select(self, text: str, findings: Findings) -> str:
+        made, could_stream = self._translate_batch(text, findings)
         if could_stream and not self._job.batch:
-            findings.check("A SELECT of a stream would never end: it shows what is there, and ends")
+            findings.check("A SELECT of a stream would never end: here it shows what is there, and ends")
         return made
 
-    def _batch(self, text: str, findings: Findings) -> tuple[str, bool]:
+    def _translate_batch(self, text: str, findings: Findings) -> tuple[str, bool]:
         """Return a query that ends, and whether it would not have ended in Flink."""
         translator = QueryTranslator(self._job, findings, streaming=False)
-        made = translator.sql(parse_query(text))
+        made = translator.translate(parse_query(text))
         return made, translator.could_stream
 
-    def _explain(self, statement: FlinkStatement, findings: Findings) -> str:
+    def _translate_explain(self, statement: FlinkStatement, findings: Findings) -> str:
         if statement.words[1:3] == ("PLAN", "FOR"):
-            return f"EXPLAIN {self._batch(statement.after(3), findings)[0]}"
+            return f"EXPLAIN {self._translate_batch(statement.after(3), findings)[0]}"
         if statement.words[1:2] in (("SELECT",), ("WITH",)):
-            return f"EXPLAIN {self._batch(statement.after(1), findings)[0]}"
-        raise Untranslatable("EXPLAIN of anything but a query has no equal in a script")
+            return f"EXPLAIN {self._translate_batch(statement.after(1), findings)[0]}"
+        raise Untranslatable("EXPLAIN of anything but a query has no equivalent in a script")
 
-    def _table(self, statement: FlinkStatement, skip: int) -> str:
+    def _read_table_name(self, statement: FlinkStatement, skip: int) -> str:
         cursor = Cursor(statement)
         cursor.at = skip
-        name = self._job.name_of(cursor.name())
+        name = self._job.complete_name(cursor.name())
         if (view := self._job.views.get(name)) is not None:
             return quote_all((view.name,))
-        table = self._job.table(name)
+        table = self._job.find_table(name)
         return table.full_name(table.streams[0])
 
-    def _show(self, statement: FlinkStatement) -> str:
+    def _translate_show(self, statement: FlinkStatement) -> str:
         words = statement.words[1:]
         if words in _SHOWN:
             return _SHOWN[words]
         if words[:2] == ("CREATE", "TABLE"):
-            return f"SHOW CREATE TABLE {self._table(statement, 3)}"
+            return f"SHOW CREATE TABLE {self._read_table_name(statement, 3)}"
         cursor = Cursor(statement)
         cursor.at = 2
         pravega = self._job.is_pravega(self._job.catalog)
         given = cursor.name() if cursor.take("IN") or cursor.take("FROM") else None
-        pattern = f" LIKE {text_literal(cursor.text().replace('%', '*'))}" if cursor.take("LIKE") else ""
+        pattern = f" LIKE {quote_text(cursor.text().replace('%', '*'))}" if cursor.take("LIKE") else ""
         if cursor.at == len(cursor.tokens):
             if words[0] == "DATABASES" and (pravega or given):
                 return f"SHOW NAMESPACES IN {quote_all(given or [self._job.catalog])}{pattern}"
             if words[0] == "TABLES":
                 database = given or [self._job.catalog, self._job.database]
-                return f"SHOW TABLES IN {declarations.database_name(database, self._job)}{pattern}"
-        raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equal in a script")
+                return f"SHOW TABLES IN {declarations.qualify_database(database, self._job)}{pattern}"
+        raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equivalent in a script")
 
 
-def _one_line(finding: Finding) -> str:
+def _join_lines(finding: Finding) -> str:
     return " ".join(f"{finding.severity.value}: {finding.text}".split())
 
 
-def _lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
-    """Return the comments inside of a statement that are not in what it became."""
+def _find_lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
+    """Return the comments inside a statement that its translation lacks."""
     shown = "\n".join(made)
-    inside = [each.strip() for token in statement.tokens for each in token.comments]
-    inside = [each for each in inside if each in statement.text and not each.startswith("+")]
-    return [each for each in map(hide, inside) if each not in shown]
+    inside = [comment.strip() for token in statement.tokens for comment in token.comments]
+    inside = [comment for comment in inside if comment in statement.text and not comment.startswith("+")]
+    return [comment for comment in map(hide, inside) if comment not in shown]

@@ -1,15 +1,15 @@
-"""Every option of this package: name, type, default, where it may stand, and what it means.
+"""Every option of this package: its key, type, default, places and meaning.
 
-Each module declares the options of one kind, and all their names are names of this package too. Nothing else reads
-option text. `resolve` takes the texts from all places, refuses what is unknown, misplaced
+Each module declares the options of one kind, and this package has all their names. Nothing else reads
+option text. `resolve` takes the texts of all places, refuses what is unknown, misplaced
 or ill-typed, and returns `Options`, from which values are read by declaration and so with their type:
 
     options = resolve(conf={"controller-uri": "tcp://pravega:9090"}, read={"read-window": "8m"})
     options.get(READ_WINDOW)  # 8388608
 
-What counts, strongest first: read or write option, table property, catalog conf, environment, default.
-`docs/options.md` is generated from this package. Options that only make sense together are read as one:
-`connection_settings` and `table_settings`.
+The strongest place counts: read or write option, table property, catalog conf, environment, default.
+`docs/options.md` is generated from this package. Options that belong together are read together, by
+`read_connection_settings` and `read_table_settings`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from ..option_types import Option as Option
 from ..option_types import SettableAs as SettableAs
 from ..resolution import Options as Options
-from ..resolution import Resolution, spelled
+from ..resolution import Resolution, normalize_key
 from ..resolution import Source as Source
 from . import changes, connection, reading, tables, writing
 from .changes import *  # noqa: F403
@@ -43,8 +43,8 @@ _DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
 
 
 def find_option(key: str) -> Option[Any] | None:
-    """Return the option of a key in any spelling, None if there is none."""
-    return OPTIONS.get(spelled(key, OPTIONS))
+    """Return the option of a key in any spelling; None if there is none."""
+    return OPTIONS.get(normalize_key(key, OPTIONS))
 
 
 def resolve(
@@ -56,9 +56,9 @@ def resolve(
     script: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Options:
-    """Check and type the options of all places; keys in any case. `env` None means the process environment.
+    """Check and parse the options of all places, with keys in any case. If `env` is None, use the process environment.
 
-    Raises InvalidOptionError naming the key, the value (never a secret), what is allowed and, for an unknown
+    Raises InvalidOptionError, which names the key, the value (never a secret), what is allowed and, for an unknown
     key, the nearest valid one.
     """
     environment = os.environ if env is None else env

@@ -12,8 +12,8 @@ PRIMARY_KEY = Option(
     None,
     SettableAs.PROPERTY | SettableAs.READ,
     "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
-    "the property, equal rows are counted; this needs whole `before` images. Of a key-value table those whose hash "
-    "decides on the partition, with the bytes of strings and binary values: `country(2),id`.",
+    "the property, equal rows are counted; this needs whole `before` images. For a key-value table: the columns whose "
+    "hash chooses the partition, with the bytes of strings and binary values: `country(2),id`.",
     of_changes=True,
 )
 INFER_COLUMNS = Option(
@@ -22,8 +22,8 @@ INFER_COLUMNS = Option(
     "schema",
     SettableAs.PROPERTY,
     "Where CREATE TABLE takes the columns from if it declares none: from the newest `schema` of its events; or, where "
-    "no event has one, from the values in a `sample` of events, which tell strings, booleans and numbers apart but "
-    "neither dates nor decimals.",
+    "no event has one, from the values in a `sample` of events, which distinguish strings, booleans and numbers, but "
+    "not dates and decimals.",
     "schema",
     formats=("debezium-json", "maxwell-json"),
 )
@@ -32,9 +32,9 @@ DEBEZIUM_TIME_PRECISION = Option(
     one_of("adaptive", "connect", "adaptive_time_microseconds", "isostring", "microseconds", "nanoseconds"),
     "adaptive",
     TABLE,
-    "The connector's `time.precision.mode`. Timestamps without schema are milliseconds with `connect`, microseconds "
-    "with `microseconds`, nanoseconds with `nanoseconds`, texts with `isostring`. The adaptive modes leave the unit to "
-    "`debezium.time-units` and the connector. If an event has a schema, the schema counts instead.",
+    "The connector's `time.precision.mode`. Timestamps without a schema are milliseconds with `connect`, microseconds "
+    "with `microseconds`, nanoseconds with `nanoseconds`, strings with `isostring`. The adaptive modes leave the unit "
+    "to `debezium.time-units` and the connector. If an event has a schema, the schema counts instead.",
     "adaptive",
     formats=_DEBEZIUM,
 )
@@ -43,10 +43,10 @@ DEBEZIUM_TIME_UNITS = Option(
     optional(TEXT),
     None,
     TABLE,
-    "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, of s, ms, us, ns. An event "
-    "without schema does not tell the unit, which depends on the column's precision in the database: ms up to 3 "
+    "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, with the units s, ms, us, ns. An "
+    "event without a schema does not say the unit, which depends on the column's precision in the database: ms up to 3 "
     "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for PostgreSQL (TIMESTAMP); "
-    "numbers of Oracle, SQL Server, Db2, Informix and others are refused. A JSON object can be given too.",
+    "numbers of Oracle, SQL Server, Db2, Informix and others are refused. A JSON object is accepted too.",
     formats=_DEBEZIUM,
 )
 DEBEZIUM_DECIMAL = Option(
@@ -65,9 +65,10 @@ DEBEZIUM_BINARY = Option(
     optional(one_of("bytes", "base64", "base64-url-safe", "hex")),
     None,
     TABLE,
-    "The connector's `binary.handling.mode`: how strings stand for the bytes of BINARY columns. If the event's schema "
-    "says bytes, it counts instead. Not set: a string with a schema is refused, because its schema does not tell; one "
-    "without schema is base64 (the mode `bytes`), but refused if it may be hex too (eight digits or more).",
+    "The connector's `binary.handling.mode`: how strings encode the bytes of BINARY columns. If the event's schema "
+    "says bytes, the schema counts instead. Not set: a string with a schema is refused, because its schema does not "
+    "say; one without a schema is base64 (the mode `bytes`), but is refused if it may also be hex (eight digits or "
+    "more).",
     formats=_DEBEZIUM,
 )
 DEBEZIUM_UNAVAILABLE_VALUE = Option(
@@ -86,8 +87,8 @@ DEBEZIUM_TRUNCATES = Option(
     TABLE,
     "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
     "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
-    "connector skips them (`skipped.operations` has `t`, which is Debezium's default); it is searched all the same for "
-    "marks of snapshots, unless `debezium.snapshots` is `partial`.",
+    "connector skips them (`skipped.operations` has `t`, which is Debezium's default); the stream is still searched "
+    "for marks of snapshots, unless `debezium.snapshots` is `partial`.",
     "true",
     formats=_DEBEZIUM,
 )
@@ -96,10 +97,9 @@ DEBEZIUM_SNAPSHOTS = Option(
     one_of("whole", "partial"),
     "whole",
     TABLE,
-    "What a snapshot reads whose first and last rows are marked. `whole`: all rows of the table, so that rows are gone "
-    "that were there before it and that it lacks. `partial`: those of a condition "
-    "(`snapshot.select.statement.overrides`, `additional-conditions` of a blocking snapshot); it replaces the rows "
-    "that it reads, and no others.",
+    "What a snapshot with marked first and last rows reads. `whole`: all rows of the table, so that earlier rows that "
+    "it lacks are gone. `partial`: the rows of a condition (`snapshot.select.statement.overrides`, "
+    "`additional-conditions` of a blocking snapshot); it replaces only the rows that it reads.",
     "whole",
     formats=_DEBEZIUM,
 )
@@ -108,11 +108,10 @@ DEBEZIUM_OLDER_POSITIONS = Option(
     one_of("by-time", "redelivery", "new-log"),
     "by-time",
     TABLE,
-    "What a change is whose position in the database's log is older than that of the change before it. `by-time`: it "
-    "counts if the database's time is newer, because the log has begun again; else it is delivered again and does not "
-    "count. `redelivery`: it never counts, for connectors that give their own time as the database's "
-    "(`source.timestamp.mode`). `new-log`: it counts unless its time is older, for events that do not tell the "
-    "database's time.",
+    "How to treat a change whose position in the database's log is older than that of the change before it. `by-time`: "
+    "it counts if the database's time is newer, because the log has begun again; else it was delivered again and does "
+    "not count. `redelivery`: it never counts, for connectors that give their own time as the database's "
+    "(`source.timestamp.mode`). `new-log`: it counts unless its time is older, for events without the database's time.",
     "by-time",
     formats=_DEBEZIUM,
 )
@@ -128,7 +127,7 @@ DEBEZIUM_AVRO_SCHEMAS = Option(
 )
 
 KEY_VALUE_FORMAT = "kvtable"
-"""What `format` says of a table that is a key-value table, and no stream."""
+"""The `format` of a key-value table, which is not a stream."""
 
 SECONDARY_KEY = Option(
     "secondary-key",
@@ -136,7 +135,7 @@ SECONDARY_KEY = Option(
     None,
     SettableAs.PROPERTY,
     "Columns of the secondary key, written as those of `primary-key`: `day`, or `city(32)` with the bytes of a string. "
-    "Entries with equal primary keys are in one partition, whatever their secondary keys are.",
+    "Entries with equal primary keys share a partition, whatever their secondary keys.",
     formats=(KEY_VALUE_FORMAT,),
 )
 VALUE_FORMAT = Option(
@@ -144,8 +143,8 @@ VALUE_FORMAT = Option(
     one_of("json", "avro", "raw"),
     "json",
     SettableAs.PROPERTY,
-    "How the columns that are no key stand in the values: as a JSON or Avro document of the table's schema, or `raw`: "
-    "the bytes of the one column that there is.",
+    "How the columns outside the key are stored in the values: as a JSON or Avro document of the table's schema, or "
+    "`raw`: as the bytes of the only such column.",
     "json",
     formats=(KEY_VALUE_FORMAT,),
 )
@@ -154,7 +153,7 @@ PARTITIONS = Option(
     whole_number(1, 1_000),
     4,
     SettableAs.PROPERTY,
-    "Number of partitions, which are read and written at the same time. It cannot be changed later.",
+    "Number of partitions, which are read and written in parallel. It cannot be changed later.",
     "4",
     formats=(KEY_VALUE_FORMAT,),
 )

@@ -1,4 +1,4 @@
-"""Options of a catalog, of the way to the servers, and of which stream is meant."""
+"""Options of the connection to the servers, of a catalog, and of the stream that a query names."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ SCHEMA_REGISTRY_URI = Option(
     optional(URI),
     None,
     CONNECTION,
-    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it "
-    "there are only formats whose columns are not kept there, such as `raw`, `text` and `csv`.",
+    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it, only formats that keep no "
+    "columns there can be used, such as `raw`, `text` and `csv`.",
     env="PRAVEGA_SCHEMA_REGISTRY_URI",
     connection=True,
     hint=_LOCAL,
@@ -51,7 +51,7 @@ AUTH_TYPE = Option(
     optional(TEXT),
     None,
     CONNECTION,
-    "Scheme that goes with `security.auth-token`, for example `Basic` or `Bearer`.",
+    "Scheme of `security.auth-token`, for example `Basic` or `Bearer`.",
     env="pravega_client_auth_method",
     connection=True,
 )
@@ -87,9 +87,9 @@ CREDENTIALS = Option(
     optional(PLUG_IN),
     None,
     CONNECTION,
-    "Plug-in: a callable without arguments that returns an object whose `authorization()` "
-    "gives `Scheme token`. It is asked for every request, so it may refresh; it must be "
-    "importable on the executors too.",
+    "Plug-in: a callable without arguments that returns an object whose `authorization()` returns `Scheme token`. That "
+    "method is called for every request, so it may refresh the token. The plug-in must be importable on the executors "
+    "too.",
     connection=True,
 )
 TRUST_STORE = Option(
@@ -107,7 +107,7 @@ VALIDATE_HOSTNAME = Option(
     BOOLEAN,
     True,
     CONNECTION,
-    "Check that a server's certificate names the host that was asked for.",
+    "Check that a server's certificate names the host of its address.",
     "true",
     connection=True,
 )
@@ -126,14 +126,14 @@ RETRY_TIMEOUT = Option(
     timedelta(seconds=60),
     CONNECTION,
     "How long to keep trying when a server cannot be reached. Commands, sessions and `connect()` try a controller or "
-    "registry that refuses connections, or whose host is unknown, for 10s only while it has never answered them, "
-    "unless this is set. Wrong credentials, missing rights and TLS faults are never retried.",
+    "registry that has never answered them, and that refuses connections or has an unknown host, for only 10s, unless "
+    "this is set. Wrong credentials, missing rights and TLS faults are never retried.",
     "60s",
     connection=True,
 )
 
 LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
-"""The options of which any one set says how to log in."""
+"""The options that say how to log in."""
 
 PYTHON = Option(
     "python",
@@ -149,8 +149,8 @@ SPELLING = Option(
     one_of("sql", "exact"),
     "sql",
     SettableAs.CATALOG,
-    "How SQL spells the names of scopes and streams. `sql`: `_` also means `-`, because Pravega's names have no `_`; "
-    "lists show `_`. `exact`: as Pravega does.",
+    "How SQL writes the names of scopes and streams. `sql`: `_` also means `-`, because Pravega's names have no `_`; "
+    "lists show `_`. `exact`: names are written as in Pravega.",
     "sql",
 )
 SCOPE = Option(
@@ -168,7 +168,7 @@ CATALOG = Option(
     None,
     QUERY,
     'For `spark.read.format("pravega")` and the like: the catalog whose conf says how to connect. Not set: the options '
-    "of the query, if one of them does; else the session's catalog of Pravega, if it has only one; else the "
+    "of the query, if one of them says so; else the session's Pravega catalog, if there is only one; else the "
     "environment.",
 )
 STREAM = Option(

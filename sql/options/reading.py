@@ -1,4 +1,4 @@
-"""Options of readers."""
+"""Options of reads, batch and streaming."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ PATTERN_OF_STREAMS = Option(
     optional(PATTERN),
     None,
     SettableAs.READ,
-    "As `streams`, but all streams of the scope whose whole name the regular expression matches: `sensor-.*`.",
+    "Like `streams`, but for all streams of the scope whose whole name matches the regular expression: `sensor-.*`.",
 )
 DISCOVERY_INTERVAL = Option(
     "discovery-interval",
     between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
     timedelta(seconds=10),
     SettableAs.CATALOG | SettableAs.READ,
-    "Streaming with `pattern`: how often new streams are looked for.",
+    "Streaming with `pattern`: how often to look for new streams.",
     "10s",
 )
 CHANGES = Option(
@@ -58,8 +58,9 @@ START_STREAM_CUT = Option(
     STREAM_CUT,
     "earliest",
     SettableAs.READ,
-    "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, for streams "
-    "only: what comes after the query has started. A streaming query with a checkpoint goes on where that says.",
+    "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, only for "
+    "streaming queries: what arrives after the query has started. A streaming query with a checkpoint continues where "
+    "its checkpoint says.",
     "earliest",
 )
 END_STREAM_CUT = Option(
@@ -67,7 +68,8 @@ END_STREAM_CUT = Option(
     STREAM_CUT,
     "latest",
     SettableAs.READ,
-    "Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; of a stream, nowhere.",
+    "Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; for a streaming query, "
+    "there is no end.",
     "latest",
 )
 START_VERSION = Option(
@@ -75,7 +77,7 @@ START_VERSION = Option(
     optional(whole_number(1, 2**53)),
     None,
     SettableAs.READ,
-    "The first version of the table to read: the versions of `CHANGES`, one for each commit.",
+    "The first version of the table to read. Versions are those of `CHANGES`: each commit makes one.",
 )
 END_VERSION = Option(
     "end-version",
@@ -89,7 +91,8 @@ START_TIMESTAMP = Option(
     optional(TIMESTAMP),
     None,
     SettableAs.READ,
-    "Read the versions that were published from this time on, and what others appended since the version before.",
+    "Read the versions that were published from this time on, and what other writers appended since the version "
+    "before.",
 )
 END_TIMESTAMP = Option(
     "end-timestamp",
@@ -103,7 +106,8 @@ FAIL_ON_DATA_LOSS = Option(
     BOOLEAN,
     True,
     SettableAs.CATALOG | SettableAs.READ,
-    "Fail when events of the scan were removed before they were read. `false`: go on with the oldest event there is.",
+    "Fail when events of the scan were removed before they were read. `false`: continue with the oldest event that is "
+    "left.",
     "true",
 )
 MAX_BYTES_PER_TRIGGER = Option(
@@ -111,8 +115,8 @@ MAX_BYTES_PER_TRIGGER = Option(
     at_least(BYTE_SIZE, 1, "1"),
     1 << 30,
     SettableAs.CATALOG | SettableAs.READ,
-    "Streaming: bytes of events that a micro-batch holds at most, over all segments. One event is always read, even if "
-    "it is larger.",
+    "Streaming: the most bytes of events in a micro-batch, over all segments. One event is always read, even if it is "
+    "larger.",
     "1g",
 )
 MAX_ROWS_PER_TRIGGER = Option(
@@ -120,22 +124,22 @@ MAX_ROWS_PER_TRIGGER = Option(
     optional(whole_number(1, 2**53)),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "Streaming: events that a micro-batch holds at most, over all segments.",
+    "Streaming: the most events in a micro-batch, over all segments.",
 )
 MIN_ROWS_PER_TRIGGER = Option(
     "min-rows-per-trigger",
     optional(whole_number(1, 2**53)),
     None,
     SettableAs.CATALOG | SettableAs.READ,
-    "Streaming: a micro-batch waits until there are so many events, but not longer than `max-trigger-delay`. Not with "
-    "the triggers `availableNow` and `once`.",
+    "Streaming: a micro-batch waits until there are at least this many events, but not longer than "
+    "`max-trigger-delay`. Has no effect with the triggers `availableNow` and `once`.",
 )
 MAX_TRIGGER_DELAY = Option(
     "max-trigger-delay",
     between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=1), "1d"),
     timedelta(minutes=15),
     SettableAs.CATALOG | SettableAs.READ,
-    "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, from the one before.",
+    "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, counted from the one before.",
     "15min",
 )
 CONSUMER = Option(
@@ -143,8 +147,8 @@ CONSUMER = Option(
     optional(TEXT),
     None,
     SettableAs.READ,
-    "Streaming: name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the query "
-    "still needs, and frees the rest as far as the stream's retention allows. For one query at a time.",
+    "Streaming: a name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the "
+    "query still needs; it frees the rest as far as the stream's retention allows. For one query at a time.",
 )
 READ_WINDOW = Option(
     "read-window",
@@ -159,8 +163,8 @@ COLUMNAR_READS = Option(
     BOOLEAN,
     True,
     SettableAs.CATALOG | SettableAs.READ,
-    "Spark gets the columns of a scan, and makes rows of what it keeps only. `false`: it gets rows. Streaming queries "
-    "get columns, rows in real-time mode.",
+    "Spark gets the columns of a scan, and makes rows only of what it keeps. `false`: Spark gets rows. Streaming "
+    "queries get columns, in real-time mode rows.",
     "true",
 )
 PUSH_DOWN_AGGREGATES = Option(
@@ -177,7 +181,7 @@ PUSH_DOWN_FILTERS = Option(
     BOOLEAN,
     True,
     SettableAs.CATALOG | SettableAs.READ,
-    "Tasks of a scan evaluate conditions of WHERE instead of Spark, where they can tell exactly what Spark would do. "
+    "Tasks of a scan evaluate conditions of WHERE instead of Spark, where they know exactly what Spark would do. "
     "`false`: Spark gets all rows, as in streaming queries.",
     "true",
 )

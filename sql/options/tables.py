@@ -1,4 +1,4 @@
-"""Properties of tables."""
+"""Properties of all tables."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FORMAT = Option(
     FORMAT_NAME,
     "avro",
     TABLE,
-    "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables "
-    "`value STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows "
-    "the current rows. `kvtable` makes a key-value table, and no stream.",
+    "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables `value "
+    "STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows the "
+    "current rows. `kvtable` makes a key-value table instead of a stream.",
     "avro",
 )
 FRAMING = Option(
@@ -46,7 +46,7 @@ CODEC = Option(
     one_of("none", "gzip", "snappy"),
     "none",
     SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.WRITE,
-    "Compression of written events; needs `framing=registry`. Reading finds the codec of each event by itself.",
+    "Compression of written events; needs `framing=registry`. Reading recognizes the codec of each event.",
     "none",
 )
 ROUTING_KEY = Option(
@@ -54,8 +54,8 @@ ROUTING_KEY = Option(
     optional(TEXT),
     None,
     SettableAs.PROPERTY | SettableAs.WRITE,
-    "Column whose value is the routing key: events of equal keys stay in order. Not set: "
-    "events are spread over the segments.",
+    "Column whose value is the routing key: events of equal keys stay in order. Not set: events are spread over all "
+    "segments.",
 )
 ROUTING_KEY_OF_ALL = Option(
     "routing-key.of-all-events",
@@ -63,7 +63,7 @@ ROUTING_KEY_OF_ALL = Option(
     None,
     SettableAs.PROPERTY,
     "Whether all events of the stream, whoever writes them, have the text of the `routing-key` column as their routing "
-    "key. Queries with conditions on the key then read only the segments that can have it, and rows with another "
+    "key. Queries with conditions on the key then read only the segments that can hold it, and rows with another "
     "routing key are refused. Not set: `true` if CREATE TABLE makes the stream and names a `routing-key`, or else "
     "`false`.",
 )
@@ -72,8 +72,8 @@ EVENT_TIME = Option(
     optional(TEXT),
     None,
     SettableAs.PROPERTY | SettableAs.WRITE,
-    "Column with the time of an event: the latest of a commit is noted with it, of which Pravega makes the stream's "
-    "watermarks. A timestamp, a date, or a BIGINT of milliseconds. Not set: none is noted.",
+    "Column with the time of an event: a timestamp, a date, or a BIGINT of milliseconds. The latest time of each "
+    "commit is noted with it; Pravega makes the stream's watermarks from these times. Not set: no time is noted.",
 )
 AVRO_TIMESTAMP = Option(
     "avro.timestamp",
@@ -81,7 +81,7 @@ AVRO_TIMESTAMP = Option(
     "micros",
     TABLE,
     "Unit of timestamps in the Avro schema that CREATE TABLE and ALTER TABLE write; `millis` cuts off further digits. "
-    "Reading goes by the schema. Flink takes each Avro long for milliseconds, whatever its logical type.",
+    "Reading follows the schema. Flink reads every Avro long as milliseconds, whatever its logical type.",
     "micros",
     formats=("avro",),
 )
@@ -90,7 +90,7 @@ JSON_TIMESTAMP_FORMAT = Option(
     one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
     "iso",
     TABLE,
-    "How timestamps stand in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
+    "How timestamps are written in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
     "iso",
     formats=("json",),
 )
@@ -107,7 +107,7 @@ CSV_QUOTE = Option(
     optional(TEXT),
     None,
     TABLE,
-    'Character around a field with a delimiter, a quote or a line break in it. Not set: `"`.',
+    'Character around a field that contains a delimiter, a quote or a line break. Not set: `"`.',
     formats=("csv",),
 )
 CSV_ESCAPE = Option(
@@ -115,7 +115,7 @@ CSV_ESCAPE = Option(
     optional(TEXT),
     None,
     TABLE,
-    "Character before a quote inside of quotes. Not set: the quote itself.",
+    "Character before a quote inside quotes. Not set: the quote itself.",
     formats=("csv",),
 )
 CSV_NULL_VALUE = Option(
@@ -123,7 +123,7 @@ CSV_NULL_VALUE = Option(
     optional(TEXT),
     None,
     TABLE,
-    "An unquoted field with this text is null. Not set: an empty one.",
+    "An unquoted field with this text is null. Not set: an empty field is null.",
     formats=("csv",),
 )
 COMPATIBILITY = Option(
@@ -140,7 +140,7 @@ COMPATIBILITY = Option(
     ),
     "backward",
     SettableAs.CATALOG | SettableAs.PROPERTY,
-    "Which new versions of its schema the schema registry accepts.",
+    "Which new versions of the table's schema the schema registry accepts.",
     "backward",
 )
 SCALING_TYPE = Option(
@@ -148,17 +148,18 @@ SCALING_TYPE = Option(
     one_of("fixed", "by-rate-kb", "by-rate-events"),
     "fixed",
     SettableAs.PROPERTY,
-    "`fixed`: the number of segments stays. Else Pravega splits and merges segments by kilobytes or events per second.",
+    "`fixed`: the number of segments does not change. Otherwise Pravega splits and merges segments by kilobytes or "
+    "events per second.",
     "fixed",
 )
 MOST_SEGMENTS = 10_000
-"""Segments of a stream: so many take a server on one machine 5 s to make and 13 s to drop; 20,000 it cannot seal."""
+"""Most segments of a stream. A server on one machine makes them in 5 s, drops them in 13 s, and cannot seal 20,000."""
 SCALING_MIN_SEGMENTS = Option(
     "scaling.min-segments",
     whole_number(1, MOST_SEGMENTS),
     1,
     SettableAs.PROPERTY,
-    "Number of segments at the start and, with scaling, the least number.",
+    "Number of segments at the start and, with scaling, the smallest number.",
     "1",
 )
 SCALING_TARGET_RATE = Option(
@@ -173,7 +174,7 @@ SCALING_FACTOR = Option(
     whole_number(2, 1_000),
     2,
     SettableAs.PROPERTY,
-    "Into how many segments a hot one is split; only when `scaling.type` is not `fixed`.",
+    "Number of segments that a hot segment is split into; only if `scaling.type` is not `fixed`.",
     "2",
 )
 RETENTION_TYPE = Option(
@@ -188,29 +189,30 @@ RETENTION_MINIMUM = Option(
     optional(TEXT),
     None,
     SettableAs.PROPERTY,
-    "What is kept in any case: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
+    "The amount that is always kept: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
 )
 RETENTION_MAXIMUM = Option(
     "retention.maximum",
     optional(TEXT),
     None,
     SettableAs.PROPERTY,
-    "What is kept at most, even if a subscriber has not read it; in the same units. Not set: no such limit.",
+    "The most that is kept, even if a subscriber has not read it; in the same units. Not set: no limit.",
 )
 EVENT_TIME_TIMEOUT = Option(
     "event-time-timeout",
     optional(between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=3650), "3650d")),
     None,
     SettableAs.PROPERTY,
-    "How long the stream's watermarks wait for a writer that has noted event time, and notes no later one then. Not "
-    "set: they do not wait.",
+    "How long the stream's watermarks wait for a writer that has noted an event time, but notes no later one. Not set: "
+    "they do not wait.",
 )
 ROLLOVER_SIZE = Option(
     "rollover-size",
     optional(at_least(BYTE_SIZE, 1, "1")),
     None,
     SettableAs.PROPERTY,
-    "Size at which a segment's file in long-term storage is closed and a new one begun. Not set: the server's default.",
+    "Size at which a segment's file in long-term storage is closed and a new one started. Not set: the server's "
+    "default.",
 )
 TAGS = Option(
     "tags",

@@ -1,4 +1,4 @@
-"""Options of writers, and settings of streaming statements in scripts."""
+"""Options of writes, and settings of streaming statements in scripts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TRANSACTION_LEASE = Option(
     between(DURATION, timedelta(seconds=10), "10s", timedelta(seconds=600), "600s"),
     timedelta(seconds=60),
     SettableAs.CATALOG | SettableAs.WRITE,
-    "How long Pravega keeps a transaction without a sign of life from the driver. The driver gives one every third of "
-    "this time; before the first one, which comes at once, it is 87 s if that is longer. The statement itself may run "
-    "for a day.",
+    "How long Pravega keeps a transaction without a sign of life from the driver. The driver sends one every third of "
+    "this time. Until the first one, which it sends at once, Pravega keeps the transaction for at least 87 s. The "
+    "statement itself may run for a day.",
     "60s",
 )
 TRANSACTION_TIMEOUT = Option(
@@ -51,7 +51,7 @@ WRITE_MODE = Option(
     SettableAs.CATALOG | SettableAs.WRITE,
     "What a write promises. `transactional`: all rows become visible together, those of a micro-batch exactly once. "
     "`at-least-once`: each row is visible as soon as it is stored; a task or a micro-batch that is run again writes "
-    "its rows again. `best-effort`: the same, and rows that servers do not take are lost, with a warning.",
+    "its rows again. `best-effort`: the same, but rows that servers do not accept are lost, with a warning.",
     "transactional",
 )
 TXN_APP_ID = Option(
@@ -59,16 +59,16 @@ TXN_APP_ID = Option(
     optional(TEXT),
     None,
     SettableAs.WRITE,
-    "With `txn-version`, makes a write idempotent: the name of who numbers the writes, for example of a query that "
-    "writes in `foreachBatch`. Names are known to a table until it is dropped.",
+    "With `txn-version`, makes a write idempotent: the name of the application that numbers the writes, for example a "
+    "query that writes in `foreachBatch`. A table remembers the names until it is dropped.",
 )
 TXN_VERSION = Option(
     "txn-version",
     optional(whole_number(0)),
     None,
     SettableAs.WRITE,
-    "Number of a write, for example that of a micro-batch. A write whose number is not greater than the greatest that "
-    "the table has of the same `txn-app-id` is left out.",
+    "Number of a write, for example that of a micro-batch. A write is left out unless its number is greater than all "
+    "that the table has of the same `txn-app-id`.",
 )
 
 
@@ -77,29 +77,29 @@ CHECKPOINT = Option(
     optional(TEXT),
     None,
     SettableAs.SCRIPT,
-    "Directory of the checkpoints. Every streaming statement keeps its own in a folder below it that has its name.",
+    "Directory of the checkpoints. Every streaming statement keeps its checkpoint in a folder of its name below it.",
 )
 STREAM_NAME = Option(
     "pravega.stream.name",
     optional(TEXT),
     None,
     SettableAs.SCRIPT,
-    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Without it, "
-    "that is the full name of the table that is written to; two statements with one table need names.",
+    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Not set: the "
+    "full name of the table that the statement writes to. Two statements that write to one table need names.",
 )
 TRIGGER_OF_BATCHES = Option(
     "pravega.stream.trigger",
     optional(TRIGGER),
     None,
     SettableAs.SCRIPT,
-    "When a micro-batch begins: every so often, or with `available now` until all is read that was there at the start, "
-    "in batches within the limits; `once` does that in one batch. Without it, when the one before ends.",
+    "When a micro-batch begins: at this interval; with `available now`, until everything is read that was there at the "
+    "start, in batches within the limits; `once` does that in one batch. Not set: when the one before ends.",
 )
 OUTPUT_MODE = Option(
     "pravega.stream.mode",
     one_of("append", "complete", "update"),
     "append",
     SettableAs.SCRIPT,
-    "Spark's output mode. Tables of Pravega take `append`.",
+    "Spark's output mode. Tables of Pravega accept `append`.",
     "append",
 )

@@ -94,7 +94,7 @@ WRONG_CONFS = [
     ({"security.password": SECRET}, ("'security.password' is set without 'security.username'",)),
     ({"security.username": "me"}, ("'security.username' is set without 'security.password'",)),
     ({"pasword": SECRET}, ("'pasword'", "Did you mean 'security.password'?")),
-    ({"api.key": SECRET}, ("'api.key'", "Valid are")),
+    ({"api.key": SECRET}, ("'api.key'", "Valid keys")),
     (
         {"security.username": "me", "security.password": "${env:PYSPARK_PRAVEGA_NOT_SET}"},
         ("'security.password'", "PYSPARK_PRAVEGA_NOT_SET"),

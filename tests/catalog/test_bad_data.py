@@ -214,7 +214,7 @@ NEEDED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"stream": None}, ("'stream' is needed", "read option", ".option('scope', 'iot')", "spark.readStream.table")),
 ]
 WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    ({"foo": "bar"}, ("'foo'", "'bar'", "Valid are")),
+    ({"foo": "bar"}, ("'foo'", "'bar'", "Valid keys")),
     ({"pasword": SECRET}, ("'pasword'", "Did you mean 'security.password'?")),
     ({"path": "/some/path"}, ("'path'", "'/some/path'")),
     ({"format": "parquet"}, ("'parquet'", "avro, csv, debezium-avro, debezium-json, json")),
@@ -271,7 +271,7 @@ def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, 
     wrong("PRAVEGA_UNSUPPORTED_OPERATION", "mode('overwrite')", "{s}/t", "mode('append')", mode="overwrite")
     wrong("UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "pravega", "ErrorIfExists", mode="errorifexists")
     wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", "Create it first, with CREATE TABLE", stream="missing")
-    wrong(OPTION, "'foo'", "'bar'", "Valid are", foo="bar")
+    wrong(OPTION, "'foo'", "'bar'", "Valid keys", foo="bar")
     wrong(OPTION, "'routing-key' names 'nothing'", "id, b", routing_key="nothing")
     wrong(OPTION, "'zstd'", "none, gzip, snappy", codec="zstd")
     wrong("PRAVEGA_UNSUPPORTED_TYPE", "exactly one column", "id int", format="raw")

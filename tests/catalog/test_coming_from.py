@@ -73,7 +73,7 @@ def test_options_of_others(cells: list[str]) -> None:
         return  # taken as it is
     with pytest.raises(InvalidOptionError, match=f"There is no read option '{re.escape(key)}'") as caught:
         resolve(read={key: "3"}, env={})
-    assert "Valid are" not in caught.value.message
+    assert "Valid keys" not in caught.value.message
     if cells[1] == "-":
         assert "Did you mean" not in caught.value.message
     else:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.spark.home import CATALOG_CLASS, JARS, adapter_jar, adapter_manifest
+from pyspark_pravega.spark.home import CATALOG_CLASS, JARS, find_adapter_jar, read_adapter_manifest
 from tests.catalog.changes_streams import Target
 from tests.spark_versions import VERSION
 
@@ -31,13 +31,13 @@ def refused_before(version: tuple[int, int], text: str) -> AbstractContextManage
 def test_the_jar_is_for_this_version(spark: SparkSession) -> None:
     line = spark.version.rpartition(".")[0]
     served = [version for version, jar in JARS.items() if jar == JARS[line]]
-    assert line in served and adapter_manifest()["Spark-Versions"].split() == served
+    assert line in served and read_adapter_manifest()["Spark-Versions"].split() == served
     jvm = spark._jvm
     assert jvm is not None
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     place = loader.getResource(f"{CATALOG_CLASS.replace('.', '/')}.class").toString()
     loaded = Path(place.removeprefix("jar:file:").partition("!")[0])
-    assert loaded.read_bytes() == adapter_jar().read_bytes()
+    assert loaded.read_bytes() == find_adapter_jar().read_bytes()
 
 
 @pytest.mark.parametrize(

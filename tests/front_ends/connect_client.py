@@ -48,8 +48,8 @@ def main(url: str, namespace: str, directory: str) -> None:
     while query.lastProgress is None or query.lastProgress["sources"][0]["metrics"].get("bytesBehind") != "0":
         assert time.monotonic() < deadline and query.exception() is None
         time.sleep(0.2)
-    seen["batches"] = [each.numInputRows for each in query.recentProgress if each.numInputRows]
-    seen["active"] = [each.name for each in spark.streams.active]
+    seen["batches"] = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+    seen["active"] = [query.name for query in spark.streams.active]
     query.stop()
     seen["running after stop"] = query.isActive
     spark.sql(f"INSERT INTO {namespace}.events VALUES (4, 'd')")

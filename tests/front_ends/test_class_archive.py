@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, ClassArchive, driver_options, record
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, choose_driver_options, record
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.launch import plan
 
@@ -31,9 +31,9 @@ print(open(sys.argv[1]).read().count("source: shared objects file (top)"))
 """
 
 
-def placed(cache: Path, content: bytes = b"") -> ClassArchive:
+def placed(cache: Path, content: bytes = b"") -> SparkClassArchive:
     """Write `content` where the archive has its place in a cache."""
-    archive = ClassArchive.of(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
+    archive = SparkClassArchive.of(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
     assert archive is not None
     archive.file.parent.mkdir(parents=True)
     archive.file.write_bytes(content)
@@ -60,7 +60,7 @@ def classes_from_the_archive(tmp_path: Path, cache: Path) -> int:
 
 def test_a_session_starts_from_what_another_one_recorded(tmp_path: Path) -> None:
     """The archive is the one of `make setup`, or is recorded here where there is none."""
-    archive = ClassArchive.of(SPARK_HOME, os.environ)
+    archive = SparkClassArchive.of(SPARK_HOME, os.environ)
     assert archive is not None
     if not archive.file.is_file():
         subprocess.run([sys.executable, "-m", "pyspark_pravega", "class-archive"], check=True, timeout=280)
@@ -128,7 +128,7 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     (other / "bin/java").touch()
 
     def file(**environment: str) -> Path:
-        found = ClassArchive.of(home, {**os.environ, **environment})
+        found = SparkClassArchive.of(home, {**os.environ, **environment})
         assert found is not None
         return found.file
 
@@ -137,8 +137,8 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     assert first != file(JAVA_HOME=str(other))
     (home / "jars/a.jar").write_bytes(b"ab")
     assert first != file()
-    assert ClassArchive.of(home, {"PATH": str(tmp_path)}) is None
-    assert driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
+    assert SparkClassArchive.of(home, {"PATH": str(tmp_path)}) is None
+    assert choose_driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
 
 
 @pytest.mark.parametrize("name", ["my cache", "o'cache", "a:b"])
@@ -183,7 +183,7 @@ def test_it_is_deleted_on_request(tmp_path: Path) -> None:
     delete = [sys.executable, "-m", "pyspark_pravega", "class-archive", "--delete"]
     given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     shown = [subprocess.run(delete, env=given, text=True, capture_output=True, check=True).stdout for _ in range(2)]
-    assert shown == [f"Deleted {archive.file}\n", "There is none.\n"]
+    assert shown == [f"Deleted {archive.file}\n", "There is no archive.\n"]
     assert not archive.file.exists()
 
 

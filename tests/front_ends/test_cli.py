@@ -52,11 +52,11 @@ def test_jar_prints_one_path() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("conf", "--controller-uri", "tcp://me:secret@h:1"), "may not hold credentials"),
+        (("conf", "--controller-uri", "tcp://me:secret@h:1"), "must not hold credentials"),
         (("conf", "--catalog", "a-b"), "[PRAVEGA_INVALID_NAME]"),
         (("sql", "--catalog", "system"), "is Spark's own"),
         (("sql", "--controller-uri", ""), "it is empty"),
-        (("sql", "-e", "SELECT 1", "--controller-uri", "tcp://me:secret@h:1"), "may not hold credentials"),
+        (("sql", "-e", "SELECT 1", "--controller-uri", "tcp://me:secret@h:1"), "must not hold credentials"),
         (("sql", "-e", "SELECT 1", "--controller-uri"), "Option '--controller-uri' requires an argument"),
         (("thriftserver", "--port", "port"), "is not a valid integer"),
         (("thriftserver", "--master", "local", "--port=port"), "is not a valid integer"),
@@ -65,7 +65,7 @@ def test_jar_prints_one_path() -> None:
         (("run", "--mastr", "local[1]", "job.sql"), "no option '--mastr'. Did you mean '--master'?"),
         (("run", "--conf", "--x=1", "job.sql", "--chek"), "no option '--chek'. Did you mean '--check'?"),
         (("run", "job.sql", "--controler-uri=tcp://me:secret@h:1"), "r-uri'. Did you mean '--controller-uri'"),
-        (("run", "--nothing-like-it", "job.sql"), "'--nothing-like-it'. Options are ours, see --help"),
+        (("run", "--nothing-like-it", "job.sql"), "'--nothing-like-it'. Valid options are those of --help"),
         (("run", "job.sql", "--verbose", "other.sql"), "'job.sql' and 'other.sql' are two"),
         (("sequel",), "No such command 'sequel'"),
     ],
@@ -90,7 +90,7 @@ def test_translate_says_what_it_did_by_its_exit_code(tmp_path: Path) -> None:
     script = tmp_path / "flink.sql"
     for text, code, said in (
         ("SHOW FUNCTIONS", 0, "1 statement; not translated: 0, to check: 0, notes: 0"),
-        ("ADD JAR 'x'", 3, ":1: NOT TRANSLATED: ADD JAR has no equal in a script."),
+        ("ADD JAR 'x'", 3, ":1: NOT TRANSLATED: ADD JAR has no equivalent in a script."),
         ("SELECT 'open", 1, "[PRAVEGA_INVALID_SCRIPT]"),
         ("-- nothing", 1, "has no statement"),
     ):

@@ -15,13 +15,13 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.doctor import Finding, examine, greet, summary
+from pyspark_pravega.doctor import CheckResult, examine, greet, summarize
 from pyspark_pravega.local.state import ClusterInfo
 
 NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
 
 
-def look(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, Finding]:
+def look(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, CheckResult]:
     return {finding.subject: finding for finding in examine(settings or {}, {**NO_SERVERS, **environment})}
 
 
@@ -63,11 +63,11 @@ def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
         findings = look({**settings_of(secure_cluster), **login})
         assert findings["Controller"].good and findings["Schema registry"].good, findings
         # Pravega's own streams are enough for one who may see them.
-        said = "greets" if user == "admin" else "not checked: there is no stream that this user may read"
+        said = "greets" if user == "admin" else "not checked, because there is no stream that this user may read"
         assert findings["Segment store"].good and findings["Segment store"].text.endswith(said), findings
         assert findings["Controller"].sure is findings["Segment store"].sure is (user == "admin")
         end = "All is well." if user == "admin" else "No problem was found, but 2 things could not be tried."
-        assert summary([*findings.values()]) == end
+        assert summarize([*findings.values()]) == end
 
 
 def test_what_is_counted_is_what_users_see(cluster: ClusterInfo, client_config: ClientConfig, scope: str) -> None:
@@ -98,7 +98,7 @@ def test_a_scheme_that_the_servers_do_not_speak(cluster: ClusterInfo, secure_clu
         findings = look(given)
         assert f"write {right['controller-uri']}" in findings["Controller"].advice
         assert f"write {right['schema-registry-uri']}" in findings["Schema registry"].advice
-        assert "2 problems" in summary([*findings.values()])
+        assert "2 problems" in summarize([*findings.values()])
 
 
 def test_a_trust_store_that_is_no_pem(secure_cluster: ClusterInfo) -> None:

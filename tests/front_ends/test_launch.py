@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SetupError
-from pyspark_pravega.spark.home import CATALOG_CLASS, adapter_jar
+from pyspark_pravega.spark.home import CATALOG_CLASS, find_adapter_jar
 from pyspark_pravega.spark.launch import PROGRAMS, Launch, plan
 from pyspark_pravega.spark.logging import PROFILE
 
@@ -33,7 +33,7 @@ def test_the_catalog_is_configured_before_the_users_own_confs() -> None:
     assert command[1:3] == ["--conf", f"spark.sql.catalog.pravega={CATALOG_CLASS}"]
     assert "spark.sql.catalog.pravega.controller-uri=tcp://h:1" in command
     assert command[-4:] == ["--conf", "a=b", "-e", "SELECT 1"]
-    assert command[command.index("--jars") + 1] == str(adapter_jar())
+    assert command[command.index("--jars") + 1] == str(find_adapter_jar())
 
 
 def test_the_thrift_server_is_ours_with_its_own_arguments_behind_sparks(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_the_server_that_pipelines_start_gets_the_catalog_too() -> None:
     assert launch.command[-3:] == ("run", "--spec", "spark-pipeline.yml") and "--remote" in launch.command
     server = shlex.split(launch.environment["PYSPARK_SUBMIT_ARGS"])
     assert f"spark.sql.catalog.pravega={CATALOG_CLASS}" in server and "a=b c" in server
-    assert server[server.index("--driver-class-path") + 1] == str(adapter_jar())
+    assert server[server.index("--driver-class-path") + 1] == str(find_adapter_jar())
     assert server[-1] == "pyspark-shell" and not {"run", "--spec", "--remote", "local[2]"} & set(server)
     assert "swordfish" not in " ".join([*launch.command, *server])
 

@@ -87,7 +87,7 @@ def test_a_kernel_runs_it(cluster: ClusterInfo, spark: SparkSession, tmp_path: P
         for cell, step in zip(code[1:], program()[1:], strict=True):
             expected = step.output.replace("tutorial", namespace).strip()
             if expected.startswith("[PRAVEGA_"):
-                (error,) = [each for each in cell["outputs"] if each["output_type"] == "error"]
+                (error,) = [output for output in cell["outputs"] if output["output_type"] == "error"]
                 assert expected in error["evalue"]
             else:
                 assert _printed(cell).strip() == expected
@@ -97,5 +97,5 @@ def test_a_kernel_runs_it(cluster: ClusterInfo, spark: SparkSession, tmp_path: P
 
 
 def _printed(cell: Cell) -> str:
-    streams = [each for each in cell["outputs"] if each["output_type"] == "stream" and each["name"] == "stdout"]
-    return "".join("".join(each["text"]) for each in streams)
+    streams = [output for output in cell["outputs"] if output["output_type"] == "stream" and output["name"] == "stdout"]
+    return "".join("".join(stream["text"]) for stream in streams)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.local.state import ClusterInfo
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
-from pyspark_pravega.sql.script import statements
+from pyspark_pravega.sql.script import split_script
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pipeline"
 COMMAND = [sys.executable, "-m", "pyspark_pravega", "pipelines", "--remote", "local[2]"]
@@ -34,7 +34,7 @@ def scope(spark: SparkSession) -> Iterator[str]:
 
 
 def test_the_example_is_what_spark_and_python_can_parse(spark: SparkSession) -> None:
-    script = statements((EXAMPLE / "transformations" / "sensors.sql").read_text())
+    script = split_script((EXAMPLE / "transformations" / "sensors.sql").read_text())
     assert [one.words[1] for one in script] == ["STREAMING", "FLOW", "FLOW"]
     ScriptRunner(spark.newSession(), script, ProgressDisplay()).check()
     source = EXAMPLE / "transformations" / "alarms.py"
@@ -67,7 +67,7 @@ def copy_of_the_example(directory: Path, scope: str) -> Path:
         (r"database: iot", f"database: {scope}"),
         (r"storage: .*", f"storage: {(directory / 'storage').as_uri()}"),
     )
-    for path in (each for each in project.rglob("*") if each.is_file()):
+    for path in (file for file in project.rglob("*") if file.is_file()):
         text = path.read_text()
         for old, new in changes:
             text = re.sub(old, new, text)

@@ -78,7 +78,7 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     found = json.loads(show("schema", name, "--json").output)
     assert found["columns"][0] == {"column": "id", "type": "bigint", "nullable": True, "comment": "which"}
     assert found["properties"]["routing-key"] == "id"
-    assert [each["columns"] for each in found["versions"]] == ["id:bigint,text:string,b:binary"]
+    assert [version["columns"] for version in found["versions"]] == ["id:bigint,text:string,b:binary"]
     assert "id      bigint  True      which" in show("schema", name).output
 
     pravega.key_value_table(scope, "states").create(1, 4)
@@ -97,7 +97,7 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     assert "INSERT" in show("history", name).output
 
     segments = json.loads(show("metadata", name, "segments", "--json").output)
-    assert [(each["number"], each["sealed"]) for each in segments] == [(0, False), (1, False)]
+    assert [(segment["number"], segment["sealed"]) for segment in segments] == [(0, False), (1, False)]
     assert "INSERT" in show("metadata", name, "history").output
     assert show("metadata", name, "tags").output == f"There are no tags of {name}.\n"
 
@@ -151,7 +151,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
         (("head", "a..b"), "'a..b' is not a name"),
         (("head", "a.b", "-o", "mode"), "write KEY=VALUE"),
         (("head", "a.b", "-n", "0"), "0 is not in the range"),
-        (("schema", "a.b", "--controller-uri", "tcp://me:secret@h:1"), "may not hold credentials"),
+        (("schema", "a.b", "--controller-uri", "tcp://me:secret@h:1"), "must not hold credentials"),
     ],
 )
 def test_mistakes_are_one_message(show: Show, arguments: tuple[str, ...], message: str) -> None:

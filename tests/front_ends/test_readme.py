@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.commands.cli import main
 from pyspark_pravega.local.state import ClusterInfo
-from pyspark_pravega.script.checks import first_mistake
+from pyspark_pravega.script.checks import find_first_mistake
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
-from pyspark_pravega.sql.script import statements
+from pyspark_pravega.sql.script import split_script
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 PATIENCE = 180
@@ -52,8 +52,8 @@ def test_the_readme(
     [shown] = re.findall(r"^    pyspark-pravega (show .*)$", page, re.MULTILINE)
 
     def run(script: str, seen: Any = lambda: False) -> None:
-        assert first_mistake(statements(script)) is None
-        ScriptRunner(spark.newSession(), statements(script), ProgressDisplay()).run(seen)
+        assert find_first_mistake(split_script(script)) is None
+        ScriptRunner(spark.newSession(), split_script(script), ProgressDisplay()).run(seen)
 
     run(sensor)
     assert "|Seattle |39.4" in capsys.readouterr().out

@@ -67,7 +67,7 @@ def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
                 program.wait()
         shown = log.read_text()
         assert code == 128 + signal_sent, shown
-        assert f"stopped by {signal_sent.name}; run it again to go on from there" in shown
+        assert f"stopped by {signal_sent.name}; run it again to continue from there" in shown
         assert "|the script goes on, 2 tasks|" in shown and "Traceback" not in shown and "ERROR" not in shown, shown
         while any(running(pid) for pid in processes):
             assert time.monotonic() - began < PATIENCE

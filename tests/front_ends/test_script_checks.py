@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
-from pyspark_pravega.script.checks import first_mistake
-from pyspark_pravega.script.named_tables import missing_tables
-from pyspark_pravega.sql.script import statements
+from pyspark_pravega.script.checks import find_first_mistake
+from pyspark_pravega.script.named_tables import find_missing_tables
+from pyspark_pravega.sql.script import split_script
 
 STREAM = "INSERT INTO pravega.iot.copy SELECT id FROM STREAM pravega.iot.sensor"
 CHECKPOINT = "SET pravega.stream.checkpoint = '/data'"
@@ -30,7 +30,9 @@ CHECKPOINT = "SET pravega.stream.checkpoint = '/data'"
     ],
 )
 def test_mistakes(script: str, message: str) -> None:
-    assert re.search(message, first_mistake(statements(script)) or "", re.DOTALL), first_mistake(statements(script))
+    assert re.search(message, find_first_mistake(split_script(script)) or "", re.DOTALL), find_first_mistake(
+        split_script(script)
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,8 @@ def test_mistakes(script: str, message: str) -> None:
     ],
 )
 def test_what_may_run_is_left_to_spark(spark: SparkSession, script: str) -> None:
-    assert first_mistake(statements(script)) is None
-    for statement in statements(script.replace("${directory}", "/data")):
+    assert find_first_mistake(split_script(script)) is None
+    for statement in split_script(script.replace("${directory}", "/data")):
         spark._jsparkSession.sessionState().sqlParser().parsePlan(statement.text)  # it takes all of these
 
 
@@ -66,7 +68,7 @@ def test_missing_tables(cluster: ClusterInfo, spark: SparkSession, scope: str) -
     INSERT INTO pravega.nowhere.made SELECT 1
     """.replace("<s>", f"`{scope}`")
     servers = {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
-    found = missing_tables(statements(script), "pravega", servers)
-    assert [each.line for each in found] == [4, 7, 8]
+    found = find_missing_tables(split_script(script), "pravega", servers)
+    assert [table.line for table in found] == [4, 7, 8]
     assert f"Did you mean `{scope}`.sensor?" in found[0].text
     assert "far-away" in found[1].text and "There is no namespace nowhere" in found[2].text

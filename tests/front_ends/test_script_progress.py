@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_pravega.script.progress import QueryProgress, behind
+from pyspark_pravega.script.progress import QueryProgress, describe_lag
 
 
 def report(batch: int, second: int, rows_in: int, rows_out: int, **metrics: str) -> dict[str, Any]:
@@ -51,4 +51,4 @@ def test_a_sink_that_counts_nothing() -> None:
     ],
 )
 def test_how_far_a_source_is_behind(metrics: dict[str, str], text: str) -> None:
-    assert behind(metrics) == text
+    assert describe_lag(metrics) == text

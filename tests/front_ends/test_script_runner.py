@@ -17,11 +17,12 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.script.failures import ScriptFailedError
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
-from pyspark_pravega.sql.script import statements
+from pyspark_pravega.sql.script import split_script
 from tests.scopes import new_scope
 from tests.streams import PATIENCE, running
 
 EVENTS = "(id INT, at TIMESTAMP, name STRING)"
+ONLY_INSERT = r"\[PRAVEGA_INVALID_SCRIPT\] Only INSERT INTO"
 ROWS = "(1, TIMESTAMP'2020-01-01 00:00:00', 'a'), (2, TIMESTAMP'2020-01-02 00:00:00', 'b')"
 
 
@@ -43,7 +44,7 @@ class Scripts:
     def run(self, script: str, stop_asked: Callable[[], bool] = lambda: False) -> tuple[bool, str]:
         """Run a script; returns whether it ended by itself, and what was said on the way."""
         out = io.StringIO()
-        runner = ScriptRunner(self.spark.newSession(), statements(self.text(script)), ProgressDisplay(out))
+        runner = ScriptRunner(self.spark.newSession(), split_script(self.text(script)), ProgressDisplay(out))
         return runner.run(stop_asked), out.getvalue()
 
     def stream(self, script: str) -> tuple[bool, str]:
@@ -166,7 +167,7 @@ def test_streaming_statements_run_side_by_side_until_they_are_stopped(scripts: S
     assert said.count("started") == 2
     assert not scripts.spark.streams.active
     checkpoints = Path(scripts.names["checkpoint"]).iterdir()
-    assert sorted(each.name for each in checkpoints) == [scripts.names["target"], second]
+    assert sorted(checkpoint.name for checkpoint in checkpoints) == [scripts.names["target"], second]
 
 
 def test_progress_is_shown_when_something_has_changed(scripts: Scripts, tmp_path: Path) -> None:
@@ -243,16 +244,25 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
             "INSERT INTO <source> (id) SELECT CAST(count(*) AS INT) FROM STREAM <source>",
             r"Line 3: .*outputMode\('complete'\)",
         ),
-        ("SELECT 1;\nSELECT * FROM STREAM <source>", "Line 2: only INSERT INTO"),
-        ("CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>", "Line 1: only INSERT INTO"),
-        ("INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>", "Line 1: only INSERT INTO"),
+        ("SELECT 1;\nSELECT * FROM STREAM <source>", f"Line 2: {ONLY_INSERT}"),
+        (
+            "CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>",
+            f"Line 1: {ONLY_INSERT}",
+        ),
+        (
+            "INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>",
+            f"Line 1: {ONLY_INSERT}",
+        ),
         (
             "SET pravega.stream.checkpoint = '<checkpoint>';\n"
             "INSERT INTO <target> (number) SELECT count(DISTINCT id) FROM (SELECT id, timestamp_seconds(id) AS at "
             "FROM STREAM <source>) WATERMARK at DELAY OF INTERVAL 1 SECOND GROUP BY window(at, '1 minute')",
             "Line 2: .*Distinct aggregations are not supported",
         ),
-        ("FROM STREAM <source> INSERT INTO <target> (number) SELECT id", "Line 1: only INSERT INTO"),
+        (
+            "FROM STREAM <source> INSERT INTO <target> (number) SELECT id",
+            f"Line 1: {ONLY_INSERT}",
+        ),
     ],
 )
 def test_mistakes_are_told_with_their_line(scripts: Scripts, script: str, message: str) -> None:
@@ -284,7 +294,7 @@ def test_two_statements_into_one_table_of_files_are_refused(scripts: Scripts) ->
 
 def test_a_check_parses_all_and_runs_nothing(scripts: Scripts, capsys: pytest.CaptureFixture[str]) -> None:
     def check(script: str) -> None:
-        ScriptRunner(scripts.spark.newSession(), statements(scripts.text(script)), ProgressDisplay()).check()
+        ScriptRunner(scripts.spark.newSession(), split_script(scripts.text(script)), ProgressDisplay()).check()
 
     check("SELECT 1; CREATE TABLE <source> (x INT) USING pravega; INSERT INTO nowhere SELECT * FROM STREAM nowhere")
     with pytest.raises(ScriptFailedError, match=r"Line 2: \[PARSE_SYNTAX_ERROR\]"):

@@ -17,7 +17,7 @@ from pyspark_pravega.local.state import ClusterInfo
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
 from pyspark_pravega.sql.flink.translation import translate
-from pyspark_pravega.sql.script import statements
+from pyspark_pravega.sql.script import split_script
 from tests.flink_cases import DECLARED, cases
 from tests.scopes import new_scope
 
@@ -51,7 +51,7 @@ def run(spark: SparkSession, script: str) -> None:
     script = "SET pravega.stream.trigger = 'available now';\n" + script
     for old in ("'10000 ms'", "'0 ms'"):
         script = script.replace(f"SET pravega.stream.trigger = {old}", "SET pravega.stream.trigger = 'available now'")
-    runner = ScriptRunner(spark.newSession(), statements(script), ProgressDisplay(io.StringIO()))
+    runner = ScriptRunner(spark.newSession(), split_script(script), ProgressDisplay(io.StringIO()))
     assert runner.run(lambda: False)
 
 

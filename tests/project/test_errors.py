@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import InvalidOptionError, PravegaError
-from pyspark_pravega.errors.table import conditions, markdown
+from pyspark_pravega.errors.table import list_conditions, render_page
 from pyspark_pravega.sql.options import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,11 +29,11 @@ def states() -> set[str]:
 
 
 def test_every_condition_has_an_sqlstate_that_spark_knows(states: set[str]) -> None:
-    assert {kind.condition: kind.sql_state for kind in conditions() if kind.sql_state not in states} == {}
+    assert {kind.condition: kind.sql_state for kind in list_conditions() if kind.sql_state not in states} == {}
 
 
 def test_every_class_has_its_own_condition_cause_and_cure() -> None:
-    kinds = conditions()
+    kinds = list_conditions()
     assert len({kind.condition for kind in kinds}) == len(kinds)
     for kind in kinds:
         assert re.fullmatch("PRAVEGA_[A-Z_]+", kind.condition), kind
@@ -63,11 +63,11 @@ def test_no_message_is_endless() -> None:
 
 
 def test_the_documentation_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "troubleshooting.md").read_text() == markdown(), "run `make docs/troubleshooting.md`"
+    assert (ROOT / "docs" / "troubleshooting.md").read_text() == render_page(), "run `make docs/troubleshooting.md`"
 
 
 def test_conditions_that_documents_and_java_name_exist() -> None:
-    known = {kind.condition for kind in conditions()}
+    known = {kind.condition for kind in list_conditions()}
     named = set()
     for page in [*(ROOT / "jvm").rglob("*.java"), *(ROOT / "docs").rglob("*.md")]:
         named |= set(re.findall(r"(?<!\w)PRAVEGA_(?:[A-Z]+_)*[A-Z]+", page.read_text()))

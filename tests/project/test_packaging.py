@@ -93,7 +93,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
         assert "-cp311-abi3-" in wheel.name and not wheel.name.endswith("-any.whl")
         assert "pyspark_pravega/native/_native.abi3.so" in names
     for needed in (
-        "pyspark_pravega/log4j2.properties",
+        "pyspark_pravega/spark/log4j2.properties",
         "pyspark_pravega/py.typed",
         "pyspark_pravega/client/controller/controller_pb2.pyi",
         "pyspark_pravega/jvm/pyspark-pravega-adapter.jar",

@@ -24,7 +24,7 @@ def test_statements(case: Case) -> None:
 def test_all_that_is_declared_is_translated() -> None:
     assert len(cases()) >= 60
     done = translate(DECLARED)
-    assert done.exit_code == ALL_TRANSLATED and {each.severity for each in done.findings} == {Severity.NOTE}
+    assert done.exit_code == ALL_TRANSLATED and {finding.severity for finding in done.findings} == {Severity.NOTE}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_exit_codes(script: str, code: int) -> None:
 
 def test_findings_name_the_line_of_their_statement() -> None:
     done = translate("-- one\nSELECT 1;\n\nADD JAR\n 'x';\nSHOW JOBS")
-    assert [(each.line, each.severity) for each in done.findings] == [
+    assert [(finding.line, finding.severity) for finding in done.findings] == [
         (4, Severity.UNTRANSLATED),
         (6, Severity.UNTRANSLATED),
     ]
@@ -131,7 +131,7 @@ def test_text_that_is_no_script(script: str, reason: str) -> None:
         ("SET 'a'", "SET 'key' = 'value'"),
         ("DROP TABLE t", "not declared"),
         ("DROP VIEW v", "not declared"),
-        ("SHOW TABLES", "not one of Pravega"),
+        ("SHOW TABLES", "not a Pravega catalog"),
         ("USE MODULES core", "no modules"),
     ],
 )
@@ -147,13 +147,13 @@ def test_what_cannot_be_translated_is_left_as_a_comment(statement: str, reason: 
     ("expression", "reason"),
     [
         ("EXTRACT(EPOCH FROM ts)", "EXTRACT(EPOCH ...) is not known here"),
-        ("INITCAP(name)", "behind a space only"),
+        ("INITCAP(name)", "only after a space"),
         ("DATE_FORMAT(ts, 'YYYY-MM')", "yyyy is the year of a date"),
     ],
 )
 def test_what_means_something_else_is_to_be_checked(expression: str, reason: str) -> None:
     done = translate(f"{TABLE} SELECT {expression} FROM s")
-    assert any(each.severity is Severity.CHECK and reason in each.text for each in done.findings)
+    assert any(finding.severity is Severity.CHECK and reason in finding.text for finding in done.findings)
 
 
 def test_places_in_arrays_and_seconds() -> None:

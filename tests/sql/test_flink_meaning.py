@@ -15,7 +15,7 @@ CHECKPOINT = "SET 'state.checkpoints.dir' = '/c';"
 
 
 def checks(done: Translation) -> list[str]:
-    return [each.text for each in done.findings if each.severity is not Severity.NOTE]
+    return [finding.text for finding in done.findings if finding.severity is not Severity.NOTE]
 
 
 def stream(name: str, columns: str, time: str) -> str:
@@ -119,8 +119,8 @@ def test_values_that_need_flinks_zone_are_to_be_checked(value: str) -> None:
     assert done.exit_code == INCOMPLETE and "'table.local-time-zone' = 'UTC'" in done.findings[-1].text
     # Nothing else is set where Flink's zone is known, or where there is no event time that needs one.
     known = translate("SET 'table.local-time-zone' = 'UTC';" + LOCAL + statement)
-    assert not [each for each in checks(known) if "zone" in each]
-    assert not [each for each in checks(translate(BATCH + statement)) if "zone" in each]
+    assert not [text for text in checks(known) if "zone" in text]
+    assert not [text for text in checks(translate(BATCH + statement)) if "zone" in text]
 
 
 @pytest.mark.parametrize("value", OF_NO_ZONE)
@@ -139,7 +139,7 @@ def test_columns_computed_and_written_in_a_zone_are_to_be_checked() -> None:
 def test_a_hint_makes_a_stream_whose_time_has_no_zone() -> None:
     table = BATCH.replace("text AS UPPER(name)", "WATERMARK FOR ts AS ts")
     hint = "/*+ OPTIONS('scan.execution.type' = 'streaming') */"
-    assert "set the zone UTC" in str(checks(translate(f"{CHECKPOINT} {table} INSERT INTO s SELECT * FROM s {hint}")))
+    assert "set the zone to UTC" in str(checks(translate(f"{CHECKPOINT} {table} INSERT INTO s SELECT * FROM s {hint}")))
 
 
 @pytest.mark.parametrize(
@@ -175,27 +175,27 @@ def test_values_are_the_same(value: str, spark: str) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("CAST(ts AS STRING)", "no zeros at the end"),
-        ("CAST(seen AS VARCHAR)", "no zeros at the end"),
-        ("CAST(x AS STRING)", "other digits"),
-        ("CAST(x + id AS STRING)", "other digits"),
-        ("CAST(tags AS STRING)", "prints ARRAY in another way"),
-        ("CAST(raw AS STRING)", "prints BINARY in another way"),
-        ("CAST(r AS STRING)", "prints STRUCT in another way"),
+        ("CAST(ts AS STRING)", "no trailing zeros"),
+        ("CAST(seen AS VARCHAR)", "no trailing zeros"),
+        ("CAST(x AS STRING)", "different digits"),
+        ("CAST(x + id AS STRING)", "different digits"),
+        ("CAST(tags AS STRING)", "prints ARRAY differently"),
+        ("CAST(raw AS STRING)", "prints BINARY differently"),
+        ("CAST(r AS STRING)", "prints STRUCT differently"),
         ("CAST(r.id AS STRING)", "its type is not known"),
         ("CAST(tags[1] AS STRING)", "its type is not known"),
         ("CAST(my_function(id) AS STRING)", "its type is not known"),
-        ("CAST(name AS VARCHAR(2))", "neither cuts nor fills"),
-        ("CAST(name AS CHAR)", "neither cuts nor fills"),
-        ("CAST(name AS INT)", "cuts the fraction"),
-        ("TRY_CAST(name AS BIGINT)", "cuts the fraction"),
-        ("CAST('1.5' AS INT)", "cuts the fraction"),
+        ("CAST(name AS VARCHAR(2))", "neither cuts nor pads"),
+        ("CAST(name AS CHAR)", "neither cuts nor pads"),
+        ("CAST(name AS INT)", "cuts off the fraction"),
+        ("TRY_CAST(name AS BIGINT)", "cuts off the fraction"),
+        ("CAST('1.5' AS INT)", "cuts off the fraction"),
         ("REGEXP_REPLACE(name, 'a', code)", "in the replacement"),
         ("TO_TIMESTAMP(name)", "became TRY_CAST"),
         ("TO_TIMESTAMP('2024-01-01T10:00:00')", "became TRY_CAST"),
-        ("TO_TIMESTAMP(name, 'yyyy')", "not of the pattern"),
+        ("TO_TIMESTAMP(name, 'yyyy')", "not match the pattern"),
         ("TO_DATE(name)", "became TRY_CAST"),
-        ("TO_DATE(name, 'yyyy')", "not of the pattern"),
+        ("TO_DATE(name, 'yyyy')", "not match the pattern"),
         ("TO_TIMESTAMP_LTZ(name)", "CAST it to TIMESTAMP_LTZ"),
         ("FIRST_VALUE(name)", "any value"),
         ("TYPEOF(name)", "not known"),

@@ -42,10 +42,10 @@ REFUSED = [
     ("SELECT a.id FROM s a LEFT JOIN t b ON a.id = b.id AND a.ts > b.ts", "without an interval"),
     ("SELECT a.id FROM s a LEFT JOIN t b ON a.id = b.id AND a.id BETWEEN b.id AND b.id + 1", "without an interval"),
     (f"SELECT a.id FROM s a LEFT JOIN t b ON a.id = b.id WHERE {BOUND}", "without an interval"),
-    (f"SELECT a.id FROM s a LEFT JOIN t b ON {BOUND}", "without equal columns"),
-    ("SELECT a.id FROM s a, t b", "without equal columns"),
-    ("SELECT a.id FROM s a CROSS JOIN t b WHERE a.id > b.id", "without equal columns"),
-    ("SELECT a.id FROM s a, t b WHERE a.id = a.id", "without equal columns"),
+    (f"SELECT a.id FROM s a LEFT JOIN t b ON {BOUND}", "without an equality of columns"),
+    ("SELECT a.id FROM s a, t b", "without an equality of columns"),
+    ("SELECT a.id FROM s a CROSS JOIN t b WHERE a.id > b.id", "without an equality of columns"),
+    ("SELECT a.id FROM s a, t b WHERE a.id = a.id", "without an equality of columns"),
     ("SELECT a.id FROM rest a LEFT JOIN s b ON a.id = b.id", "LEFT JOIN of a table"),
     ("SELECT a.id FROM s a RIGHT JOIN rest b ON a.id = b.id", "RIGHT JOIN of a table"),
     ("SELECT a.id FROM s a FULL JOIN rest b ON a.id = b.id", "FULL JOIN of a table"),
@@ -66,13 +66,13 @@ REFUSED = [
     ("SELECT id FROM s UNION ALL SELECT id FROM rest", "UNION ALL of a stream and a table"),
     ("SELECT id FROM s UNION ALL SELECT 1", "UNION ALL of a stream and a table"),
     # order and number of rows
-    ("SELECT id FROM s FETCH FIRST 5 ROWS ONLY", "neither sorted nor limited"),
-    ("SELECT id FROM s LIMIT 5", "neither sorted nor limited"),
-    ("SELECT id FROM s OFFSET 5 ROWS", "neither sorted nor limited"),
-    ("SELECT id FROM s ORDER BY id", "neither sorted nor limited"),
-    ("(SELECT id FROM s) FETCH NEXT ROW ONLY", "neither sorted nor limited"),
-    ("SELECT id FROM (SELECT id FROM v FETCH FIRST 5 ROWS ONLY)", "neither sorted nor limited"),
-    ("SELECT id FROM s UNION ALL SELECT id FROM t LIMIT 3", "neither sorted nor limited"),
+    ("SELECT id FROM s FETCH FIRST 5 ROWS ONLY", "neither sorts nor limits"),
+    ("SELECT id FROM s LIMIT 5", "neither sorts nor limits"),
+    ("SELECT id FROM s OFFSET 5 ROWS", "neither sorts nor limits"),
+    ("SELECT id FROM s ORDER BY id", "neither sorts nor limits"),
+    ("(SELECT id FROM s) FETCH NEXT ROW ONLY", "neither sorts nor limits"),
+    ("SELECT id FROM (SELECT id FROM v FETCH FIRST 5 ROWS ONLY)", "neither sorts nor limits"),
+    ("SELECT id FROM s UNION ALL SELECT id FROM t LIMIT 3", "neither sorts nor limits"),
 ]
 TAKEN = [
     "SELECT MAX(id) FROM s GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)",
@@ -97,7 +97,7 @@ TAKEN = [
 @pytest.mark.parametrize(("query", "reason"), REFUSED)
 def test_what_spark_refuses_is_told(query: str, reason: str) -> None:
     done = translate(f"{TABLES} INSERT INTO t (id) {query}")
-    serious = [each for each in done.findings if each.severity is not Severity.NOTE]
+    serious = [finding for finding in done.findings if finding.severity is not Severity.NOTE]
     assert reason in str(serious)
 
 

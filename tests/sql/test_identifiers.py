@@ -10,11 +10,11 @@ from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.identifiers import (
     check_new_scope,
     check_new_stream,
-    hyphenated,
+    hyphenate,
     is_internal,
     quote,
     quote_all,
-    underscored,
+    underscore,
 )
 
 
@@ -46,12 +46,12 @@ def test_quoted_parts_can_be_told_apart(parts: list[str]) -> None:
 def test_every_name_is_spelled_so_that_it_is_found_again(name: str) -> None:
     """But for names with `_` and without it in front, which no server makes."""
     if "_" not in name[1:] or is_internal(name):
-        assert hyphenated(underscored(name)) == name
+        assert hyphenate(underscore(name)) == name
 
 
 def test_underscores_of_sql() -> None:
-    assert [underscored(name) for name in ("sensor-agg", "a-b.c", "-a", "_a")] == ["sensor_agg", "a_b.c", "-a", "_a"]
-    assert [hyphenated(name) for name in ("sensor_agg", "a_b-c", "_a_b", "a")] == ["sensor-agg", "a-b-c", "_a_b", "a"]
+    assert [underscore(name) for name in ("sensor-agg", "a-b.c", "-a", "_a")] == ["sensor_agg", "a_b.c", "-a", "_a"]
+    assert [hyphenate(name) for name in ("sensor_agg", "a_b-c", "_a_b", "a")] == ["sensor-agg", "a-b-c", "_a_b", "a"]
 
 
 @pytest.mark.parametrize("name", ["sensor", "sensor-agg", "Sensor.v1", "0", "-", "a" * 250])

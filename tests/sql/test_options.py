@@ -14,7 +14,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
 from pyspark_pravega.sql.options import OPTIONS, SettableAs, Source, resolve
-from pyspark_pravega.sql.options_table import markdown
+from pyspark_pravega.sql.options_table import render_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,10 +87,10 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"read": {"maxrowspertrigger": "five"}}, "'five' of 'maxRowsPerTrigger'"),
         ({"write": {"maxRowsPerTrigger": "5"}}, "'maxRowsPerTrigger' cannot be a write option"),
         ({"read": {"controller_uri": "tcp://a:1"}}, "Did you mean 'controller-uri'"),
-        ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid are: controller-uri, "),
+        ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid keys: controller-uri, "),
         ({"conf": {"scaling.type": "fixed"}}, "'scaling.type' cannot be a catalog conf.*table property"),
         ({"read": {"python": "python3"}}, "'python' cannot be a read option. Set it as a catalog conf"),
-        ({"properties": {"controller-uri": "tcp://a:1"}}, "belongs to whoever connects"),
+        ({"properties": {"controller-uri": "tcp://a:1"}}, "belongs to the user who connects"),
         ({"properties": {"formta": "avro"}}, "Did you mean 'format'"),
         (
             {"read": {"format": "par quet"}},
@@ -101,18 +101,18 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"read": {"__pravega.columns": "[]"}}, "no read option '__pravega.columns'"),
         ({"read": {"read-window": "12 elephants"}}, "whole number of bytes"),
         ({"read": {"read-window": "-1"}}, "whole number of bytes"),
-        ({"read": {"read-window": "1k"}}, "allowed is 64k to 256m"),
+        ({"read": {"read-window": "1k"}}, "allowed: 64k to 256m"),
         ({"read": {"read-window": ""}}, "it is empty"),
-        ({"read": {"read-window": "1t"}}, "allowed is 64k to 256m"),
+        ({"read": {"read-window": "1t"}}, "allowed: 64k to 256m"),
         ({"read": {"request-timeout": "30"}}, "whole number and a unit"),
         ({"read": {"request-timeout": "1.5s"}}, "whole number and a unit"),
         ({"read": {"request-timeout": "3 fortnights"}}, "whole number and a unit"),
         ({"read": {"request-timeout": "99999999999d"}}, "too long"),
-        ({"read": {"request-timeout": "1ms"}}, "allowed is 100ms to 1h"),
-        ({"write": {"transaction.lease": "9s"}}, "allowed is 10s to 600s"),
-        ({"write": {"transaction.lease": "601s"}}, "allowed is 10s to 600s"),
+        ({"read": {"request-timeout": "1ms"}}, "allowed: 100ms to 1h"),
+        ({"write": {"transaction.lease": "9s"}}, "allowed: 10s to 600s"),
+        ({"write": {"transaction.lease": "601s"}}, "allowed: 10s to 600s"),
         ({"read": {"fail-on-data-loss": "yes"}}, "expected true or false"),
-        ({"properties": {"scaling.min-segments": "0"}}, "allowed is 1 to 10000"),
+        ({"properties": {"scaling.min-segments": "0"}}, "allowed: 1 to 10000"),
         ({"properties": {"scaling.min-segments": "four"}}, "expected a whole number"),
         ({"properties": {"scaling.min-segments": "1e3"}}, "expected a whole number"),
         ({"conf": {"security.credentials": "just.a.module"}}, "expected module:attribute"),
@@ -148,7 +148,7 @@ def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[s
 def test_names_of_kafka_and_delta_lead_to_ours(read: str, message: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"no read option '{read}'.*{message}") as caught:
         resolve(read={read: "latest"}, env={})
-    assert "Valid are" not in str(caught.value)
+    assert "Valid keys" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("write", "ours"), [("key", "routingKey"), ("compression", "codec"), ("topic", "stream")])
@@ -272,4 +272,4 @@ def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
 
 
 def test_the_documentation_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "options.md").read_text() == markdown(), "run `make docs/options.md`"
+    assert (ROOT / "docs" / "options.md").read_text() == render_page(), "run `make docs/options.md`"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_pravega.errors import InvalidScriptError
-from pyspark_pravega.sql.script import Statement, statements
+from pyspark_pravega.sql.script import Statement, split_script
 
 SCRIPT = """-- A job; with a comment
 SET pravega.stream.trigger = '10 seconds'; /* one; more */
@@ -20,7 +20,7 @@ INSERT INTO pravega.iot.`a;b` WITH ('codec'='gz;ip')
 
 
 def test_statements_end_at_semicolons_that_are_no_part_of_anything() -> None:
-    found = statements(SCRIPT)
+    found = split_script(SCRIPT)
     assert [(one.line, one.column, one.text.split()[0]) for one in found] == [
         (2, 1, "SET"),
         (4, 1, "INSERT"),
@@ -31,7 +31,7 @@ def test_statements_end_at_semicolons_that_are_no_part_of_anything() -> None:
 
 
 def test_a_statement_in_place_has_the_lines_and_columns_of_the_script() -> None:
-    for one in statements(SCRIPT):
+    for one in split_script(SCRIPT):
         lines = one.in_place().split("\n")
         assert SCRIPT.split("\n")[one.line - 1].index(one.text.split("\n")[0]) == one.column - 1
         assert lines[one.line - 1][one.column - 1 :] == one.text.split("\n")[0]
@@ -39,9 +39,9 @@ def test_a_statement_in_place_has_the_lines_and_columns_of_the_script() -> None:
 
 
 def test_no_string_is_in_a_summary() -> None:
-    (one,) = statements("INSERT INTO t\n WITH ('security.password' = 'swordfish') SELECT 'swordfish'")
+    (one,) = split_script("INSERT INTO t\n WITH ('security.password' = 'swordfish') SELECT 'swordfish'")
     assert one.summary == "INSERT INTO t WITH (..."
-    (one,) = statements("SELECT   1")
+    (one,) = split_script("SELECT   1")
     assert one.summary == "SELECT 1"
 
 
@@ -60,7 +60,7 @@ def test_no_string_is_in_a_summary() -> None:
     ],
 )
 def test_kinds_of_statements(text: str, session_only: bool, setting: bool) -> None:
-    (one,) = statements(text)
+    (one,) = split_script(text)
     assert (one.changes_session_only, one.is_setting) == (session_only, setting)
 
 
@@ -70,13 +70,13 @@ def test_kinds_of_statements(text: str, session_only: bool, setting: bool) -> No
         ("SELECT 1;\nSELECT 'abc", "Missing ' from 2:"),
         ("SELECT 1;\nSELECT `abc", "Missing ` from 2:"),
         ("SELECT 1; /* never closed", "comment that is not closed"),
-        ("SELECT 1;\n\nBEGIN SELECT 1; END", "Line 3: a script may not have BEGIN"),
-        ("SELECT 1;\nhere: BEGIN SELECT 1; END", "Line 2: a script may not have BEGIN"),
+        ("SELECT 1;\n\nBEGIN SELECT 1; END", "Line 3: a script must not have BEGIN"),
+        ("SELECT 1;\nhere: BEGIN SELECT 1; END", "Line 2: a script must not have BEGIN"),
     ],
 )
 def test_what_cannot_be_split_is_refused(script: str, message: str) -> None:
     with pytest.raises(InvalidScriptError, match=message):
-        statements(script)
+        split_script(script)
 
 
 @given(st.lists(st.sampled_from(["SELECT 1", "SET a = 'x;y'", "SELECT `;`", "SELECT 2 -- ;\n", "/* ; */ USE b"])))
@@ -84,5 +84,5 @@ def test_joined_statements_are_split_again(parts: list[str]) -> None:
     def texts(found: list[Statement]) -> list[str]:
         return [one.text for one in found]
 
-    alone = [text for part in parts for text in texts(statements(part))]
-    assert texts(statements(";\n".join(parts))) == alone and len(alone) == len(parts)
+    alone = [text for part in parts for text in texts(split_script(part))]
+    assert texts(split_script(";\n".join(parts))) == alone and len(alone) == len(parts)

@@ -6,13 +6,13 @@ import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql.options import resolve
-from pyspark_pravega.sql.table_settings import FormatTraits, Retention, Scaling, TableSettings, table_settings
+from pyspark_pravega.sql.table_settings import FormatTraits, Retention, Scaling, TableSettings, read_table_settings
 
 
 def settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> TableSettings:
     registered = properties.get("format") not in ("raw", "text", "csv")
     traits = FormatTraits(registered, changes=properties.get("format") == "debezium-json")
-    return table_settings(resolve(properties=properties, conf=conf, env={}), traits)
+    return read_table_settings(resolve(properties=properties, conf=conf, env={}), traits)
 
 
 def test_defaults() -> None:
@@ -32,16 +32,16 @@ def test_tables_without_registry_have_no_framing(format: str) -> None:
 
 def test_a_format_may_be_told_to_be_without_registry() -> None:
     options = resolve(properties={"format": "fixed-width"}, env={})
-    assert table_settings(options, FormatTraits(registered=True, changes=False)).framing == "registry"
-    assert table_settings(options, FormatTraits(registered=False, changes=False)).framing == "none"
+    assert read_table_settings(options, FormatTraits(registered=True, changes=False)).framing == "registry"
+    assert read_table_settings(options, FormatTraits(registered=False, changes=False)).framing == "none"
 
 
 def test_a_primary_key_belongs_to_every_format_of_changes() -> None:
     options = resolve(properties={"format": "brought-by-others", "primary-key": "id"}, env={})
-    found = table_settings(options, FormatTraits(registered=True, changes=True))
+    found = read_table_settings(options, FormatTraits(registered=True, changes=True))
     assert (found.framing, dict(found.format_settings)) == ("none", {"primary-key": "id"})
     with pytest.raises(InvalidOptionError, match="one whose events are changes of rows, such as 'debezium-json'"):
-        table_settings(options, FormatTraits(registered=True, changes=False))
+        read_table_settings(options, FormatTraits(registered=True, changes=False))
 
 
 def test_what_counts_for_scans_is_kept() -> None:

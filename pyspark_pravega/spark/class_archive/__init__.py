@@ -1,13 +1,13 @@
-"""The archive of Spark's classes on this machine, with which drivers start in two thirds of the time."""
+"""Keep an archive of Spark's classes on this machine, with which drivers start in two thirds of the time."""
 
 from __future__ import annotations
 
 from pyspark_pravega.spark.class_archive.archive import (
     JAVA_OPTIONS_CONF,
-    ClassArchive,
+    SparkClassArchive,
     check_class_path,
-    driver_options,
+    choose_driver_options,
 )
 from pyspark_pravega.spark.class_archive.recording import record
 
-__all__ = ["JAVA_OPTIONS_CONF", "ClassArchive", "check_class_path", "driver_options", "record"]
+__all__ = ["JAVA_OPTIONS_CONF", "SparkClassArchive", "check_class_path", "choose_driver_options", "record"]

@@ -1,4 +1,4 @@
-"""Recording an archive of Spark's classes: a session uses what most sessions use, and Java keeps what it loaded."""
+"""Record an archive of Spark's classes: a session uses what most sessions use, and Java keeps what it has loaded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.class_archive import keep
-from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, check_path
+from pyspark_pravega.spark.class_archive.archive import (
+    JAVA_OPTIONS_CONF,
+    SparkClassArchive,
+    check_class_path,
+    check_path,
+)
 
 _TIMEOUT_S = 600.0
 # What would send the session elsewhere, or have it write to the user's file system and metastore.
@@ -26,19 +31,19 @@ _WITHOUT = (
     "HIVE_CONF_DIR",
 )
 _OF_PRAVEGA = "pravega_"
-"""What the environment's variables for servers and logins begin with. The session asks no server."""
+"""Prefix of the environment variables for servers and logins. The session needs no server."""
 
 
-def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
+def record(spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchive:
     """Record the archive for a Spark and the Java that runs it, in about a minute, and return it.
 
-    One that is there is replaced; who starts from it meanwhile is not disturbed.
+    Replaces an existing archive, without disturbing programs that are starting from it.
 
     Raises:
         SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no
             archive, or it cannot be kept.
     """
-    archive = ClassArchive.of(spark_home, environment)
+    archive = SparkClassArchive.of(spark_home, environment)
     if archive is None:
         raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17, 21 or 25 on PATH.")
     check_class_path(spark_home, environment)
@@ -50,7 +55,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
             _run(spark_home, environment, folder, recording)
             keep(recording, archive.file)
     except OSError as error:
-        raise SetupError(f"The archive {archive.file} cannot be written: {system_reason(error)}") from error
+        raise SetupError(f"The archive {archive.file} cannot be written: {describe_os_error(error)}") from error
     return archive
 
 
@@ -84,12 +89,14 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
                 f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
             ) from error
     if session.returncode:
-        raise SetupError(f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}")
+        raise SetupError(
+            f"The session that should load Spark's classes failed ({session.returncode}): {_keep_ends(shown)}"
+        )
     if not recording.exists():
-        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_keep_ends(shown)}")
 
 
-def _ends(text: str) -> str:
-    """Keep the beginning, where Java complains, and the end, where Python does; not the options that Java was given."""
+def _keep_ends(text: str) -> str:
+    """Keep the beginning, where Java complains, and the end, where Python does, without the options given to Java."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Picked up "))
     return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"

@@ -1,1 +1,1 @@
-"""Expressions of Flink: their types, and what they become in Spark."""
+"""Infer the types of Flink's expressions, and translate the expressions."""

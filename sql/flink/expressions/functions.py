@@ -1,6 +1,6 @@
-"""Functions of Flink and what they are in Spark.
+"""Translate functions of Flink into functions of Spark.
 
-A function that stands in no table here is kept under its name, with a finding: nothing is said to be equal that nobody
+A function that is in no table here keeps its name, and gets a finding: no function is said to be equal that nobody
 has looked at.
 """
 
@@ -28,7 +28,7 @@ EQUAL = frozenset(
     TANH TIMESTAMPADD TIMESTAMPDIFF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
     """.split()
 )
-"""Names of functions that have the same meaning in both, for the arguments that docs/flink.md names."""
+"""Names of functions with the same meaning in both, for the arguments that docs/flink.md names."""
 
 RENAMED = {
     "CURRENT_ROW_TIMESTAMP": "current_timestamp",
@@ -41,167 +41,178 @@ RENAMED = {
 }
 
 _Arguments = list[exp.Expr]
+EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
+"""Units of EXTRACT that are the same in both."""
+OWN = frozenset(("window", "session_window"))
+"""Calls that the translation itself has made."""
 
 
-def _call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
-    given = [each if isinstance(each, exp.Expr) else exp.convert(each) for each in arguments]
+def _build_call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
+    given = [argument if isinstance(argument, exp.Expr) else exp.convert(argument) for argument in arguments]
     return exp.Anonymous(this=name, expressions=given)
 
 
-def _split_index(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_split_index(given: _Arguments, findings: Findings) -> exp.Expr:
     text, delimiter, index = given
     if not isinstance(delimiter, exp.Literal):
-        raise Untranslatable("SPLIT_INDEX needs a text as its delimiter: Spark splits at regular expressions")
-    return _call("get", _call("split", text, re.escape(delimiter.name)), index)
+        raise Untranslatable(
+            "SPLIT_INDEX needs a literal as its delimiter, because Spark splits at regular expressions"
+        )
+    return _build_call("get", _build_call("split", text, re.escape(delimiter.name)), index)
 
 
-def _split(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_split(given: _Arguments, findings: Findings) -> exp.Expr:
     text, delimiter = given
     if not isinstance(delimiter, exp.Literal):
-        raise Untranslatable("SPLIT needs a text as its delimiter: Spark splits at regular expressions")
-    return _call("split", text, re.escape(delimiter.name))
+        raise Untranslatable("SPLIT needs a literal as its delimiter, because Spark splits at regular expressions")
+    return _build_call("split", text, re.escape(delimiter.name))
 
 
-def _average(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_average(given: _Arguments, findings: Findings) -> exp.Expr:
     if not isinstance(given[0].unnest(), exp.Cast):
-        findings.check("AVG of whole numbers is a whole number in Flink, and a fraction here: CAST it if they are such")
-    return _call("avg", *given)
+        findings.check(
+            "AVG of whole numbers is a whole number in Flink, but a fraction here: CAST it if its values are whole "
+            "numbers"
+        )
+    return _build_call("avg", *given)
 
 
-def _trimmed(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
-    """Trim one side: with two arguments Flink has the text first, and Spark the characters."""
-    return lambda given, _: _call(f"{side}trim", *reversed(given))
+def _build_trim(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+    """Return a function that trims one side. Of two arguments, Flink has the text first, Spark the characters."""
+    return lambda given, _: _build_call(f"{side}trim", *reversed(given))
 
 
-def _date_format(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_date_format(given: _Arguments, findings: Findings) -> exp.Expr:
     if not isinstance(given[1], exp.Literal) or "Y" in given[1].name:
         findings.check("DATE_FORMAT: Spark refuses patterns with YYYY, the year of a week; yyyy is the year of a date")
-    return _call("DATE_FORMAT", *given)
+    return _build_call("DATE_FORMAT", *given)
 
 
-def _initcap(given: _Arguments, findings: Findings) -> exp.Expr:
-    findings.check("INITCAP begins a word behind a space only; in Flink behind all that is no letter or digit")
-    return _call("initcap", *given)
+def _build_initcap(given: _Arguments, findings: Findings) -> exp.Expr:
+    findings.check("INITCAP begins a word only after a space; in Flink after everything that is not a letter or digit")
+    return _build_call("initcap", *given)
 
 
-def _to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
     if len(given) > 1:
-        findings.check("TO_TIMESTAMP: a text that is not of the pattern is an error here, and NULL in Flink")
-        return _call("to_timestamp_ntz", *given)
-    if not _literal(given[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
+        findings.check("TO_TIMESTAMP: a text that does not match the pattern is an error here, but NULL in Flink")
+        return _build_call("to_timestamp_ntz", *given)
+    if not _is_text_like(given[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
         findings.check(
-            "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, of which Flink keeps milliseconds, and takes texts "
+            "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, where Flink keeps milliseconds, and accepts texts "
             "that are NULL in Flink, such as some with T or a zone"
         )
-    return _try_cast(given[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
+    return _build_try_cast(given[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
 
 
-def _to_timestamp_ltz(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_to_timestamp_ltz(given: _Arguments, findings: Findings) -> exp.Expr:
     digits = given[1].name if len(given) > 1 and isinstance(given[1], exp.Literal) else "3"
     if digits not in ("0", "3"):
-        raise Untranslatable("TO_TIMESTAMP_LTZ of numbers has the precision 0 or 3")
+        raise Untranslatable("TO_TIMESTAMP_LTZ of numbers must have the precision 0 or 3")
     if infer(given[0]) in TEXT:
-        raise Untranslatable("TO_TIMESTAMP_LTZ of a text: CAST it to TIMESTAMP_LTZ")
-    return _call("timestamp_seconds" if digits == "0" else "timestamp_millis", given[0])
+        raise Untranslatable("TO_TIMESTAMP_LTZ of a text is not translated: CAST it to TIMESTAMP_LTZ")
+    return _build_call("timestamp_seconds" if digits == "0" else "timestamp_millis", given[0])
 
 
-def _to_date(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_to_date(given: _Arguments, findings: Findings) -> exp.Expr:
     if len(given) > 1:
-        findings.check("TO_DATE: a text that is not of the pattern is an error here, and NULL in Flink")
-        return _call("to_date", *given)
-    if not _literal(given[0], r"\d{4}-\d\d-\d\d"):
-        findings.check("TO_DATE became TRY_CAST: it takes some texts that are NULL in Flink, such as those with T")
-    return _try_cast(given[0], exp.DataType(this=exp.DataType.Type.DATE))
+        findings.check("TO_DATE: a text that does not match the pattern is an error here, but NULL in Flink")
+        return _build_call("to_date", *given)
+    if not _is_text_like(given[0], r"\d{4}-\d\d-\d\d"):
+        findings.check("TO_DATE became TRY_CAST: it accepts some texts that are NULL in Flink, such as those with T")
+    return _build_try_cast(given[0], exp.DataType(this=exp.DataType.Type.DATE))
 
 
-def _literal(node: exp.Expr, form: str) -> bool:
+def _is_text_like(node: exp.Expr, form: str) -> bool:
     return isinstance(node, exp.Literal) and node.is_string and re.fullmatch(form, node.name) is not None
 
 
-def _try_cast(node: exp.Expr, kind: exp.DataType) -> exp.Expr:
+def _build_try_cast(node: exp.Expr, kind: exp.DataType) -> exp.Expr:
     return exp.TryCast(this=node, to=kind, safe=True)
 
 
-def _regexp_replace(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_regexp_replace(given: _Arguments, findings: Findings) -> exp.Expr:
     text, pattern, replacement = given
     if isinstance(replacement, exp.Literal):  # Flink takes it as it is
         replacement = exp.Literal.string(re.sub(r"([\\$])", r"\\\1", replacement.name))
     else:
-        findings.check("REGEXP_REPLACE: $ and \\ in the replacement have a meaning here, and none in Flink")
-    return _call("REGEXP_REPLACE", text, pattern, replacement)
+        findings.check("REGEXP_REPLACE: $ and \\ in the replacement have a meaning here, but none in Flink")
+    return _build_call("REGEXP_REPLACE", text, pattern, replacement)
 
 
-def _first(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+def _build_any_value(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     def build(given: _Arguments, findings: Findings) -> exp.Expr:
         findings.check(f"{name} is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY")
-        return _call(name.lower(), given[0], exp.true())
+        return _build_call(name.lower(), given[0], exp.true())
 
     return build
 
 
-def _nulls(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+def _build_skipping_nulls(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     def build(given: _Arguments, findings: Findings) -> exp.Expr:
-        findings.check(f"{name} leaves out NULLs here; in Flink one NULL makes the result NULL")
-        return _call(name.lower(), *given)
+        findings.check(f"{name} ignores NULLs here; in Flink one NULL makes the result NULL")
+        return _build_call(name.lower(), *given)
 
     return build
 
 
-def _json_value(given: _Arguments, findings: Findings) -> exp.Expr:
+def _build_json_value(given: _Arguments, findings: Findings) -> exp.Expr:
     findings.check("JSON_VALUE became get_json_object, which also gives objects and arrays, as text")
-    return _call("get_json_object", *given[:2])
+    return _build_call("get_json_object", *given[:2])
 
 
-def _refused(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+def _refuse(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     def build(given: _Arguments, findings: Findings) -> exp.Expr:
-        raise Untranslatable(f"{name} has no equal: {why}")
+        raise Untranslatable(f"{name} has no equivalent: {why}")
 
     return build
 
 
 BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
-    "AVG": _average,
-    "COLLECT": _refused("COLLECT", "Spark has no MULTISET; collect_list gives an array"),
-    "CURRENT_WATERMARK": _refused("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
-    "DATE_FORMAT": _date_format,
-    "FIRST_VALUE": _first("FIRST_VALUE"),
-    "FROM_BASE64": lambda given, _: exp.cast(_call("unbase64", *given), "string"),
-    "GREATEST": _nulls("GREATEST"),
-    "INITCAP": _initcap,
-    "JSON_VALUE": _json_value,
-    "LAST_VALUE": _first("LAST_VALUE"),
-    "LEAST": _nulls("LEAST"),
-    "LISTAGG": lambda given, _: _call("listagg", given[0], *(given[1:] or [exp.Literal.string(",")])),
-    "LOCALTIMESTAMP": lambda given, _: _call("localtimestamp"),
-    "LTRIM": _trimmed("l"),
-    "RAND_INTEGER": lambda given, _: exp.cast(exp.Mul(this=_call("rand", *given[:-1]), expression=given[-1]), "int"),
-    "REGEXP_EXTRACT": lambda given, _: _call(
-        "nullif", _call("regexp_extract", *given[:2], *(given[2:] or [exp.Literal.number(0)])), ""
+    "AVG": _build_average,
+    "COLLECT": _refuse("COLLECT", "Spark has no MULTISET; collect_list gives an array"),
+    "CURRENT_WATERMARK": _refuse("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
+    "DATE_FORMAT": _build_date_format,
+    "FIRST_VALUE": _build_any_value("FIRST_VALUE"),
+    "FROM_BASE64": lambda given, _: exp.cast(_build_call("unbase64", *given), "string"),
+    "GREATEST": _build_skipping_nulls("GREATEST"),
+    "INITCAP": _build_initcap,
+    "JSON_VALUE": _build_json_value,
+    "LAST_VALUE": _build_any_value("LAST_VALUE"),
+    "LEAST": _build_skipping_nulls("LEAST"),
+    "LISTAGG": lambda given, _: _build_call("listagg", given[0], *(given[1:] or [exp.Literal.string(",")])),
+    "LOCALTIMESTAMP": lambda given, _: _build_call("localtimestamp"),
+    "LTRIM": _build_trim("l"),
+    "RAND_INTEGER": lambda given, _: exp.cast(
+        exp.Mul(this=_build_call("rand", *given[:-1]), expression=given[-1]), "int"
     ),
-    "REGEXP_REPLACE": _regexp_replace,
-    "RTRIM": _trimmed("r"),
-    "SHA224": lambda given, _: _call("sha2", given[0], 224),
-    "SHA256": lambda given, _: _call("sha2", given[0], 256),
-    "SHA384": lambda given, _: _call("sha2", given[0], 384),
-    "SHA512": lambda given, _: _call("sha2", given[0], 512),
-    "SOURCE_WATERMARK": _refused("SOURCE_WATERMARK", "Pravega's own watermarks are in the hidden column _event_time"),
-    "SPLIT": _split,
-    "SPLIT_INDEX": _split_index,
-    "TABLE": _refused("LATERAL TABLE", "register the function in Spark, and use LATERAL with it"),
-    "TO_BASE64": lambda given, _: _call("base64", *given),
-    "TO_DATE": _to_date,
-    "TO_TIMESTAMP": _to_timestamp,
-    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
+    "REGEXP_EXTRACT": lambda given, _: _build_call(
+        "nullif", _build_call("regexp_extract", *given[:2], *(given[2:] or [exp.Literal.number(0)])), ""
+    ),
+    "REGEXP_REPLACE": _build_regexp_replace,
+    "RTRIM": _build_trim("r"),
+    "SHA224": lambda given, _: _build_call("sha2", given[0], 224),
+    "SHA256": lambda given, _: _build_call("sha2", given[0], 256),
+    "SHA384": lambda given, _: _build_call("sha2", given[0], 384),
+    "SHA512": lambda given, _: _build_call("sha2", given[0], 512),
+    "SOURCE_WATERMARK": _refuse("SOURCE_WATERMARK", "Pravega's own watermarks are in the hidden column _event_time"),
+    "SPLIT": _build_split,
+    "SPLIT_INDEX": _build_split_index,
+    "TABLE": _refuse("LATERAL TABLE", "register the function in Spark, and use LATERAL with it"),
+    "TO_BASE64": lambda given, _: _build_call("base64", *given),
+    "TO_DATE": _build_to_date,
+    "TO_TIMESTAMP": _build_to_timestamp,
+    "TO_TIMESTAMP_LTZ": _build_to_timestamp_ltz,
 }
-"""Functions that are put together otherwise in Spark."""
+"""Functions that Spark expresses differently."""
 
 
 def translate_functions(tree: exp.Expr, findings: Findings, zone: Zone) -> exp.Expr:
-    """Translate the calls of functions and the CASTs in a tree. Raises Untranslatable for those without equal."""
+    """Translate calls of functions and CASTs in a tree. Raises Untranslatable for those without an equivalent."""
     for node in reversed(list(tree.walk())):  # the arguments of a call before the call
         kind = infer(node)
         check_zone(node, zone, findings)
-        if (translated := _node(node, findings)) is node:
+        if (translated := _translate_node(node, findings)) is node:
             continue
         remember(translated, kind)
         if node is tree:
@@ -211,49 +222,46 @@ def translate_functions(tree: exp.Expr, findings: Findings, zone: Zone) -> exp.E
     return tree
 
 
-def _node(node: exp.Expr, findings: Findings) -> exp.Expr:
+def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
     if isinstance(node, exp.Localtimestamp):
-        return _call("localtimestamp")
+        return _build_call("localtimestamp")
     if isinstance(node, exp.Column) and node.name.upper() == "LOCALTIMESTAMP" and not node.args.get("table"):
-        return _call("localtimestamp")
+        return _build_call("localtimestamp")
     if isinstance(node, exp.Cast):
         return translate_cast(node, findings)
     if isinstance(node, exp.Unnest) and node.args.get("offset"):
-        findings.check("WITH ORDINALITY counts from 0 here, and the number is the first column")
+        findings.check("WITH ORDINALITY counts from 0 here, and its number is the first column")
     if isinstance(node, exp.Bracket):
-        return _bracket(node, findings)
-    if isinstance(node, exp.Div) and not _fractional(node):
-        findings.check("Flink divides whole numbers into a whole number, and Spark into a fraction: use DIV for those")
+        return _translate_bracket(node, findings)
+    if isinstance(node, exp.Div) and not _is_fractional(node):
+        findings.check(
+            "The quotient of whole numbers is a whole number in Flink, but a fraction in Spark: use DIV for whole "
+            "numbers"
+        )
     if isinstance(node, exp.SimilarTo):
-        raise Untranslatable("SIMILAR TO has no equal: use RLIKE with a regular expression of Java")
+        raise Untranslatable("SIMILAR TO has no equivalent: use RLIKE with a regular expression of Java")
     if isinstance(node, exp.Extract):
-        return _extract(node, findings)
+        return _translate_extract(node, findings)
     if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):
         if isinstance(node, exp.Ceil):
-            raise Untranslatable("CEIL(time TO unit) has no equal; add the unit to date_trunc")
-        return _call("date_trunc", node.args["to"].name.upper(), node.this)
+            raise Untranslatable("CEIL(time TO unit) has no equivalent; add the unit to date_trunc")
+        return _build_call("date_trunc", node.args["to"].name.upper(), node.this)
     if not isinstance(node, exp.Anonymous):
         return node
     name = node.name.upper()
     if name == "PROCTIME":
-        findings.check("PROCTIME() is the time at which a micro-batch began, current_timestamp()")
-        return _call("current_timestamp")
+        findings.check("PROCTIME() became current_timestamp(), the time at which a micro-batch began")
+        return _build_call("current_timestamp")
     if name in BUILT:
         return BUILT[name](node.expressions, findings)
     if name in RENAMED:
-        return _call(RENAMED[name], *node.expressions)
+        return _build_call(RENAMED[name], *node.expressions)
     if name not in EQUAL and node.name not in OWN:
         findings.check(f"The function {node.name} is not known here, and was kept")
     return node
 
 
-EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
-"""Units of EXTRACT that are the same in both."""
-OWN = frozenset(("window", "session_window"))
-"""Calls that the translation has made itself."""
-
-
-def _fractional(node: exp.Div) -> bool:
+def _is_fractional(node: exp.Div) -> bool:
     sides = (node.this.unnest(), node.expression.unnest())
     return any(
         (isinstance(side, exp.Literal) and "." in side.name)
@@ -262,21 +270,21 @@ def _fractional(node: exp.Div) -> bool:
     )
 
 
-def _bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
+def _translate_bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
     if isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP" and not node.this.args.get("table"):
-        return _call("map", *node.expressions)
-    if not all(isinstance(each, exp.Literal) for each in node.expressions):
+        return _build_call("map", *node.expressions)
+    if not all(isinstance(index, exp.Literal) for index in node.expressions):
         text = node.sql(comments=False)
-        findings.check(f"{text}: an array's elements are counted from 0 here; the keys of a map stay")
+        findings.check(f"{text}: elements of an array are counted from 0 here; keys of a map stay the same")
     elif not node.expressions[0].is_string:
-        return _call("get", node.this, *node.expressions)  # NULL behind the end, as in Flink
+        return _build_call("get", node.this, *node.expressions)  # NULL behind the end, as in Flink
     return node
 
 
-def _extract(node: exp.Extract, findings: Findings) -> exp.Expr:
+def _translate_extract(node: exp.Extract, findings: Findings) -> exp.Expr:
     unit = node.name.upper()
     if unit == "SECOND":
-        return _call("floor", node.copy())  # with the fraction, which Flink leaves out
+        return _build_call("floor", node.copy())  # with the fraction, which Flink leaves out
     if unit not in EXTRACTED:
         findings.check(f"EXTRACT({unit} ...) is not known here, and was kept")
     return node

@@ -1,7 +1,7 @@
-"""The types of columns and expressions, as far as a script declares them.
+"""Infer the types of columns and expressions, as far as a script declares them.
 
-A type is the first word of Spark's name for it (`TIMESTAMP` is Flink's TIMESTAMP_LTZ), or None where it is not known.
-Types are told to the nodes of a query before it is changed, and stay with them.
+A type is the first word of Spark's name for it (`TIMESTAMP` is Flink's TIMESTAMP_LTZ), or None if it is unknown.
+The nodes of a query are marked with their types before it is changed, and keep the marks.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ _NODES: dict[type[exp.Expr], str] = {
 }
 
 
-def first_word(spark: str) -> str:
-    """Return a type without what stands in its brackets."""
+def strip_type_arguments(spark: str) -> str:
+    """Return a type without its arguments in brackets."""
     return re.split(r"[\s(<]", spark.strip())[0].upper()
 
 
 def infer(node: exp.Expr) -> str | None:
-    """Return the type that an expression has in Flink, or None."""
+    """Return the type of an expression in Flink, or None."""
     if (known := node.meta.get(_KEY)) is not None:
         return str(known)
     if isinstance(node, exp.Cast):
-        return first_word(node.to.sql(dialect=SparkOutput))
+        return strip_type_arguments(node.to.sql(dialect=SparkOutput))
     if isinstance(node, exp.Literal):
         return "STRING" if node.is_string else "DECIMAL" if "." in node.name else "INT" if node.is_int else "DOUBLE"
     if isinstance(node, exp.Paren | exp.Neg | exp.Filter | exp.Window | exp.WithinGroup | exp.Floor | exp.Ceil):
@@ -81,26 +81,28 @@ def infer(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Distinct) and len(node.expressions) == 1:
         return infer(node.expressions[0])
     if isinstance(node, exp.Case):
-        return _common([*(each.args["true"] for each in node.args["ifs"]), *_present(node.args.get("default"))])
+        return _find_common_type(
+            [*(branch.args["true"] for branch in node.args["ifs"]), *_list_present(node.args.get("default"))]
+        )
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
-        return _arithmetic(node)
+        return _infer_arithmetic(node)
     if isinstance(node, exp.Anonymous):
-        return _result(node.name.upper(), node.expressions)
+        return _infer_call(node.name.upper(), node.expressions)
     return next((found for kind, found in _NODES.items() if isinstance(node, kind)), None)
 
 
 def remember(node: exp.Expr, kind: str | None) -> None:
-    """Tell a node the type that it has in Flink."""
+    """Mark a node with its type in Flink."""
     if kind is not None:
         node.meta[_KEY] = kind
 
 
-def _present(node: exp.Expr | None) -> list[exp.Expr]:
+def _list_present(node: exp.Expr | None) -> list[exp.Expr]:
     return [] if node is None else [node]
 
 
-def _common(nodes: Sequence[exp.Expr]) -> str | None:
-    kinds = {infer(each) for each in nodes} - {NULL}
+def _find_common_type(nodes: Sequence[exp.Expr]) -> str | None:
+    kinds = {infer(node) for node in nodes} - {NULL}
     if len(kinds) == 1:
         return kinds.pop()
     if not kinds or None in kinds:
@@ -112,23 +114,23 @@ def _common(nodes: Sequence[exp.Expr]) -> str | None:
     return None
 
 
-def _arithmetic(node: exp.Binary) -> str | None:
+def _infer_arithmetic(node: exp.Binary) -> str | None:
     left, right = infer(node.this), infer(node.expression)
     if "INTERVAL" in (left, right):
         other = right if left == "INTERVAL" else left
         return other if other in (ZONED, LOCAL) else None
-    return _common([node.this, node.expression]) if left in _NUMBERS and right in _NUMBERS else None
+    return _find_common_type([node.this, node.expression]) if left in _NUMBERS and right in _NUMBERS else None
 
 
-def _result(name: str, given: Sequence[exp.Expr]) -> str | None:
+def _infer_call(name: str, given: Sequence[exp.Expr]) -> str | None:
     if name in _RESULTS:
         return _RESULTS[name]
     if name in _OF_THE_FIRST and given:
         return infer(given[0])
     if name in _OF_ALL:
-        return _common(given)
+        return _find_common_type(given)
     if name == "IF" and len(given) == 3:
-        return _common(given[1:])
+        return _find_common_type(given[1:])
     if name == "TIMESTAMPADD" and len(given) == 3:
         kind = infer(given[2])
         return kind if kind in (ZONED, LOCAL) else None
@@ -136,93 +138,95 @@ def _result(name: str, given: Sequence[exp.Expr]) -> str | None:
 
 
 class TypesOfQuery:
-    """Tells the columns of a query their types. `columns_of` gives the columns of a table or view, None if unknown."""
+    """Marks the columns of a query with their types. `columns_of` returns a table's columns, None if unknown."""
 
     def __init__(self, columns_of: Callable[[exp.Table], Output | None]) -> None:
-        """Take what knows the tables."""
+        """Take the function that knows the columns of tables."""
         self._columns_of = columns_of
         self._done: set[int] = set()
 
-    def tell(self, query: exp.Expr) -> Output:
-        """Tell the types to all columns of a query; return what the query has as columns."""
-        return self._query(query, {}, {})
+    def infer_types(self, query: exp.Expr) -> Output:
+        """Mark all columns of a query with their types; return the columns of its result."""
+        return self._type_query(query, {}, {})
 
-    def _query(self, query: exp.Expr, ctes: Mapping[str, Output], outer: _Sources) -> Output:
+    def _type_query(self, query: exp.Expr, ctes: Mapping[str, Output], outer: _Sources) -> Output:
         self._done.add(id(query))
         ctes = dict(ctes)
         for cte in query.ctes if isinstance(query, exp.Query) else ():
-            ctes[cte.alias_or_name.lower()] = _renamed(self._query(cte.this, ctes, outer), cte)
+            ctes[cte.alias_or_name.lower()] = _rename(self._type_query(cte.this, ctes, outer), cte)
         if isinstance(query, exp.Select):
-            return self._select(query, ctes, outer)
+            return self._type_select(query, ctes, outer)
         if isinstance(query, exp.SetOperation):
-            left, right = (self._query(each, ctes, outer) for each in (query.this, query.expression))
+            left, right = (self._type_query(side, ctes, outer) for side in (query.this, query.expression))
             kinds = [kind for _, kind in right] if len(left) == len(right) else [None] * len(left)
             return [(name, kind if kind == other else None) for (name, kind), other in zip(left, kinds, strict=True)]
         if isinstance(query, exp.Subquery):
-            return _renamed(self._query(query.this, ctes, outer), query)
+            return _rename(self._type_query(query.this, ctes, outer), query)
         if isinstance(query, exp.Values) and query.expressions:
             row = query.expressions[0]
-            return _renamed([("", infer(each)) for each in getattr(row, "expressions", [])], query)
+            return _rename([("", infer(value)) for value in getattr(row, "expressions", [])], query)
         return []
 
-    def _select(self, select: exp.Select, ctes: Mapping[str, Output], outer: _Sources) -> Output:
+    def _type_select(self, select: exp.Select, ctes: Mapping[str, Output], outer: _Sources) -> Output:
         sources: _Sources = {}
         for first in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or ())):
             if first is not None:
-                self._source(first.this, sources, ctes, outer)
-        for node in select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select):
+                self._add_source(first.this, sources, ctes, outer)
+        for node in select.walk(prune=lambda inner: isinstance(inner, exp.Query) and inner is not select):
             if isinstance(node, exp.Column):
-                remember(node, _of_column(node, sources, outer))
+                remember(node, _find_column_type(node, sources, outer))
             elif isinstance(node, exp.Query) and id(node) not in self._done:
-                self._query(node, ctes, {**outer, **sources})
+                self._type_query(node, ctes, {**outer, **sources})
         found: Output = []
-        for each in select.expressions:
-            if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
-                wanted = each.table.lower() if isinstance(each, exp.Column) else None
+        for expression in select.expressions:
+            if isinstance(expression, exp.Star) or (
+                isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star)
+            ):
+                wanted = expression.table.lower() if isinstance(expression, exp.Column) else None
                 for alias, columns in sources.items():
                     found += (columns or []) if wanted in (None, alias) else []
             else:
-                found.append((each.alias_or_name.lower(), infer(each.unalias())))
+                found.append((expression.alias_or_name.lower(), infer(expression.unalias())))
         return found
 
-    def _source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
+    def _add_source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
         for join in node.args.get("joins") or ():
-            self._source(join.this, sources, ctes, outer)
+            self._add_source(join.this, sources, ctes, outer)
         if isinstance(node, exp.Table):
             own = None if node.db else ctes.get(node.name.lower())
             columns = own if own is not None else self._columns_of(node)
         elif isinstance(node, WindowTable):
             inner: _Sources = {}
-            self._source(node.this, inner, ctes, outer)
+            self._add_source(node.this, inner, ctes, outer)
             columns = next(iter(inner.values()))
             if columns is not None:
-                time = _of_column(node.args["column"], inner, {})
+                time = _find_column_type(node.args["column"], inner, {})
                 columns = [*columns, ("window_start", LOCAL), ("window_end", LOCAL), ("window_time", time)]
         elif isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
-            self._source(node.this, sources, ctes, outer)  # a join in parentheses
+            self._add_source(node.this, sources, ctes, outer)  # a join in parentheses
             return
         elif isinstance(node, exp.Query | exp.Values):
-            columns = self._query(node, ctes, outer)
+            columns = self._type_query(node, ctes, outer)
         else:
-            columns = [(name, None) for name in _alias_columns(node)] or None
-        sources[node.alias_or_name.lower()] = _renamed(columns, node) if columns is not None else None
+            columns = [(name, None) for name in _list_alias_columns(node)] or None
+        sources[node.alias_or_name.lower()] = _rename(columns, node) if columns is not None else None
 
 
-def _renamed(columns: Output, node: exp.Expr) -> Output:
+def _rename(columns: Output, node: exp.Expr) -> Output:
     """Return columns under the names that an alias such as `AS t (a, b)` gives them."""
-    names = list(_alias_columns(node))
+    names = list(_list_alias_columns(node))
     if len(names) != len(columns):
         return columns
     return [(name, kind) for name, (_, kind) in zip(names, columns, strict=True)]
 
 
-def _alias_columns(node: exp.Expr) -> Iterator[str]:
+def _list_alias_columns(node: exp.Expr) -> Iterator[str]:
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias):
-        yield from (each.name.lower() for each in alias.args.get("columns") or ())
+        yield from (column.name.lower() for column in alias.args.get("columns") or ())
 
 
-def _of_column(column: exp.Expr, sources: _Sources, outer: _Sources) -> str | None:
+def _find_column_type(column: exp.Expr, sources: _Sources, outer: _Sources) -> str | None:
     name = column.name.lower()
     table = column.table.lower() if isinstance(column, exp.Column) else ""
     for places in (sources, outer):

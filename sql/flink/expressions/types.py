@@ -1,4 +1,4 @@
-"""Column types of Flink as Spark's, and CASTs between them."""
+"""Translate column types of Flink, and CASTs between them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ from .inference import LOCAL, NULL, TEXT, WHOLE, ZONED, infer
 _Type = exp.DataType.Type
 _REFUSED = {"MULTISET": "use MAP<element, INT>", "RAW": "store BYTES", "SYMBOL": "store STRING", "NULL": "give a type"}
 _INTEGRAL_MICROSECONDS = 6
+_SAME_TEXT = WHOLE | TEXT | {"DECIMAL", "DATE", NULL}
+"""Types whose values have the same text in both."""
+_UNLIMITED = 2_147_483_647
+_OTHER_TEXT = {
+    LOCAL: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
+    ZONED: "Flink prints all digits of a TIMESTAMP's precision, but Spark prints no trailing zeros: use DATE_FORMAT",
+    "DOUBLE": "Flink and Spark may print different digits: CAST it to DECIMAL first",
+    "FLOAT": "Flink and Spark may print different digits: CAST it to DECIMAL first",
+    None: "its type is not known here, and Flink prints BOOLEAN, TIMESTAMP and nested types differently",
+}
 
 
-def spark_type(text: str, column: str, findings: Findings) -> str:
+def translate_column_type(text: str, column: str, findings: Findings) -> str:
     """Return the Spark type of a column. Raises Untranslatable for one that Spark does not have."""
     first = re.split(r"[\s<(]", text.strip())[0].upper()
     if "MULTISET" in text.upper():
@@ -31,75 +41,63 @@ def spark_type(text: str, column: str, findings: Findings) -> str:
     plain = re.sub(r"\s+'(?:[^']|'')*'(?=\s*[,>)])", "", text)
     bare = re.sub(r"\s+NOT\s+NULL(?=\s*[,>)])", "", plain, flags=re.IGNORECASE)
     if bare != text:
-        findings.note(f"{column}: comments and NOT NULL inside of {first} are left out")
+        findings.note(f"{column}: comments and NOT NULL inside {first} are left out")
     text = bare
     try:
         tree = sqlglot.parse_one(text, into=exp.DataType, dialect=Flink)
     except ParseError as error:
         raise Untranslatable(f"Column {column}: the type {text} is not known") from error
-    return translated(tree, column, findings).sql(dialect=SparkOutput)
+    return translate_type(tree, column, findings).sql(dialect=SparkOutput)
 
 
-def translated(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
-    """Change a type to one that Spark prints, with findings for what it cannot keep."""
+def translate_type(tree: exp.Expr, column: str, findings: Findings) -> exp.Expr:
+    """Change a type, in place, to one that Spark prints; add findings for what it cannot keep."""
     for node in tree.find_all(exp.DataType):
         if node.this in (_Type.TIME, _Type.TIMETZ):
-            findings.check(f"{column}: tables keep no TIME; it is a STRING such as '10:15:00' here")
+            findings.check(f"{column}: tables cannot store TIME; it is a STRING such as '10:15:00' here")
             node.set("this", _Type.TEXT)
             node.set("expressions", [])
         elif node.this in (_Type.TIMESTAMP, _Type.TIMESTAMPNTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPTZ):
             digits = node.expressions[0].name if node.expressions else "6"
             if digits.isdigit() and int(digits) > _INTEGRAL_MICROSECONDS:
-                findings.check(f"{column}: Spark's timestamps end with microseconds; Flink's had {digits} digits")
+                findings.check(f"{column}: Spark's timestamps have microseconds; Flink's had {digits} digits")
             node.set("expressions", [])
     return tree
 
 
-_SAME_TEXT = WHOLE | TEXT | {"DECIMAL", "DATE", NULL}
-"""Types whose values are the same text in both."""
-_UNLIMITED = 2_147_483_647
-_OTHER_TEXT = {
-    LOCAL: "Flink prints all digits of a TIMESTAMP's precision, and Spark no zeros at the end: use DATE_FORMAT",
-    ZONED: "Flink prints all digits of a TIMESTAMP's precision, and Spark no zeros at the end: use DATE_FORMAT",
-    "DOUBLE": "Flink and Spark may print other digits: CAST it to DECIMAL first",
-    "FLOAT": "Flink and Spark may print other digits: CAST it to DECIMAL first",
-    None: "its type is not known here, and Flink prints BOOLEAN, TIMESTAMP and nested types in another way",
-}
-
-
 def translate_cast(node: exp.Cast, findings: Findings) -> exp.Expr:
-    """Return a CAST or TRY_CAST as Spark's, with findings for what differs."""
+    """Translate a CAST or TRY_CAST, with findings for differences."""
     source, target = infer(node.this), infer(node)
     if target in TEXT:
-        return _to_text(node, source, findings)
-    if target in WHOLE and (source in TEXT or source is None) and not _plain_number(node.this):
+        return _cast_to_text(node, source, findings)
+    if target in WHOLE and (source in TEXT or source is None) and not _is_plain_number(node.this):
         condition = "" if source else " (its type is not known here)"
         findings.check(
-            f"CAST({_named(node.this)} AS {target}): Flink cuts the fraction of a text such as '1.5', which is no "
-            f"whole number here{condition}: CAST it to DECIMAL before"
+            f"CAST({_name_operand(node.this)} AS {target}): Flink cuts off the fraction of a text such as '1.5', which "
+            f"is not a whole number here{condition}: CAST it to DECIMAL first"
         )
     return node
 
 
-def _to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp.Expr:
+def _cast_to_text(node: exp.Cast, source: str | None, findings: Findings) -> exp.Expr:
     given = node.to.expressions
     limit = given[0].name if given else "1" if node.to.this is exp.DataType.Type.CHAR else str(_UNLIMITED)
     if limit != str(_UNLIMITED):
         findings.check(
-            f"CAST({_named(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor fills a text: use LEFT "
-            "or RPAD"
+            f"CAST({_name_operand(node.this)} AS {node.to.this.name}({limit})): Spark neither cuts nor pads a text: "
+            "use LEFT or RPAD"
         )
     if source == "BOOLEAN":
         return exp.Anonymous(this="upper", expressions=[node.copy()])  # TRUE in Flink, true in Spark
     if source not in _SAME_TEXT:
-        why = _OTHER_TEXT.get(source, f"Flink prints {source} in another way")
-        findings.check(f"CAST({_named(node.this)} AS STRING): {why}")
+        why = _OTHER_TEXT.get(source, f"Flink prints {source} differently")
+        findings.check(f"CAST({_name_operand(node.this)} AS STRING): {why}")
     return node
 
 
-def _plain_number(node: exp.Expr) -> bool:
+def _is_plain_number(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and "." not in node.name
 
 
-def _named(node: exp.Expr) -> str:
+def _name_operand(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Column) else "..."

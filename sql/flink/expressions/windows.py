@@ -1,4 +1,4 @@
-"""Windows: Flink's table functions and group functions as Spark's `window` and `session_window`."""
+"""Translate windows: Flink's table functions and group functions into Spark's `window` and `session_window`."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ COLUMNS = ("window_start", "window_end", "window_time")
 _BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))
 
 
-def length(interval: exp.Expr) -> exp.Expr:
-    """Return an interval as the text that Spark's windows take: `10 MINUTE`."""
+def convert_length(interval: exp.Expr) -> exp.Expr:
+    """Return an interval as the text that Spark's windows accept: `10 MINUTE`."""
     if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
-        raise Untranslatable(f"The length of a window must be an INTERVAL literal, and is {interval.sql()}")
+        raise Untranslatable(f"The length of a window must be an INTERVAL literal, but is {interval.sql()}")
     unit = interval.args.get("unit")
     if unit is None or isinstance(unit, exp.IntervalSpan) or unit.name.upper().rstrip("S") in ("MONTH", "YEAR"):
         raise Untranslatable("The length of a window must be in WEEK, DAY, HOUR, MINUTE or SECOND")
     return exp.Literal.string(f"{interval.this.name} {unit.name.upper()}")
 
 
-def window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Zone, findings: Findings) -> exp.Expr:
+def build_window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Zone, findings: Findings) -> exp.Expr:
     """Return Spark's window of a time column, from the lengths in Flink's order."""
     if kind == "CUMULATE":
-        raise Untranslatable("CUMULATE has no equal: Spark has tumbling, hopping and session windows")
-    lengths = [length(each) for each in intervals]
+        raise Untranslatable("CUMULATE has no equivalent: Spark has tumbling, hopping and session windows")
+    lengths = [convert_length(interval) for interval in intervals]
     most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1}[kind]
     if not (2 if kind == "HOP" else 1) <= len(lengths) <= most:
-        raise Untranslatable(f"{kind} has {len(lengths)} intervals here")
+        raise Untranslatable(f"{kind} cannot have {len(lengths)} intervals")
     check_window(kind, column, intervals, zone, findings)
     if kind == "SESSION":
-        return _call("session_window", column, *lengths)
+        return _build_call("session_window", column, *lengths)
     if kind == "HOP":
         slide, size, *offset = lengths
-        return _call("window", column, size, slide, *offset)
+        return _build_call("window", column, size, slide, *offset)
     size, *offset = lengths
-    return _call("window", column, size, *([size.copy(), *offset] if offset else []))
+    return _build_call("window", column, size, *([size.copy(), *offset] if offset else []))
 
 
-def bound(whole: exp.Expr, which: str) -> exp.Expr:
+def build_bound(whole: exp.Expr, which: str) -> exp.Expr:
     """Return `start` or `end` of a window, or `time`: a millisecond before its end, as in Flink."""
     if which == "time":
         return exp.Sub(
@@ -51,8 +51,8 @@ def bound(whole: exp.Expr, which: str) -> exp.Expr:
     return exp.Dot(this=whole.copy(), expression=exp.to_identifier(which))
 
 
-def group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
-    """Translate TUMBLE, HOP and SESSION in GROUP BY, and TUMBLE_START and the like, in place."""
+def translate_group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
+    """Translate TUMBLE, HOP and SESSION in GROUP BY, and functions such as TUMBLE_START, in place."""
     for call in list(select.find_all(exp.Anonymous)):
         kind, _, suffix = call.name.upper().partition("_")
         if kind not in ("TUMBLE", "HOP", "SESSION") or call.find_ancestor(exp.Select) is not select:
@@ -60,51 +60,52 @@ def group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
         if suffix and suffix not in (*_BOUNDS, "ROWTIME", "PROCTIME"):
             continue
         if suffix == "PROCTIME":
-            raise Untranslatable(f"{call.name}: Spark's windows have no time of processing")
-        whole = window(kind, call.expressions[0], call.expressions[1:], zone, findings)
+            raise Untranslatable(f"{call.name}: Spark's windows have no processing time")
+        whole = build_window(kind, call.expressions[0], call.expressions[1:], zone, findings)
         if not suffix:
             call.replace(whole)
             continue
-        replaced = bound(whole, _BOUNDS.get(suffix, "time"))
+        replaced = build_bound(whole, _BOUNDS.get(suffix, "time"))
         _replace(call, replaced)
 
 
-def window_table(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
+def translate_window_tables(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
     """Translate a select over a window table function, in place: grouped, or row by row."""
-    tables = [each for each in select.find_all(WindowTable) if each.find_ancestor(exp.Select) is select]
+    tables = [table for table in select.find_all(WindowTable) if table.find_ancestor(exp.Select) is select]
     if not tables:
         return
     group = select.args.get("group")
-    grouped = group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
+    grouped = group is not None and any(column.name.lower() in COLUMNS for column in group.find_all(exp.Column))
     if group is not None and grouped and len(tables) == 1 and not select.args.get("joins"):
-        _grouped(select, tables[0], group, zone, findings)
+        _translate_grouped(select, tables[0], group, zone, findings)
         return
     for table in tables:
         if table.args["kind"] == "SESSION":
-            raise Untranslatable("SESSION without GROUP BY window_start, window_end has no equal")
+            raise Untranslatable("SESSION without GROUP BY window_start, window_end has no equivalent")
         if streaming and group is not None:
             raise Untranslatable(
-                "A stream of windows is grouped by window_start and window_end, in the SELECT of the window function"
+                "A stream of windows must be grouped by window_start and window_end, in the SELECT of the window "
+                "function"
             )
-        _row_by_row(table, zone, findings)
+        _translate_row_by_row(table, zone, findings)
 
 
 def note_first_windows(query: exp.Expr, findings: Findings) -> None:
-    """Tell which windows of a stream have no rows in Spark."""
+    """Note which windows of a stream have no rows in Spark."""
     calls = (call for group in query.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
-    if any(each.name in _FUNCTIONS for each in calls):
+    if any(call.name in _FUNCTIONS for call in calls):
         findings.note(
-            "Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there"
+            "Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there"
         )
 
 
-def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone, findings: Findings) -> None:
+def _translate_grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone, findings: Findings) -> None:
     alias = table.args.get("alias")
     column = table.args["column"].copy()
-    whole = window(table.args["kind"], column, table.args["intervals"], zone, findings)
-    in_group = {each.name.lower() for each in group.find_all(exp.Column)}
-    if missing := [each.sql() for each in table.args.get("keys") or () if each.name.lower() not in in_group]:
-        raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, by which the SELECT does not group")
+    whole = build_window(table.args["kind"], column, table.args["intervals"], zone, findings)
+    in_group = {column.name.lower() for column in group.find_all(exp.Column)}
+    if missing := [key.sql() for key in table.args.get("keys") or () if key.name.lower() not in in_group]:
+        raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, but the SELECT does not group by it")
     for node in list(select.find_all(exp.Column)):
         name = node.name.lower()
         if name not in COLUMNS or node.find_ancestor(exp.Select) is not select:
@@ -115,7 +116,7 @@ def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone
             else:
                 _remove(node)
             continue
-        replaced = bound(whole, name.removeprefix("window_"))
+        replaced = build_bound(whole, name.removeprefix("window_"))
         _replace(node, replaced, name)
     source = table.this
     if alias is not None:
@@ -125,10 +126,10 @@ def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone
     table.replace(source)
 
 
-def _row_by_row(table: WindowTable, zone: Zone, findings: Findings) -> None:
-    whole = window(table.args["kind"], table.args["column"].copy(), table.args["intervals"], zone, findings)
+def _translate_row_by_row(table: WindowTable, zone: Zone, findings: Findings) -> None:
+    whole = build_window(table.args["kind"], table.args["column"].copy(), table.args["intervals"], zone, findings)
     inner = exp.select("*", exp.alias_(whole, "window")).from_(table.this)
-    columns = [exp.alias_(bound(exp.column("window"), name.removeprefix("window_")), name) for name in COLUMNS]
+    columns = [exp.alias_(build_bound(exp.column("window"), name.removeprefix("window_")), name) for name in COLUMNS]
     star = exp.Star(except_=[exp.to_identifier("window")])
     outer = exp.select(star, *columns).from_(inner.subquery("rows"))
     alias = table.args.get("alias")
@@ -139,7 +140,7 @@ def _row_by_row(table: WindowTable, zone: Zone, findings: Findings) -> None:
 
 
 def _remove(node: exp.Expr) -> None:
-    """Take a column out of a list, and leave no empty parentheses."""
+    """Remove a column from a list, without leaving parentheses around a single one."""
     parent = node.parent
     node.pop()
     if isinstance(parent, exp.Tuple) and len(parent.expressions) == 1:
@@ -147,7 +148,7 @@ def _remove(node: exp.Expr) -> None:
 
 
 def _replace(node: exp.Expr, replaced: exp.Expr, name: str | None = None) -> None:
-    """Put an expression in the place of a column; it keeps the column's name where it is a result."""
+    """Replace a column by an expression, which keeps the column's name where it is a result."""
     parent = node.parent
     if name is not None and isinstance(parent, exp.Select) and node.arg_key == "expressions":
         replaced = exp.alias_(replaced, name)
@@ -156,5 +157,5 @@ def _replace(node: exp.Expr, replaced: exp.Expr, name: str | None = None) -> Non
     node.replace(replaced)
 
 
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+def _build_call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))

@@ -1,4 +1,4 @@
-"""Time zones: what depends on that of the session, and where windows of time begin."""
+"""Find what depends on the time zone of the session, and where windows begin."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from ..report import Findings
 from .inference import LOCAL, NULL, TEXT, ZONED, infer
 
 NOT_IN_UTC = (
-    "Event time of TIMESTAMP is read in the zone of the session, and windows begin at whole hours and days of UTC: set "
-    "the zone UTC, or give window() a start"
+    "Event time of type TIMESTAMP is read in the zone of the session, and windows begin at whole hours and days of "
+    "UTC: set the zone to UTC, or give window() a start"
 )
 _UTC = frozenset(("UTC", "GMT", "Z", "ZULU", "UCT", "UNIVERSAL", "GREENWICH"))
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _YEARS = range(2000, 2038)
 _PARTS = frozenset("YEAR QUARTER MONTH WEEK DAYOFYEAR DAYOFMONTH DAYOFWEEK HOUR MINUTE SECOND DATE_FORMAT".split())
-"""Functions of a point in time that need a zone, if it is not a TIMESTAMP, which has none."""
+"""Functions of a point in time that need a zone, unless it is a TIMESTAMP, which has none."""
 _ALWAYS = frozenset("CURRENT_DATE LOCALTIMESTAMP LOCALTIME CURRENT_TIME FROM_UNIXTIME".split())
 _SECONDS = {"WEEK": 604_800, "DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
 @dataclass(frozen=True)
 class Zone:
-    """The time zone of the session. Without a name it is the machine's, in Flink as in Spark."""
+    """The time zone of the session. Without a name it is the machine's, in both Flink and Spark."""
 
     name: str | None = None
     chosen: bool = False
-    """Whether the translation sets it, and the script says nothing of Flink's."""
+    """Whether the translation has set the zone because the script does not set Flink's."""
 
     @property
     def flink(self) -> str | None:
-        """The zone that Flink had, or None where that is not known."""
+        """The zone that Flink had, or None if it is unknown."""
         return None if self.chosen else self.name
 
     @property
     def is_utc(self) -> bool:
         """Whether the session is in UTC."""
-        return self.name is not None and _offset(self.name) == timedelta()
+        return self.name is not None and _find_fixed_offset(self.name) == timedelta()
 
     def begins_as_utc(self, lengths: Sequence[timedelta | None]) -> bool:
-        """Tell whether windows of these lengths begin in Flink's zone when they begin in UTC."""
-        offset = _offset(self.flink) if self.flink is not None else None
+        """Return whether windows of these lengths begin in Flink's zone when they begin in UTC."""
+        offset = _find_fixed_offset(self.flink) if self.flink is not None else None
         if offset is None:  # clocks may change; a window of any length is longer in the hour that comes twice
             return False
         return not offset or all(length and not offset % length for length in lengths)
 
 
-def _offset(name: str) -> timedelta | None:
-    """Return the offset of a zone that always has the same one, else None."""
+def _find_fixed_offset(name: str) -> timedelta | None:
+    """Return the offset of a zone whose offset never changes, else None."""
     plain = name.strip().upper().removeprefix("ETC/")
     if plain in _UTC:
         return timedelta()
@@ -70,8 +70,8 @@ def _offset(name: str) -> timedelta | None:
     return found.pop() if len(found) == 1 else None
 
 
-def seconds(interval: exp.Expr) -> timedelta | None:
-    """Return the length of an INTERVAL literal of a single unit, or None for another."""
+def measure_interval(interval: exp.Expr) -> timedelta | None:
+    """Return the length of an INTERVAL literal of a single unit; None for any other."""
     unit = interval.args.get("unit")
     length = _SECONDS.get(unit.name.upper().rstrip("S")) if isinstance(unit, exp.Var) else None
     if length is None or not re.fullmatch(r"\d+(\.\d+)?", interval.this.name):
@@ -80,33 +80,37 @@ def seconds(interval: exp.Expr) -> timedelta | None:
 
 
 def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zone: Zone, findings: Findings) -> None:
-    """Tell where windows of a TIMESTAMP_LTZ begin at other times than in Flink. A session begins with an event."""
-    if kind == "SESSION" or infer(column) == LOCAL or zone.begins_as_utc([seconds(each) for each in intervals[:1]]):
+    """Add a finding if windows of a TIMESTAMP_LTZ begin at other times than in Flink. Sessions begin with an event."""
+    if (
+        kind == "SESSION"
+        or infer(column) == LOCAL
+        or zone.begins_as_utc([measure_interval(interval) for interval in intervals[:1]])
+    ):
         return
     condition = "" if infer(column) == ZONED else ", if it is a TIMESTAMP_LTZ"
     findings.check(
         f"{kind} of {column.name}{condition}: Flink's windows begin by the clock of 'table.local-time-zone' "
-        f"({zone.flink or 'not set in the script'}), and Spark's by that of UTC. If Flink's was UTC, begin the script "
+        f"({zone.flink or 'not set in the script'}), Spark's by the clock of UTC. If Flink's was UTC, begin the script "
         "with SET 'table.local-time-zone' = 'UTC'; else give window() a start, such as window(ts, '1 DAY', '1 DAY', "
         "'16 HOURS') for UTC+8"
     )
 
 
 def check_zone(node: exp.Expr, zone: Zone, findings: Findings) -> None:
-    """Tell that a value depends on the zone of the session, if the translation has set that."""
-    if zone.chosen and (what := _depends(node)) is not None:
-        told_zone(what, findings)
+    """Add a finding if a value depends on the zone of the session and the translation has set the zone."""
+    if zone.chosen and (what := _find_zone_dependence(node)) is not None:
+        report_zone_dependence(what, findings)
 
 
-def told_zone(what: str, findings: Findings) -> None:
-    """Add that something depends on the zone which the translation has set."""
+def report_zone_dependence(what: str, findings: Findings) -> None:
+    """Add a finding that something depends on the zone that the translation has set."""
     findings.check(
-        f"{what} depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the "
-        "machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC"
+        f"{what} depends on the zone of the session: this script sets it to UTC for event time, but Flink used the "
+        "machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC"
     )
 
 
-def _depends(node: exp.Expr) -> str | None:
+def _find_zone_dependence(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Cast):
         source, target = infer(node.this), infer(node)
         if ZONED in (source, target) and source not in (target, NULL):
@@ -123,7 +127,7 @@ def _depends(node: exp.Expr) -> str | None:
         time = node.expression if isinstance(node, exp.Extract) else node.this
         return f"{node.sql_name()} of a TIMESTAMP_LTZ" if infer(time) in (ZONED, None) else None
     if isinstance(node, exp.Binary | exp.Between) and isinstance(node, exp.Predicate):
-        sides = {infer(each) for each in node.iter_expressions()}
+        sides = {infer(side) for side in node.iter_expressions()}
         mixed = ZONED in sides and sides & {LOCAL, "DATE", *TEXT}
         return "A comparison with a TIMESTAMP_LTZ" if mixed else None
     if not isinstance(node, exp.Anonymous):

@@ -23,7 +23,7 @@ NOT_CREATED = (
     behaviour(
         "a secret as a property",
         NEW + "TBLPROPERTIES ('pasword'='hunter2-swordfish')",
-        refused(OPTION, "'pasword'", "Valid are"),
+        refused(OPTION, "'pasword'", "Valid keys"),
     ),
     behaviour(
         "a value that cannot be",
@@ -147,7 +147,7 @@ NOT_ALTERED = (
         rows("2"),
     ),
     behaviour(
-        "statistics of columns",
+        "column statistics",
         "ANALYZE TABLE readings COMPUTE STATISTICS FOR ALL COLUMNS",
         refused(OPERATION, "FOR COLUMNS", "Leave the statement out"),
     ),

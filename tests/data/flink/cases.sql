@@ -20,7 +20,7 @@ SET `spark.sql.catalog.pc.security.validate-hostname` = false;
 -- == a catalog of another kind
 CREATE CATALOG hive WITH ('type' = 'hive', 'hive-conf-dir' = '/opt/hive');
 -- ->
--- NOT TRANSLATED: The catalog hive is of type 'hive'; Spark has catalogs of its own for other stores.
+-- NOT TRANSLATED: The catalog hive is of type 'hive'; Spark has its own catalogs for other stores.
 -- CREATE CATALOG hive WITH ('type' = 'hive', 'hive-conf-dir' = '/opt/hive')
 
 -- == catalog statements
@@ -154,7 +154,7 @@ VALUES
     CAST('2017-11-26 01:00:00' AS TIMESTAMP_NTZ)
   );
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   user_behavior.user_id,
   ts
@@ -173,10 +173,10 @@ CREATE TABLE orders (
 ) COMMENT 'the orders' WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'orders', 'format' = 'json', 'json.fail-on-missing-field' = 'false', 'json.ignore-parse-errors' = 'true');
 SELECT * FROM orders;
 -- ->
--- CHECK: log_time: tables keep no TIME; it is a STRING such as '10:15:00' here.
--- CHECK: 'json.ignore-parse-errors': Flink makes a field that cannot be read NULL; here the whole event is left out, and counted.
--- CHECK: event_pointer is the event pointer as the text of Java's client, not as bytes.
--- note: PRIMARY KEY ... NOT ENFORCED is left out: it makes no difference to events.
+-- CHECK: log_time: tables cannot store TIME; it is a STRING such as '10:15:00' here.
+-- CHECK: 'json.ignore-parse-errors': Flink reads a malformed field as NULL; here the whole event is left out, and is counted.
+-- CHECK: event_pointer is the event pointer as text in the form of Java's client, not as bytes.
+-- note: PRIMARY KEY ... NOT ENFORCED is left out: it does not affect events.
 CREATE TABLE IF NOT EXISTS pravega.iot.orders (
   price DECIMAL(38, 18),
   currency STRING COMMENT 'three letters, it\'s ISO',
@@ -185,7 +185,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.orders (
   log_ts TIMESTAMP
 ) USING pravega COMMENT 'the orders' TBLPROPERTIES ('format'='json', 'framing'='none');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
 FROM (SELECT price + 1.0 AS `computed-price`, price, currency, log_date, log_time, log_ts, _event_pointer AS event_pointer FROM pravega.iot.orders WITH ('mode'='dropmalformed')) AS orders;
@@ -193,8 +193,8 @@ FROM (SELECT price + 1.0 AS `computed-price`, price, currency, log_date, log_tim
 -- == all types
 CREATE TABLE types (a TINYINT, b SMALLINT, c INTEGER, d BIGINT, e FLOAT, f DOUBLE PRECISION, g DEC(5, 2), h NUMERIC(7), i CHAR(3), j VARCHAR(20), k VARCHAR, l BINARY(3), m VARBINARY(4), n BYTES, o BOOLEAN, p TIMESTAMP(6) WITHOUT TIME ZONE, q TIMESTAMP(3) WITH LOCAL TIME ZONE, r ROW<x INT, y ROW<z STRING>>, s MAP<STRING, ARRAY<INT NOT NULL>>, t ROW(v INT NOT NULL, w STRING 'text')) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'types', 'sink.stream' = 'types', 'format' = 'json');
 -- ->
--- note: s: comments and NOT NULL inside of MAP are left out.
--- note: t: comments and NOT NULL inside of ROW are left out.
+-- note: s: comments and NOT NULL inside MAP are left out.
+-- note: t: comments and NOT NULL inside ROW are left out.
 CREATE TABLE IF NOT EXISTS pravega.iot.types (
   a TINYINT,
   b SMALLINT,
@@ -221,7 +221,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.types (
 -- == nanoseconds
 CREATE TABLE nanos (ts TIMESTAMP(9)) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'nanos', 'format' = 'avro');
 -- ->
--- CHECK: ts: Spark's timestamps end with microseconds; Flink's had 9 digits.
+-- CHECK: ts: Spark's timestamps have microseconds; Flink's had 9 digits.
 CREATE TABLE IF NOT EXISTS pravega.iot.nanos (
   ts TIMESTAMP_NTZ
 ) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='none');
@@ -239,7 +239,7 @@ SELECT * FROM bags;
 -- == columns that differ in case
 CREATE TABLE cases (a INT, A INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'cases', 'format' = 'json');
 -- ->
--- NOT TRANSLATED: The columns a and A differ in case only; Spark takes them for one.
+-- NOT TRANSLATED: The columns a and A differ only in case; Spark takes them for the same column.
 -- CREATE TABLE cases (a INT, A INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'cases', 'format' = 'json')
 
 -- == csv
@@ -247,7 +247,7 @@ CREATE TABLE csv_orders (id INT, name STRING) WITH ('connector' = 'pravega', 'co
 INSERT INTO csv_orders VALUES (1, 'x;y');
 SELECT * FROM csv_orders;
 -- ->
--- CHECK: 'csv.allow-comments' = 'true' has no equal, and was left out.
+-- CHECK: 'csv.allow-comments' = 'true' has no equivalent, and was left out.
 CREATE TABLE IF NOT EXISTS pravega.iot.csv (
   id INT,
   name STRING
@@ -257,7 +257,7 @@ INSERT INTO pravega.iot.csv
 VALUES
   (1, 'x;y');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
 FROM pravega.iot.csv WITH ('mode'='dropmalformed') AS csv_orders;
@@ -275,7 +275,7 @@ INSERT INTO pravega.iot.lines
 VALUES
   ('127.0.0.1 GET /');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   get(split(log, '\\ '), 1) AS verb
 FROM (SELECT value AS log FROM pravega.iot.lines) AS lines;
@@ -293,7 +293,7 @@ INSERT INTO pravega.iot.images
 VALUES
   (X'ff00');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   image
 FROM (SELECT event AS image FROM pravega.iot.images) AS images;
@@ -301,14 +301,14 @@ FROM (SELECT event AS image FROM pravega.iot.images) AS images;
 -- == raw numbers
 CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'numbers', 'format' = 'raw', 'raw.endianness' = 'little-endian');
 -- ->
--- CHECK: 'raw.endianness' = 'little-endian' has no equal, and was left out.
--- NOT TRANSLATED: A table of format 'raw' has a single column here, of BYTES or STRING.
+-- CHECK: 'raw.endianness' = 'little-endian' has no equivalent, and was left out.
+-- NOT TRANSLATED: A table of format 'raw' has exactly one column here, of type BYTES or STRING.
 -- CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'numbers', 'format' = 'raw', 'raw.endianness' = 'little-endian')
 
 -- == the schema registry's format
 CREATE TABLE registered (id INT, name STRING) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'registered', 'sink.stream' = 'registered', 'format' = 'pravega-registry', 'pravega-registry.uri' = 'http://localhost:9092', 'pravega-registry.namespace' = 'iot', 'pravega-registry.group-id' = 'registered', 'pravega-registry.format' = 'Json');
 -- ->
--- note: The catalog pravega is that of `pyspark-pravega run --schema-registry-uri http://localhost:9092`.
+-- note: The catalog pravega is the one of `pyspark-pravega run --schema-registry-uri http://localhost:9092`.
 CREATE TABLE IF NOT EXISTS pravega.iot.registered (
   id INT,
   name STRING
@@ -328,7 +328,7 @@ INSERT INTO pravega.iot.`registered-times`
 VALUES
   (1, CAST('2024-01-31 12:00:00.123' AS TIMESTAMP_NTZ));
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
 FROM pravega.iot.`registered-times` AS registered_times;
@@ -336,22 +336,22 @@ FROM pravega.iot.`registered-times` AS registered_times;
 -- == a schema group of another name
 CREATE TABLE foreign_group (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 's', 'format' = 'pravega-registry', 'pravega-registry.namespace' = 'iot', 'pravega-registry.group-id' = 'other');
 -- ->
--- NOT TRANSLATED: The schema group 'iot/other' is not that of the stream; a table has the group of its name.
+-- NOT TRANSLATED: The schema group 'iot/other' is not the one of the stream; a table uses the group of its own name.
 -- CREATE TABLE foreign_group (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 's', 'format' = 'pravega-registry', 'pravega-registry.namespace' = 'iot', 'pravega-registry.group-id' = 'other')
 
 -- == debezium
 CREATE TABLE products (id INT NOT NULL, name STRING, weight DECIMAL(10, 3), PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'products', 'format' = 'debezium-json', 'debezium-json.schema-include' = 'true', 'debezium-json.ignore-parse-errors' = 'true');
 SELECT name, SUM(weight) FROM products GROUP BY name;
 -- ->
--- note: 'debezium-json.schema-include' is left out: events with and without schemas are told apart by themselves.
--- CHECK: 'debezium-json.ignore-parse-errors': Flink makes a field that cannot be read NULL; here the whole event is left out, and counted.
+-- note: 'debezium-json.schema-include' is left out: events with and without schemas are distinguished automatically.
+-- CHECK: 'debezium-json.ignore-parse-errors': Flink reads a malformed field as NULL; here the whole event is left out, and is counted.
 CREATE TABLE IF NOT EXISTS pravega.iot.products (
   id INT NOT NULL,
   name STRING,
   weight DECIMAL(10, 3)
 ) USING pravega TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   name,
   SUM(weight)
@@ -368,7 +368,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.changed (
   name STRING
 ) USING pravega TBLPROPERTIES ('format'='debezium-json', 'routing-key'='id', 'primary-key'='id');
 
--- NOT TRANSLATED: changed is a table of changes, whose rows change: read FROM STREAM ... CHANGES FROM VERSION and the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'.
+-- NOT TRANSLATED: changed is a table of changes, so its rows change: read FROM STREAM ... CHANGES FROM VERSION and the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'.
 -- INSERT INTO totals SELECT name, 1.0 FROM changed
 
 -- == metadata of debezium
@@ -388,7 +388,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.maxwell (
 -- == canal
 CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json');
 -- ->
--- NOT TRANSLATED: The format 'canal-json' is not known here; Canal's events hold several rows each.
+-- NOT TRANSLATED: The format 'canal-json' is not known here; an event of Canal holds several rows.
 -- CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json')
 
 -- == several streams
@@ -402,7 +402,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.`hall-2` (
   id INT
 ) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='none');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
 FROM (SELECT id, id * 2 AS twice FROM (SELECT id FROM pravega.iot.`hall-1` UNION ALL SELECT id FROM pravega.iot.`hall-2`)) AS both_halls;
@@ -432,7 +432,7 @@ CREATE TABLE grouped (id INT) WITH ('connector' = 'pravega', 'controller-uri' = 
 -- note: 'scan.reader-group.max-outstanding-checkpoint-request' is left out: Spark keeps positions in the checkpoint, and needs no reader group.
 -- note: 'scan.reader-group.refresh.interval' is left out: Spark keeps positions in the checkpoint, and needs no reader group.
 -- note: 'scan.reader-group.checkpoint-initiate-timeout.interval' is left out: Spark keeps positions in the checkpoint, and needs no reader group.
--- note: 'scan.event-read.timeout.interval' is left out: a micro-batch takes what is there, and waits for no event.
+-- note: 'scan.event-read.timeout.interval' is left out: a micro-batch takes what is there, and does not wait for events.
 CREATE TABLE IF NOT EXISTS pravega.iot.grouped (
   id INT
 ) USING pravega TBLPROPERTIES ('format'='json', 'framing'='none');
@@ -442,7 +442,7 @@ CREATE TABLE sunk (id STRING, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('co
 INSERT INTO sunk VALUES ('a', TIMESTAMP '2020-01-01 00:00:00');
 SELECT * FROM sunk;
 -- ->
--- note: at is stored in milliseconds, as Flink's Avro has it; queries see a timestamp.
+-- note: at is stored in milliseconds, as in Flink's Avro; queries see a timestamp.
 CREATE TABLE IF NOT EXISTS pravega.iot.sunk (
   id STRING,
   at BIGINT
@@ -455,7 +455,7 @@ VALUES
   ('a', CAST('2020-01-01 00:00:00' AS TIMESTAMP_NTZ))
 ) AS rows (id, at);
 
--- NOT TRANSLATED: The table sunk has no 'scan.streams'; it can only be written.
+-- NOT TRANSLATED: The table sunk has no 'scan.streams', so it can only be written.
 -- SELECT * FROM sunk
 
 -- == a login and an unknown option (not run)
@@ -483,10 +483,10 @@ CREATE TABLE IF NOT EXISTS pravega_2.iot.far (
 CREATE TABLE printed (item STRING) WITH ('connector' = 'print');
 INSERT INTO printed SELECT item FROM bid;
 -- ->
--- NOT TRANSLATED: The connector 'print' is not translated: declare the table in Spark, by USING and OPTIONS.
+-- NOT TRANSLATED: The connector 'print' is not translated: declare the table in Spark, with USING and OPTIONS.
 -- CREATE TABLE printed (item STRING) WITH ('connector' = 'print')
 
--- NOT TRANSLATED: It uses printed, which was not translated: The connector 'print' is not translated: declare the table in Spark, by USING and OPTIONS.
+-- NOT TRANSLATED: It uses printed, which was not translated: The connector 'print' is not translated: declare the table in Spark, with USING and OPTIONS.
 -- INSERT INTO printed SELECT item FROM bid
 
 -- == LIKE
@@ -510,13 +510,13 @@ FROM pravega.iot.`bid-json` AS bid_json;
 -- == a temporary table that is there
 CREATE TEMPORARY TABLE IF NOT EXISTS bid (x INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'bid', 'format' = 'json');
 -- ->
--- note: bid is declared before.
+-- note: bid is already declared.
 -- CREATE TEMPORARY TABLE IF NOT EXISTS bid (x INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'bid', 'format' = 'json')
 
 -- == a watermark that is no delay
 CREATE TABLE marked (a TIMESTAMP(3), b TIMESTAMP(3), WATERMARK FOR a AS b) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'marked', 'format' = 'json');
 -- ->
--- NOT TRANSLATED: The watermark is b; Spark's is a column and a delay: a, or a - INTERVAL '5' SECOND.
+-- NOT TRANSLATED: The watermark is b; Spark's watermark is a column and a delay: a, or a - INTERVAL '5' SECOND.
 -- CREATE TABLE marked (a TIMESTAMP(3), b TIMESTAMP(3), WATERMARK FOR a AS b) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'marked', 'format' = 'json')
 
 -- == time of processing
@@ -527,7 +527,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.processed (
   id INT
 ) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='none');
 
--- CHECK: PROCTIME() is the time at which a micro-batch began, current_timestamp().
+-- CHECK: PROCTIME() became current_timestamp(), the time at which a micro-batch began.
 SELECT
   id
 FROM (SELECT id, current_timestamp() AS proc FROM pravega.iot.processed) AS processed;
@@ -564,7 +564,7 @@ SELECT
   CAST(price AS DOUBLE)
 FROM expensive AS e;
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
 FROM (
@@ -607,7 +607,7 @@ WHERE
 -- == a tumbling window
 INSERT INTO per_window SELECT window_start, item, SUM(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(bidtime), INTERVAL '10' MINUTES)) GROUP BY window_start, window_end, item;
 -- ->
--- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
+-- note: Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -624,7 +624,7 @@ GROUP BY
 -- == a hopping window with names
 INSERT INTO per_window SELECT window_end, 'hop', SUM(price) AS total FROM TABLE(HOP(DATA => TABLE bid, TIMECOL => DESCRIPTOR(bidtime), SLIDE => INTERVAL '5' MINUTES, SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end HAVING SUM(price) > 1;
 -- ->
--- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
+-- note: Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -642,7 +642,7 @@ HAVING
 -- == a session window
 INSERT INTO per_window SELECT window_start, item, SUM(price) FROM TABLE(SESSION(TABLE bid PARTITION BY item, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES)) GROUP BY item, window_start, window_end;
 -- ->
--- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
+-- note: Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -659,13 +659,13 @@ GROUP BY
 -- == a session by other keys
 SELECT window_start, SUM(price) FROM TABLE(SESSION(TABLE bid PARTITION BY item, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES)) GROUP BY window_start, window_end;
 -- ->
--- NOT TRANSLATED: The session is partitioned by item, by which the SELECT does not group.
+-- NOT TRANSLATED: The session is partitioned by item, but the SELECT does not group by it.
 -- SELECT window_start, SUM(price) FROM TABLE(SESSION(TABLE bid PARTITION BY item, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES)) GROUP BY window_start, window_end
 
 -- == a cumulating window
 SELECT window_start, SUM(price) FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES)) GROUP BY window_start, window_end;
 -- ->
--- NOT TRANSLATED: CUMULATE has no equal: Spark has tumbling, hopping and session windows.
+-- NOT TRANSLATED: CUMULATE has no equivalent: Spark has tumbling, hopping and session windows.
 -- SELECT window_start, SUM(price) FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES)) GROUP BY window_start, window_end
 
 -- == rows of windows
@@ -762,13 +762,13 @@ WHERE
 -- == OVER as a stream
 INSERT INTO totals SELECT item, SUM(price) OVER (PARTITION BY item ORDER BY bidtime) FROM bid;
 -- ->
--- NOT TRANSLATED: OVER of a stream has no equal in Spark: use windows of time, or a stateful operator in Python.
+-- NOT TRANSLATED: OVER of a stream has no equivalent in Spark: use time windows, or a stateful operator in Python.
 -- INSERT INTO totals SELECT item, SUM(price) OVER (PARTITION BY item ORDER BY bidtime) FROM bid
 
 -- == group windows
 INSERT INTO per_window SELECT TUMBLE_START(bidtime, INTERVAL '1' HOUR), item, SUM(price) FROM bid GROUP BY TUMBLE(bidtime, INTERVAL '1' HOUR), item;
 -- ->
--- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
+-- note: Windows that end at or before 1970-01-01 00:00:00 UTC are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -786,7 +786,7 @@ GROUP BY
 SELECT HOP_START(bidtime, INTERVAL '5' MINUTE, INTERVAL '1' HOUR), HOP_END(bidtime, INTERVAL '5' MINUTE, INTERVAL '1' HOUR), COUNT(*) FROM bid GROUP BY HOP(bidtime, INTERVAL '5' MINUTE, INTERVAL '1' HOUR);
 SELECT item, SESSION_START(bidtime, INTERVAL '30' MINUTE) AS s, SESSION_ROWTIME(bidtime, INTERVAL '30' MINUTE) AS r FROM bid GROUP BY item, SESSION(bidtime, INTERVAL '30' MINUTE);
 -- ->
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   window(bidtime, '1 HOUR', '5 MINUTE').start,
   window(bidtime, '1 HOUR', '5 MINUTE').end,
@@ -795,7 +795,7 @@ FROM pravega.iot.bid AS bid
 GROUP BY
   window(bidtime, '1 HOUR', '5 MINUTE');
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   item,
   session_window(bidtime, '30 MINUTE').start AS s,
@@ -808,7 +808,7 @@ GROUP BY
 -- == an aggregate without window (not run)
 INSERT INTO totals SELECT item, SUM(n) FROM bid GROUP BY item;
 -- ->
--- CHECK: Flink updates the results of a group without a window; a table of Pravega takes final results only, and Spark refuses such a stream without a window of time.
+-- CHECK: Flink updates the results of a group without a window; a table of Pravega takes only final results, and Spark refuses such a stream without a time window.
 INSERT INTO pravega.iot.totals
 SELECT
   item,
@@ -832,7 +832,7 @@ WHERE
 -- == a temporal join
 SELECT o.item, r.rate FROM bid AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.bidtime AS r ON o.item = r.item;
 -- ->
--- NOT TRANSLATED: FOR SYSTEM_TIME AS OF o.bidtime of rates: Spark joins a stream with a table as it is, or with another stream within an interval.
+-- NOT TRANSLATED: FOR SYSTEM_TIME AS OF o.bidtime of rates: Spark joins a stream with the current state of a table, or with another stream within an interval.
 -- SELECT o.item, r.rate FROM bid AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.bidtime AS r ON o.item = r.item
 
 -- == a join with a table at rest
@@ -873,8 +873,8 @@ INSERT INTO measured VALUES (1, TIMESTAMP '2020-01-01 10:00:00.123', TO_TIMESTAM
 INSERT INTO per_window (item, w, total) SELECT 'measured', at, 1.5 FROM measured;
 SELECT * FROM measured;
 -- ->
--- note: at is stored in milliseconds, as Flink's Avro has it; queries see a timestamp.
--- note: seen is stored in milliseconds, as Flink's Avro has it; queries see a timestamp.
+-- note: at is stored in milliseconds, as in Flink's Avro; queries see a timestamp.
+-- note: seen is stored in milliseconds, as in Flink's Avro; queries see a timestamp.
 CREATE TABLE IF NOT EXISTS pravega.iot.measured (
   id INT,
   at BIGINT,
@@ -902,7 +902,7 @@ SELECT
 FROM (SELECT id, CAST(timestampadd(MILLISECOND, at, TIMESTAMP_NTZ '1970-01-01 00:00:00') AS TIMESTAMP) AS at, timestamp_millis(seen) AS seen FROM STREAM pravega.iot.measured) WATERMARK at DELAY OF INTERVAL '0' SECOND AS measured
 ) AS rows (item, w, total);
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
 FROM (SELECT id, timestampadd(MILLISECOND, at, TIMESTAMP_NTZ '1970-01-01 00:00:00') AS at, timestamp_millis(seen) AS seen FROM pravega.iot.measured) AS measured;
@@ -910,15 +910,15 @@ FROM (SELECT id, timestampadd(MILLISECOND, at, TIMESTAMP_NTZ '1970-01-01 00:00:0
 -- == times of Avro
 CREATE TABLE timed (id INT, at TIME(3)) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'timed', 'format' = 'avro');
 -- ->
--- CHECK: at: tables keep no TIME; it is a STRING such as '10:15:00' here.
--- NOT TRANSLATED: Column at: Flink's Avro has TIME as a number of milliseconds; declare INT.
+-- CHECK: at: tables cannot store TIME; it is a STRING such as '10:15:00' here.
+-- NOT TRANSLATED: Column at: Flink's Avro stores TIME as a number of milliseconds; declare INT.
 -- CREATE TABLE timed (id INT, at TIME(3)) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'timed', 'format' = 'avro')
 
 -- == elements of Avro
 CREATE TABLE listed (ids ARRAY<INT NOT NULL>) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'listed', 'format' = 'avro');
 -- ->
--- note: ids: comments and NOT NULL inside of ARRAY are left out.
--- NOT TRANSLATED: Column ids: NOT NULL inside of a type has no equal in Avro without a header.
+-- note: ids: comments and NOT NULL inside ARRAY are left out.
+-- NOT TRANSLATED: Column ids: NOT NULL inside a type has no equivalent in Avro without a header.
 -- CREATE TABLE listed (ids ARRAY<INT NOT NULL>) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'listed', 'format' = 'avro')
 
 -- == a union and a common table expression
@@ -952,7 +952,7 @@ INSERT INTO totals SELECT item, 1 FROM bid WHERE n = 2;
 INSERT INTO totals SELECT item, 2 FROM bid WHERE n = 3;
 END;
 -- ->
--- note: The INSERTs of a statement set are queries side by side here, each with a checkpoint of its own.
+-- note: The INSERTs of a statement set run side by side here, each with its own checkpoint.
 INSERT INTO pravega.iot.totals
 SELECT
   item,
@@ -979,7 +979,7 @@ BEGIN STATEMENT SET;
 INSERT INTO per_window SELECT bidtime, item, price FROM bid WHERE n = 4;
 END;
 -- ->
--- note: The INSERTs of a statement set are queries side by side here, each with a checkpoint of its own.
+-- note: The INSERTs of a statement set run side by side here, each with its own checkpoint.
 -- BEGIN STATEMENT SET
 
 INSERT INTO pravega.iot.`per-window`
@@ -1000,7 +1000,7 @@ WHERE
 -- == arrays, maps, rows
 SELECT tags[1], m['k'], CARDINALITY(tags), ARRAY['a', 'b'][2], MAP['k', 1]['k'], ROW(1, 'a'), CAST(ROW(1, 'x') AS ROW<i INT, s STRING>).s FROM bid;
 -- ->
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   get(tags, 0),
   m['k'],
@@ -1014,8 +1014,8 @@ FROM pravega.iot.bid AS bid;
 -- == an element by a column
 SELECT tags[n - 6] FROM bid WHERE n = 7;
 -- ->
--- CHECK: tags[n - 6]: an array's elements are counted from 0 here; the keys of a map stay.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: tags[n - 6]: elements of an array are counted from 0 here; keys of a map stay the same.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   tags[n - 6]
 FROM pravega.iot.bid AS bid
@@ -1025,7 +1025,7 @@ WHERE
 -- == unnest
 SELECT item, tag FROM bid CROSS JOIN UNNEST(tags) AS t (tag);
 -- ->
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   item,
   tag
@@ -1036,7 +1036,7 @@ EXPLODE(tags) t AS tag;
 -- == functions of text
 SELECT UPPER(item), CHAR_LENGTH(item), item || '-' || item, SUBSTRING(item FROM 1 FOR 1), TRIM(BOTH ' ' FROM item), POSITION('a' IN item), REGEXP_EXTRACT('foo12', '([a-z]+)(\d+)', 2), SPLIT_INDEX('a|b|c', '|', 1), LISTAGG(item) OVER (PARTITION BY n), SHA256(item), FROM_BASE64(TO_BASE64(item)), CONCAT_WS(',', item, 'x') FROM bid;
 -- ->
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   UPPER(item),
   CHAR_LENGTH(item),
@@ -1055,8 +1055,8 @@ FROM pravega.iot.bid AS bid;
 -- == functions of time
 SELECT DATE_FORMAT(bidtime, 'yyyy-MM-dd HH:mm'), TO_TIMESTAMP('2020-01-01 10:00:00'), TO_TIMESTAMP_LTZ(1577872800000, 3), FLOOR(bidtime TO HOUR), TIMESTAMPDIFF(MINUTE, bidtime, bidtime + INTERVAL '1' DAY), TIMESTAMPADD(HOUR, 1, bidtime), EXTRACT(DAY FROM bidtime), YEAR(bidtime), DATE '2020-01-01' + INTERVAL '1' DAY, UNIX_TIMESTAMP('2020-01-01 00:00:00'), TO_DATE('2020-01-01') FROM bid;
 -- ->
--- CHECK: UNIX_TIMESTAMP depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: UNIX_TIMESTAMP depends on the zone of the session: this script sets it to UTC for event time, but Flink used the machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   DATE_FORMAT(bidtime, 'yyyy-MM-dd HH:mm'),
   TRY_CAST('2020-01-01 10:00:00' AS TIMESTAMP_NTZ),
@@ -1074,8 +1074,8 @@ FROM pravega.iot.bid AS bid;
 -- == a time of day (not run)
 SELECT TIME '10:00:00', CAST('10:00:00' AS TIME(0)) FROM bid;
 -- ->
--- CHECK: Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table has it.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: Spark has TIME only after SET spark.sql.timeType.enabled = true, and no table can store it.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   CAST('10:00:00' AS TIME),
   CAST('10:00:00' AS TIME)
@@ -1084,9 +1084,9 @@ FROM pravega.iot.bid AS bid;
 -- == the time now
 SELECT CURRENT_TIMESTAMP, LOCALTIMESTAMP, CURRENT_DATE, NOW() FROM bid;
 -- ->
--- CHECK: CURRENT_DATE depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
--- CHECK: LOCALTIMESTAMP depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: CURRENT_DATE depends on the zone of the session: this script sets it to UTC for event time, but Flink used the machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC.
+-- CHECK: LOCALTIMESTAMP depends on the zone of the session: this script sets it to UTC for event time, but Flink used the machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   CURRENT_TIMESTAMP(),
   localtimestamp(),
@@ -1097,9 +1097,9 @@ FROM pravega.iot.bid AS bid;
 -- == cases, casts, nulls
 SELECT CASE WHEN n > 3 THEN 'many' ELSE 'few' END, IF(n > 3, 1, 0), COALESCE(item, 'none'), NULLIF(n, 2), TRY_CAST(item AS INT), CAST(n AS STRING), CAST(bidtime AS TIMESTAMP_LTZ(3)), CAST(n AS DECIMAL(10, 2)), n IS NOT DISTINCT FROM 2, IFNULL(item, '') FROM bid;
 -- ->
--- CHECK: A CAST from or to TIMESTAMP_LTZ depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
--- CHECK: CAST(item AS INT): Flink cuts the fraction of a text such as '1.5', which is no whole number here: CAST it to DECIMAL before.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A CAST from or to TIMESTAMP_LTZ depends on the zone of the session: this script sets it to UTC for event time, but Flink used the machine's zone. Begin the script with SET 'table.local-time-zone' = 'UTC' if that zone was UTC.
+-- CHECK: CAST(item AS INT): Flink cuts off the fraction of a text such as '1.5', which is not a whole number here: CAST it to DECIMAL first.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   CASE WHEN n > 3 THEN 'many' ELSE 'few' END,
   IF(n > 3, 1, 0),
@@ -1116,8 +1116,8 @@ FROM pravega.iot.bid AS bid;
 -- == divisions
 SELECT n / 2, n / 2.0, CAST(n AS DOUBLE) / 2, MOD(n, 2), n % 2 FROM bid;
 -- ->
--- CHECK: Flink divides whole numbers into a whole number, and Spark into a fraction: use DIV for those.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: The quotient of whole numbers is a whole number in Flink, but a fraction in Spark: use DIV for whole numbers.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   n / 2,
   n / 2.0,
@@ -1130,8 +1130,8 @@ FROM pravega.iot.bid AS bid;
 SELECT COUNT(*), COUNT(DISTINCT item), SUM(n) FILTER (WHERE n > 2), AVG(price), STDDEV_POP(n), FIRST_VALUE(item), APPROX_COUNT_DISTINCT(item) FROM bid;
 -- ->
 -- CHECK: FIRST_VALUE is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY.
--- CHECK: AVG of whole numbers is a whole number in Flink, and a fraction here: CAST it if they are such.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: AVG of whole numbers is a whole number in Flink, but a fraction here: CAST it if its values are whole numbers.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   COUNT(*),
   COUNT(DISTINCT item),
@@ -1147,7 +1147,7 @@ FROM pravega.iot.bid AS bid;
 SELECT SPLIT(item, '.'), LTRIM(item, 'xy'), RTRIM(item, 'z'), RTRIM(item) FROM bid;
 SELECT AVG(CAST(n AS DOUBLE)) FROM bid;
 -- ->
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   split(item, '\\.'),
   ltrim('xy', item),
@@ -1155,7 +1155,7 @@ SELECT
   rtrim(item)
 FROM pravega.iot.bid AS bid;
 
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   avg(CAST(n AS DOUBLE))
 FROM pravega.iot.bid AS bid;
@@ -1165,15 +1165,15 @@ SELECT GREATEST(1, n), JSON_VALUE('{"a": 1}', '$.a') FROM bid;
 SELECT my_function(n) FROM bid;
 -- ->
 -- CHECK: JSON_VALUE became get_json_object, which also gives objects and arrays, as text.
--- CHECK: GREATEST leaves out NULLs here; in Flink one NULL makes the result NULL.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: GREATEST ignores NULLs here; in Flink one NULL makes the result NULL.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   greatest(1, n),
   get_json_object('{"a": 1}', '$.a')
 FROM pravega.iot.bid AS bid;
 
 -- CHECK: The function my_function is not known here, and was kept.
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   my_function(n)
 FROM pravega.iot.bid AS bid;
@@ -1181,13 +1181,13 @@ FROM pravega.iot.bid AS bid;
 -- == functions without equal
 SELECT COLLECT(item) FROM bid;
 -- ->
--- NOT TRANSLATED: COLLECT has no equal: Spark has no MULTISET; collect_list gives an array.
+-- NOT TRANSLATED: COLLECT has no equivalent: Spark has no MULTISET; collect_list gives an array.
 -- SELECT COLLECT(item) FROM bid
 
 -- == strings
 SELECT 'it''s', 'back\slash', U&'\00e9', X'ff', 'semi;colon -- no comment' FROM bid;
 -- ->
--- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   'it\'s',
   'back\\slash',
@@ -1233,14 +1233,14 @@ INSERT OVERWRITE totals SELECT item, 1.0 FROM bid;
 -- == patterns
 SELECT * FROM bid MATCH_RECOGNIZE (PARTITION BY item ORDER BY bidtime MEASURES A.n AS n PATTERN (A) DEFINE A AS A.n > 1);
 -- ->
--- NOT TRANSLATED: MATCH_RECOGNIZE has no equal: use a stateful operator of Spark in Python.
+-- NOT TRANSLATED: MATCH_RECOGNIZE has no equivalent: use a stateful operator of Spark in Python.
 -- SELECT * FROM bid MATCH_RECOGNIZE (PARTITION BY item ORDER BY bidtime MEASURES A.n AS n PATTERN (A) DEFINE A AS A.n > 1)
 
 -- == a table function
 SELECT * FROM bid, LATERAL TABLE(split_words(item)) AS t (word);
 -- ->
 -- CHECK: The function split_words is not known here, and was kept.
--- NOT TRANSLATED: LATERAL TABLE has no equal: register the function in Spark, and use LATERAL with it.
+-- NOT TRANSLATED: LATERAL TABLE has no equivalent: register the function in Spark, and use LATERAL with it.
 -- SELECT * FROM bid, LATERAL TABLE(split_words(item)) AS t (word)
 
 -- == what it reads, and plans
@@ -1285,7 +1285,7 @@ SET spark.sql.session.timeZone = UTC;
 
 SET spark.sql.shuffle.partitions = 2;
 
--- note: The name of a streaming statement is that of its table: SET pravega.stream.name changes it.
+-- note: A streaming statement has the name of its table: SET pravega.stream.name changes it.
 -- SET 'pipeline.name' = 'job'
 
 -- note: 'sql-client.execution.result-mode' is left out: it says how Flink works, not what the job means.
@@ -1308,28 +1308,28 @@ DELETE FROM bid WHERE n = 1;
 SHOW JOBS;
 LOAD MODULE hive;
 -- ->
--- NOT TRANSLATED: ADD JAR has no equal in a script.
+-- NOT TRANSLATED: ADD JAR has no equivalent in a script.
 -- ADD JAR '/lib/udf.jar'
 
--- NOT TRANSLATED: CREATE FUNCTION has no equal in a script.
+-- NOT TRANSLATED: CREATE FUNCTION has no equivalent in a script.
 -- CREATE FUNCTION f AS 'com.example.F'
 
--- NOT TRANSLATED: ALTER TABLE has no equal in a script.
+-- NOT TRANSLATED: ALTER TABLE has no equivalent in a script.
 -- ALTER TABLE bid SET ('format' = 'json')
 
--- NOT TRANSLATED: DELETE FROM has no equal in a script.
+-- NOT TRANSLATED: DELETE FROM has no equivalent in a script.
 -- DELETE FROM bid WHERE n = 1
 
--- NOT TRANSLATED: SHOW JOBS has no equal in a script.
+-- NOT TRANSLATED: SHOW JOBS has no equivalent in a script.
 -- SHOW JOBS
 
--- NOT TRANSLATED: LOAD MODULE has no equal in a script.
+-- NOT TRANSLATED: LOAD MODULE has no equivalent in a script.
 -- LOAD MODULE hive
 
 -- == a table that nobody declared
 SELECT * FROM nowhere;
 -- ->
--- NOT TRANSLATED: The table nowhere is not declared in the script; put its CREATE TABLE before.
+-- NOT TRANSLATED: The table nowhere is not declared in the script; put its CREATE TABLE before this statement.
 -- SELECT * FROM nowhere
 
 -- == no SQL

@@ -1,4 +1,4 @@
-"""What the doctor finds, one thing at a time."""
+"""Describe what the doctor finds, one check at a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at.
+class CheckResult:
+    """The result of one check.
 
-    `good`: it works as far as it could be tried. `sure`: there was something to try; a good finding that is not sure is
+    `good`: it works as far as it could be tried. `sure`: there was something to try; a good result that is not sure is
     shown as a warning. `advice`: what to do when it is not both.
     """
 
