@@ -49,7 +49,7 @@ class Cancellation:
             raise Cancelled
 
     @contextmanager
-    def ending(self, action: Callable[[], object]) -> Iterator[None]:
+    def interrupt_by(self, action: Callable[[], object]) -> Iterator[None]:
         """Let `cancel` call `action`, which makes a wait in the body fail; the failure comes out as Cancelled.
 
         `action` is quick and raises nothing.
@@ -76,7 +76,7 @@ def current() -> Cancellation | None:
 
 
 @contextmanager
-def under(cancellation: Cancellation | None) -> Iterator[None]:
+def activate(cancellation: Cancellation | None) -> Iterator[None]:
     """Run the body as a call that `cancellation` can end."""
     token = _current.set(cancellation)
     try:
@@ -86,9 +86,9 @@ def under(cancellation: Cancellation | None) -> Iterator[None]:
 
 
 @contextmanager
-def shielded() -> Iterator[None]:
+def shield() -> Iterator[None]:
     """Run the body to its end, cancelled or not."""
-    with under(None):
+    with activate(None):
         yield
 
 
@@ -107,21 +107,21 @@ def sleep(seconds: float) -> None:
 
 
 @contextmanager
-def ending(action: Callable[[], object]) -> Iterator[None]:
-    """Let the cancellation of this thread's call end a wait in the body by `action`; see `Cancellation.ending`."""
+def interrupt_by(action: Callable[[], object]) -> Iterator[None]:
+    """Let the cancellation of this thread's call interrupt the body; see `Cancellation.interrupt_by`."""
     if (cancellation := current()) is not None:
-        with cancellation.ending(action):
+        with cancellation.interrupt_by(action):
             yield
     else:
         yield
 
 
-def carried(function: Callable[P, R]) -> Callable[P, R]:
+def carry_over(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function for another thread to run as part of this thread's call."""
     cancellation = current()
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with under(cancellation):
+        with activate(cancellation):
             return function(*args, **kwargs)
 
     return run
@@ -130,7 +130,7 @@ def carried(function: Callable[P, R]) -> Callable[P, R]:
 T = TypeVar("T")
 
 
-def begun(call: Callable[[], T]) -> Callable[[], T]:
+def run_in_background(call: Callable[[], T]) -> Callable[[], T]:
     """Begin a call in a thread of its own, as part of this thread's call; return what waits for its result.
 
     That raises what the call has raised. If nobody asks for the result, it does not matter what becomes of the call.

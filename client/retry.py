@@ -19,9 +19,9 @@ from . import cancellation
 
 _log = logging.getLogger(__name__)
 
-TOLD_AFTER = 2.0
+LOG_AFTER_SECONDS = 2.0
 """Seconds of tries after which a user is told that a server cannot be reached."""
-TOLD_EVERY = 20.0
+LOG_EVERY_SECONDS = 20.0
 """Seconds between two such lines about one server, whoever tries it in this process."""
 _LEAST = 2.5
 """Seconds that each call has at least: more than the longest pause of gRPC between two connections."""
@@ -45,11 +45,11 @@ class FirstContact:
         self._since: float | None = None
         self._lock = threading.Lock()
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that the server has answered: from now on it is one that is away for a while."""
         self._answered = True
 
-    def left(self, began: float) -> float:
+    def seconds_left(self, began: float) -> float:
         """Return how many seconds a call that `began` then (monotonic) may go on; called when a try has failed."""
         if self._seconds is None or self._answered:
             return float("inf")
@@ -60,17 +60,17 @@ class FirstContact:
             return max(self._since + self._seconds, began + min(_LEAST, self._seconds)) - now
 
 
-def tell(unreached: Unreached, left: float) -> None:
+def log_unreached(unreached: Unreached, left: float) -> None:
     """Log that a server cannot be reached and is tried for `left` seconds more, unless it was told lately."""
     now = time.monotonic()
     with _lock:
-        if now - _told.get(unreached.server, float("-inf")) < TOLD_EVERY:
+        if now - _told.get(unreached.server, float("-inf")) < LOG_EVERY_SECONDS:
             return
         _told[unreached.server] = now
     _log.warning("cannot reach %s (%s), trying for %.0f s more", unreached.server, unreached.why, left)
 
 
-def why_unreached(error: OSError) -> str | None:
+def describe_unreached(error: OSError) -> str | None:
     """Return in a few words why there was no connection; None for failures of one that there was."""
     if isinstance(error, ConnectionRefusedError):
         return "refused"
@@ -98,7 +98,7 @@ _tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+def limit_retries(seconds: float) -> Iterator[None]:
     """Let the retries in a `with` block go on for so long at most, whatever their own time is."""
     outer = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
     try:
@@ -119,13 +119,14 @@ def retry(
 ) -> Result:
     """Call `operation(seconds_left)` until it succeeds, fails for good or `timeout` seconds are over.
 
-    Only `transient` errors (classes, or a test of the error) are tried again: a refused password, a missing
-    right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and
-    should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries. Retries
-    inside of the operation end no later than these. `first_contact` ends the tries of a server that has never answered
-    sooner. A server that cannot be reached is told of in the log after `TOLD_AFTER` seconds, which a terminal shows.
-    When the time is over the last error is raised, with the number of tries of the outermost retries in its message.
-    Raises Cancelled when nobody waits for the call any more.
+    `transient` (classes, or a test of the error) says which errors are tried again; a refused password, a missing
+    right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and should
+    spend at most `seconds_left`, so that the total stays bounded whatever the number of tries. Retries inside the
+    operation end no later than these. `first_contact` ends the tries sooner if the server has never answered.
+
+    After `LOG_AFTER_SECONDS` a warning in the log, which a terminal shows, says that the server cannot be reached.
+    When the time is over, the last error is raised; the message of the outermost retries has the number of tries.
+    Raises Cancelled once nobody waits for the call any more.
     """
     now, outer = time.monotonic(), _tries.get()
     deadline = min(now + timeout, _deadline.get())
@@ -147,20 +148,20 @@ def retry(
         error = _unreached_error(state)
         if error is None or error.unreached is None:
             return False
-        left = first_contact.left(now) if first_contact is not None else float("inf")
+        left = first_contact.seconds_left(now) if first_contact is not None else float("inf")
         if left < state.upcoming_sleep:
             error.at_first_contact = True
             return True
         began, end = whole
-        if time.monotonic() + state.upcoming_sleep - began >= TOLD_AFTER:
-            tell(error.unreached, min(left, end - time.monotonic()))
+        if time.monotonic() + state.upcoming_sleep - began >= LOG_AFTER_SECONDS:
+            log_unreached(error.unreached, min(left, end - time.monotonic()))
         return False
 
     def attempt() -> Result:
         cancellation.check()
         tries[0] += 1
         left = deadline - time.monotonic()
-        with at_most(left):
+        with limit_retries(left):
             # A first try is made in any case; later ones only start with time left (see `is_over`).
             return operation(max(left, 0.001))
 

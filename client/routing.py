@@ -69,7 +69,7 @@ def _scramble_2(k2: int) -> int:
     return _rotate(k2 * _C2 & _M64, 33) * _C1 & _M64
 
 
-def _finish(value: int) -> int:
+def _mix(value: int) -> int:
     value = (value ^ value >> 33) * 0xFF51AFD7ED558CCD & _M64
     value = (value ^ value >> 33) * 0xC4CEB9FE1A85EC53 & _M64
     return value ^ value >> 33
@@ -90,7 +90,7 @@ def _murmur3_low(data: bytes, seed: int) -> int:
     h2 ^= len(data)
     h1 = (h1 + h2) & _M64
     h2 = (h2 + h1) & _M64
-    return (_finish(h1) + _finish(h2)) & _M64
+    return (_mix(h1) + _mix(h2)) & _M64
 
 
 def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:

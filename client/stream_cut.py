@@ -64,33 +64,33 @@ class StreamCut:
     def from_text(cls, text: str) -> StreamCut:
         """Read what `to_text` or Java's `asText` wrote. Raises InvalidOptionError saying what is wrong."""
         if text.strip() == UNBOUNDED:
-            _wrong(text, f"is {UNBOUNDED}, which is no position; leave the bound out instead")
+            _refuse(text, f"is {UNBOUNDED}, which is no position; leave the bound out instead")
         try:
             compressed = base64.b64decode(text.strip(), validate=True)
         except (binascii.Error, ValueError):
-            _wrong(text, "is not base64")
+            _refuse(text, "is not base64")
         plain = _decompress(text, compressed)
         parts = plain.split(":")
         if len(parts) != 5:
-            _wrong(text, f"has {len(parts)} parts instead of 5 (version:scope/stream:numbers:epochs:offsets)")
+            _refuse(text, f"has {len(parts)} parts instead of 5 (version:scope/stream:numbers:epochs:offsets)")
         version, scoped_name, *columns = parts
         if version != "0":
-            _wrong(text, f"has version '{version}'; only version 0 is known")
+            _refuse(text, f"has version '{version}'; only version 0 is known")
         scope, slash, name = scoped_name.partition("/")
         if not slash or not scope or not name or "/" in name:
-            _wrong(text, f"names '{scoped_name}' instead of scope/stream")
-        numbers, epochs, offsets = (_integers(text, column) for column in columns)
+            _refuse(text, f"names '{scoped_name}' instead of scope/stream")
+        numbers, epochs, offsets = (_parse_integers(text, column) for column in columns)
         if not len(numbers) == len(epochs) == len(offsets):
-            _wrong(text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets")
+            _refuse(text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets")
         if any(not 0 <= value < 1 << 31 for value in numbers + epochs):
-            _wrong(text, "has a segment number or epoch out of range")
+            _refuse(text, "has a segment number or epoch out of range")
         if any(not 0 <= value < 1 << 63 for value in offsets):
-            _wrong(text, "has an offset out of range")
+            _refuse(text, "has an offset out of range")
         positions = {
             segment_id(number, epoch): offset for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
         }
         if len(positions) != len(offsets):
-            _wrong(text, "names a segment twice")
+            _refuse(text, "names a segment twice")
         return cls(Stream(scope, name), positions)
 
 
@@ -99,26 +99,26 @@ def _decompress(text: str, compressed: bytes) -> str:
     try:
         plain = inflater.decompress(compressed, _MAX_PLAIN_BYTES)
         if not inflater.eof:
-            _wrong(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
+            _refuse(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
         if inflater.unused_data:
-            _wrong(text, f"has {len(inflater.unused_data):,} bytes too many at its end")
+            _refuse(text, f"has {len(inflater.unused_data):,} bytes too many at its end")
         return plain.decode("utf-8")
     except zlib.error:
-        _wrong(text, "is not compressed with gzip")
+        _refuse(text, "is not compressed with gzip")
     except UnicodeDecodeError:
-        _wrong(text, "does not hold text")
+        _refuse(text, "does not hold text")
 
 
-def _integers(text: str, column: str) -> list[int]:
+def _parse_integers(text: str, column: str) -> list[int]:
     # Java writes a cut without segments as empty columns.
     values = column.split(",") if column else []
     # `int` would also take blanks, underscores and digits of other scripts.
     if all(_INTEGER.fullmatch(value) for value in values):
         return [int(value) for value in values]
-    _wrong(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
+    _refuse(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
 
 
-def _wrong(text: str, reason: str) -> NoReturn:
+def _refuse(text: str, reason: str) -> NoReturn:
     raise InvalidOptionError(
         f"the stream cut '{shorten(text, 60)}' {reason}; give the text of a stream cut as this package or "
         "Java's StreamCut.asText() writes it"

@@ -23,7 +23,7 @@ from pyspark_pravega.errors import (
 )
 
 from .config import ClientConfig, Endpoint
-from .retry import why_unreached
+from .retry import describe_unreached
 
 # OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
 _EXPIRED = 10
@@ -164,7 +164,7 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
             f"the server at {endpoint} did not answer in time; is it up, and does it speak what the address "
             "says (tls:// or tcp://)?"
         )
-    why = why_unreached(error)
+    why = describe_unreached(error)
     known = why if isinstance(error, socket.gaierror) else None
     reason = known or error.strerror or str(error) or type(error).__name__
     unavailable = ServerUnavailableError(

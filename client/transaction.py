@@ -24,9 +24,9 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
-from .cancellation import begun
+from .cancellation import run_in_background
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
-from .retry import at_most
+from .retry import limit_retries
 from .stream import MAX_EPOCH, SegmentRange, Stream, transaction_epoch, transaction_segment_id
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Transaction:
         self.segments = segments
         self.lease_ms = lease_ms
         self.token = token
-        self.begun = time.monotonic()
+        self.begun_at = time.monotonic()
         """When it was begun, as far as this process knows."""
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
@@ -87,7 +87,7 @@ class Transaction:
         if lease_ms >= _FIRST_LEASE_MS:
             created = controller.create_transaction(stream, lease_ms)
         else:
-            created = _created_for_a_day(controller, stream, lease_ms)
+            created = _create_for_a_day(controller, stream, lease_ms)
         return cls(controller, stream, created.id, created.segments, lease_ms, created.token)
 
     @classmethod
@@ -153,7 +153,7 @@ class Transaction:
         """Tell how far the transaction is."""
         return self._controller.transaction_status(self.stream, self.id)
 
-    def ended(self) -> TransactionNotOpenError:
+    def explain_end(self) -> TransactionNotOpenError:
         """Return an error that says what has become of a transaction that takes no more events."""
         status = self.status()
         told = f"transaction {self.id} on stream '{self.stream}'"
@@ -198,7 +198,9 @@ class Transaction:
                 if state == "OPEN":
                     self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
                     self._stop.set()
-                if merged is not None and _is_merged(merged, min(_MERGING_SECONDS, deadline - time.monotonic())):
+                if merged is not None and _wait_until_merged(
+                    merged, min(_MERGING_SECONDS, deadline - time.monotonic())
+                ):
                     merged, pause = None, _LOOK_SECONDS
                 state = self.status().name
             except (TransactionNotOpenError, *_REFUSED):
@@ -243,12 +245,12 @@ class Transaction:
         return f"Transaction({self.stream}, {self.id})"
 
 
-def _is_merged(merged: Callable[[], bool], seconds: float) -> bool:
+def _wait_until_merged(merged: Callable[[], bool], seconds: float) -> bool:
     """Look again and again whether a commit has merged its segments, so long at most; also True if nobody tells."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
-            with at_most(_MERGING_SECONDS):
+            with limit_retries(_MERGING_SECONDS):
                 if merged():
                     return True
         except PravegaError as error:
@@ -258,7 +260,7 @@ def _is_merged(merged: Callable[[], bool], seconds: float) -> bool:
     return False
 
 
-def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
+def _create_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
     """Create a transaction whose first lease is longer than the wanted one, which it gets by a ping.
 
     Nobody waits for that ping: should it fail, the first lease counts until the next one.
@@ -276,5 +278,5 @@ def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) ->
         except PravegaError as error:  # it may have ended meanwhile, or the connection
             _log.debug("Transaction %s keeps its first lease: %s", created.id, error)
 
-    begun(ping)
+    run_in_background(ping)
     return created

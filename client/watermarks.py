@@ -52,18 +52,18 @@ def mark_stream(stream: Stream) -> Stream:
     return Stream(stream.scope, f"_MARK{stream.name}")
 
 
-def marks_end(pravega: Pravega, stream: Stream) -> int:
+def find_watermarks_end(pravega: Pravega, stream: Stream) -> int:
     """Return how far the watermarks of a stream go by now, for `read_watermarks`. Raises StreamNotFoundError."""
-    segment_id, _ = _segment(pravega, stream)
+    segment_id, _ = _find_segment(pravega, stream)
     return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
 
 
 def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> Iterator[tuple[int, Watermark]]:
-    """Yield the watermarks of a stream between two ends that `marks_end` has told, or 0, each with its own end.
+    """Yield the watermarks between two ends (0, or a result of `find_watermarks_end`), each with its own end.
 
     Raises StreamNotFoundError, ProtocolError for what no controller of Pravega 0.13 writes.
     """
-    segment_id, head = _segment(pravega, stream)
+    segment_id, head = _find_segment(pravega, stream)
     marks = mark_stream(stream)
     reader = SegmentRangeReader(pravega.segments, marks, segment_id, max(start, head), end, window_bytes=_WINDOW)
     for window in reader:
@@ -91,7 +91,7 @@ def decode_watermark(data: bytes | memoryview) -> Watermark:
     return Watermark(time, latest, positions, ranges)
 
 
-def _segment(pravega: Pravega, stream: Stream) -> tuple[int, int]:
+def _find_segment(pravega: Pravega, stream: Stream) -> tuple[int, int]:
     """Return the only segment of the watermarks, and its first byte."""
     positions = pravega.controller.head(mark_stream(stream)).positions
     if len(positions) != 1:

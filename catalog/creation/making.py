@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, LoadedTable, format_traits, load_table, tags_for
@@ -78,7 +78,7 @@ def make_table(
     mark = CreationMark.new(catalog.pravega.config, text) if registering else None
     with _undone_on_failure(catalog, stream, mark) as undo:
         # A server carries out a request whose answer nobody waits for: each comes to its end before it is undone.
-        with cancellation.shielded():
+        with cancellation.shield():
             begun = kept | (mark.stored if mark is not None else {})
             if found is None:
                 check_new_stream(stream.name)
@@ -89,7 +89,7 @@ def make_table(
                 undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
         cancellation.check()
         if registering:
-            with cancellation.shielded():
+            with cancellation.shield():
                 register(catalog, stream, settings, text, undo)
             cancellation.check()
     return _finished(catalog, stream)
@@ -113,7 +113,7 @@ def _continue(
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
     settings, configuration = continued(catalog, stream, settings, comment, options, text)
     mark = CreationMark.new(catalog.pravega.config, text)
-    with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shielded():
+    with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
         _set_tags(catalog, stream, configuration, table_properties.stored(settings, comment) | mark.stored)
         other = mark_of(catalog, stream)
@@ -126,7 +126,7 @@ def _continue(
 
 def _finished(catalog: Catalog, stream: Stream) -> LoadedTable:
     """Load a table that others may use by now, and take its mark away. Nothing is undone any more."""
-    with cancellation.shielded():
+    with cancellation.shield():
         loaded = load_table(catalog.pravega, stream)
         remove_mark(catalog, loaded)
     return loaded
@@ -142,7 +142,7 @@ def _undone_on_failure(catalog: Catalog, stream: Stream, mark: CreationMark | No
 
     with (
         undo_on_failure("CREATE TABLE", is_ours, seconds_to_undo(config)) as undo,
-        at_most(seconds_to_make(config)),
+        limit_retries(seconds_to_make(config)),
     ):
         yield undo
 
@@ -189,7 +189,7 @@ def undo_on_failure(
     try:
         yield steps
     except BaseException:
-        with cancellation.shielded(), at_most(seconds):
+        with cancellation.shield(), limit_retries(seconds):
             for step in reversed(steps):
                 try:
                     if not is_ours():

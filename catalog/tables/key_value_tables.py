@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pyspark_pravega.client.cancellation import begun, shielded
+from pyspark_pravega.client.cancellation import run_in_background, shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
@@ -123,7 +123,9 @@ def _load(
     catalog: Catalog, stream: Stream, configuration: KeyValueTableConfiguration
 ) -> tuple[int, Mapping[str, Any] | None]:
     """Return the first segment of a table, and what is kept of its columns."""
-    kept = begun(partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name))
+    kept = run_in_background(
+        partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name)
+    )
     segment = entries_of(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
     row = kept()
     return segment, row if row is not None and row.get("segment") == segment else None
@@ -192,7 +194,7 @@ def create(
     """
     check_new_stream(stream.name)
     table, options = _asked(catalog, stream, schema, properties, constraints, defaults)
-    with shielded():
+    with shield():
         _make(catalog, table, options, properties.get("comment"), adopt)
     configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
     return _describe(catalog, stream, configuration, called)

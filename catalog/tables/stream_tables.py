@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.datasource.commit_log.table import origin_of
 from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
@@ -61,7 +61,7 @@ def _impossible(namespace: Sequence[str], name: str) -> bool:
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the streams of a scope, with or without a schema, and its key-value tables; internal ones are hidden."""
     scope = scope_named(catalog, namespace)
-    others = begun(lambda: key_value_tables.names(catalog, scope))
+    others = run_in_background(lambda: key_value_tables.names(catalog, scope))
     return listed(catalog, {*catalog.pravega.controller.list_streams(scope), *others()})
 
 

@@ -60,8 +60,8 @@ class Consumer:
             )
         group = pravega.controller.reader_group(stream.scope, name)
         if group is not None:
-            _check(pravega, stream, group)
-            group = _taken_over(pravega, group, position)
+            _check_is_free(pravega, stream, group)
+            group = _take_over(pravega, group, position)
             consumer = cls(pravega, stream, group)
             try:
                 consumer.move(position)
@@ -103,29 +103,29 @@ class ConsumerStatus:
 
 def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
     """Return what holds events of a stream: consumers, and reader groups of others. Raises StreamNotFoundError."""
-    return [_status(pravega, stream, scope, name) for scope, name in pravega.controller.subscribers(stream)]
+    return [_find_status(pravega, stream, scope, name) for scope, name in pravega.controller.subscribers(stream)]
 
 
-def consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
+def list_consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
     """Return the consumers, and other holding reader groups, of the streams of a scope. Raises ScopeNotFoundError."""
     found = []
     for name in _group_names(pravega.controller.list_streams(scope)):
         group = pravega.controller.reader_group(scope, name)
         if group is not None and group.holding is not Holding.NONE:
-            found += [_status(pravega, stream, scope, name) for stream in group.streams]
+            found += [_find_status(pravega, stream, scope, name) for stream in group.streams]
     return found
 
 
-def groups_of_others(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
+def list_foreign_groups(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
     """Return the reader groups of a scope that stay when its streams are dropped, see `drop_consumers_of`.
 
     `streams` are the names of all streams of the scope, those of reader groups among them.
     """
     found = (pravega.controller.reader_group(scope, name) for name in _group_names(streams))
-    return [group.name for group in found if group is not None and not _goes_with_its_stream(pravega, group)]
+    return [group.name for group in found if group is not None and not _is_dropped_with_stream(pravega, group)]
 
 
-def _goes_with_its_stream(pravega: Pravega, group: ReaderGroup) -> bool:
+def _is_dropped_with_stream(pravega: Pravega, group: ReaderGroup) -> bool:
     if group.holding is not Holding.MANUAL or len(group.streams) != 1:
         return False
     try:
@@ -139,11 +139,11 @@ def _group_names(streams: Iterable[str]) -> list[str]:
     return [name.removeprefix("_RG") for name in streams if name.startswith("_RG")]
 
 
-def consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:
-    """Yield the consumers of several scopes, as `consumers_of_scope` does; none of one that was dropped meanwhile."""
+def list_consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:
+    """Yield the consumers of several scopes, as `list_consumers_of_scope` does; skips scopes dropped meanwhile."""
     for scope in scopes:
         with suppress(ScopeNotFoundError):
-            yield from consumers_of_scope(pravega, scope)
+            yield from list_consumers_of_scope(pravega, scope)
 
 
 def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
@@ -163,7 +163,7 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
     (stream,) = group.streams
     if (scope, name) not in _subscribers(pravega, stream):
         # The controller would try for ever to take it from the stream's subscribers.
-        group = _taken_over(pravega, group, pravega.controller.head(stream))
+        group = _take_over(pravega, group, pravega.controller.head(stream))
     pravega.controller.delete_reader_group(group)
 
 
@@ -177,7 +177,7 @@ def _subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
         ) from None
 
 
-def _taken_over(pravega: Pravega, group: ReaderGroup, position: StreamCut) -> ReaderGroup:
+def _take_over(pravega: Pravega, group: ReaderGroup, position: StreamCut) -> ReaderGroup:
     """End the right of others to move a group, which becomes a subscriber of its stream if that was made anew."""
     group = replace(group, starts=(position,))
     return replace(group, generation=pravega.controller.update_reader_group(group))
@@ -203,7 +203,7 @@ def drop_consumers_of(pravega: Pravega, stream: Stream) -> None:
             pravega.controller.delete_reader_group(group)
 
 
-def _status(pravega: Pravega, stream: Stream, scope: str, name: str) -> ConsumerStatus:
+def _find_status(pravega: Pravega, stream: Stream, scope: str, name: str) -> ConsumerStatus:
     group = pravega.controller.reader_group(scope, name)
     position = None
     if group is not None and group.holding is Holding.MANUAL and group.streams == (stream,):
@@ -213,11 +213,11 @@ def _status(pravega: Pravega, stream: Stream, scope: str, name: str) -> Consumer
             state = None  # The group is being created, or dropped: its record is there without its stream.
         position = None if state is None else state.position
     holding = Holding.NONE if group is None else group.holding
-    behind = None if position is None else bytes_between(pravega, position)
+    behind = None if position is None else count_bytes_after(pravega, position)
     return ConsumerStatus(stream, scope, name, holding, position, behind)
 
 
-def bytes_between(pravega: Pravega, position: StreamCut) -> int | None:
+def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
     """Return how many bytes of a stream follow a position, which may lie before its head; None if it is gone."""
     stream = position.stream
     try:
@@ -232,7 +232,7 @@ def bytes_between(pravega: Pravega, position: StreamCut) -> int | None:
     )
 
 
-def _check(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
+def _check_is_free(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
     title = f"choose another name than '{group.name}' for the consumer: in scope '{group.scope}' it is taken"
     if group.streams != (stream,):
         others = ", ".join(str(each) for each in group.streams)

@@ -23,7 +23,7 @@ from ..segments.event_frames import frame
 from ..segments.tail import read_tail
 from ..stream import Stream, segment_name
 from ..stream_cut import StreamCut
-from ..wire.versioned import VersionedReader, VersionedWriter, versioned
+from ..wire.versioned import VersionedReader, VersionedWriter, encode_versioned
 
 _INITIAL = 1
 """What records begin with that hold a whole state; others change it."""
@@ -97,7 +97,7 @@ def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
 
     second.mapping(names, segment, lambda offset: second.pack("q", offset))
     third.pack("?", False)
-    state = versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
+    state = encode_versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
     return struct.pack(">i", _INITIAL) + state
 
 
@@ -132,7 +132,7 @@ def _encode_configuration(group: ReaderGroup) -> bytes:
     third.compact_int(group.holding.value)
     third.pack("q", group.generation)
     third.uuid(group.id)
-    return versioned([first.getvalue(), second.getvalue(), third.getvalue()])
+    return encode_versioned([first.getvalue(), second.getvalue(), third.getvalue()])
 
 
 def _encode_cut(cut: StreamCut) -> bytes:
@@ -141,4 +141,4 @@ def _encode_cut(cut: StreamCut) -> bytes:
     writer = VersionedWriter()
     writer.text(str(cut.stream))
     writer.mapping(cut.positions, writer.compact_long, writer.compact_signed_long)
-    return versioned([writer.getvalue()], version=1)
+    return encode_versioned([writer.getvalue()], version=1)

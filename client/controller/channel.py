@@ -117,14 +117,14 @@ class ControllerChannel:
         started = time.monotonic()
         try:
             method = getattr(self._stub(endpoint), rpc)
-            reply = _answer(method, request, timeout=seconds, metadata=metadata)
+            reply = _wait_for_answer(method, request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as failure:
             details = failure.details() or ""
             error = controller_error(failure.code(), details, purpose, endpoint, with_credentials=header is not None)
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
-                self._first_contact.answered()
+                self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
-                if not self._config.tls and "closed" in details.lower() and _speaks_tls(endpoint):
+                if not self._config.tls and "closed" in details.lower() and _has_tls(endpoint):
                     error = TlsError(
                         f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; begin the "
                         "address with tls://"
@@ -137,7 +137,7 @@ class ControllerChannel:
         except ServerUnavailableError:
             self._next_controller(turn)
             raise
-        self._first_contact.answered()
+        self._first_contact.note_answer()
         _log.debug("%s at %s took %.1f ms", rpc, endpoint, (time.monotonic() - started) * 1e3)
         return reply
 
@@ -198,19 +198,19 @@ class ControllerChannel:
         return f"ControllerChannel({self._config.controller_uri})"
 
 
-def _answer(method: Any, request: Any, **options: Any) -> Any:
+def _wait_for_answer(method: Any, request: Any, **options: Any) -> Any:
     """Wait for the answer to a call, or until nobody waits for it any more."""
     if cancellation.current() is None:
         return method(request, **options)
     future = method.future(request, **options)
     try:
-        with cancellation.ending(future.cancel):
+        with cancellation.interrupt_by(future.cancel):
             return future.result()
     except grpc.FutureCancelledError:
         raise future from None  # by the server or by `close`: it is an RpcError like any other
 
 
-def _speaks_tls(endpoint: Endpoint) -> bool:
+def _has_tls(endpoint: Endpoint) -> bool:
     """Tell whether a server that hung up on a plain greeting answers a TLS one. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -280,7 +280,7 @@ class ControllerCalls:
         )
 
 
-def after_lost_reply(tries: int) -> str:
+def lost_reply_remark(tries: int) -> str:
     """Return a remark for "exists already" after more than one try: the first one may have been carried out."""
     if tries == 1:
         return ""

@@ -108,10 +108,10 @@ def controller_error(
         return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} could not take the call ({status.name}{_colon(said)})"
+            f"{cannot}: the controller at {endpoint} could not take the call ({status.name}{_after_colon(said)})"
         )
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_colon(said)}")
+        return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_after_colon(said)}")
     if status is grpc.StatusCode.UNIMPLEMENTED:
         return ServerFailedError(
             f"{cannot}: what answers at {endpoint} knows no such call; is it a Pravega controller (port "
@@ -122,7 +122,7 @@ def controller_error(
         return AuthenticationError(
             f"{cannot}: the controller at {endpoint} could not read the credentials; check their form"
         )
-    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_colon(said)})")
+    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_after_colon(said)})")
 
 
 def server_text(details: str) -> str:
@@ -145,5 +145,5 @@ def _connection_text(details: str) -> str:
     return server_text(text) or "no reason given"
 
 
-def _colon(text: str) -> str:
+def _after_colon(text: str) -> str:
     return f": {text}" if text else ""

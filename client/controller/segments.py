@@ -32,7 +32,7 @@ _UNSPECIFIED_HOSTS = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 _HALF_MADE = "was not made to its end"
 
 
-def _refused(details: str, stream: Stream) -> PravegaError | None:
+def _recognize_refusal(details: str, stream: Stream) -> PravegaError | None:
     if "State: CREATING" not in details:
         return None
     return ServerFailedError(f"stream '{stream}' {_HALF_MADE}, or is being made just now; drop it if that lasts")
@@ -50,11 +50,13 @@ class SegmentCalls(ControllerCalls):
         reply: pb.SegmentRanges = self._call(
             "getCurrentSegments",
             stream_info(stream),
-            self._stream_purpose("look up the segments of stream", stream, refine=lambda said: _refused(said, stream)),
+            self._stream_purpose(
+                "look up the segments of stream", stream, refine=lambda said: _recognize_refusal(said, stream)
+            ),
         )
         return decode_ranges(reply.segmentRanges)
 
-    def half_made(self, stream: Stream) -> bool:
+    def is_half_made(self, stream: Stream) -> bool:
         """Whether the controller has not made a stream to its end, because it failed or is at it just now.
 
         Nothing can be done with such a stream but to delete it, without sealing it. Raises StreamNotFoundError.
@@ -108,7 +110,7 @@ class SegmentCalls(ControllerCalls):
         except (ServerFailedError, StreamNotFoundError) as failure:
             # All the server says about cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
             for cut in (start, end):
-                if cut is not None and cut.positions and not self.stream_cut_valid(cut):
+                if cut is not None and cut.positions and not self.is_stream_cut_valid(cut):
                     raise InvalidOptionError(
                         f"{cut} is no position in stream '{stream}': it must name segments of the stream "
                         "that cover the key space once"
@@ -139,7 +141,7 @@ class SegmentCalls(ControllerCalls):
             return False
         return True
 
-    def stream_cut_valid(self, cut: StreamCut) -> bool:
+    def is_stream_cut_valid(self, cut: StreamCut) -> bool:
         """Tell whether a cut names segments of the stream that cover the key space once.
 
         Offsets are not looked at: one beyond the tail counts as valid.

@@ -13,7 +13,7 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, after_lost_reply, scope_resource, stream_not_found
+from .channel import ControllerCalls, lost_reply_remark, scope_resource, stream_not_found
 from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
@@ -86,7 +86,7 @@ class StreamCalls(ControllerCalls):
         reply, tries = self._channel.call("createStream", encode_configuration(stream, configuration), purpose)
         if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
             raise StreamExistsError(
-                f"stream '{stream.name}' exists already in scope '{stream.scope}'{after_lost_reply(tries)}"
+                f"stream '{stream.name}' exists already in scope '{stream.scope}'{lost_reply_remark(tries)}"
             )
         if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
             raise scope_not_found(stream.scope)

@@ -74,7 +74,7 @@ class TransactionCalls(ControllerCalls):
             "begin a transaction on stream",
             stream,
             "READ_UPDATE",
-            refine=lambda details: _refused(details, stream, lease_ms),
+            refine=lambda details: _recognize_refusal(details, stream, lease_ms),
             idempotent=False,
         )
         request = pb.CreateTxnRequest(streamInfo=stream_info(stream), lease=lease_ms)
@@ -172,7 +172,7 @@ class TransactionCalls(ControllerCalls):
         raise TransactionNotOpenError(f"{cannot}: it is {status.name.lower()}{lease}")
 
 
-def _refused(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
+def _recognize_refusal(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
     if "lease should be greater" in details or "lease value too large" in details:
         return _bad_lease(lease_ms)
     if "State: SEALED" in details:

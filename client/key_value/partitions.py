@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pyspark_pravega.errors import PermissionDeniedError
 
-from ..segments.failures import SegmentAddress, missing_segment
+from ..segments.failures import SegmentAddress, segment_not_found
 from ..segments.store import Request, SegmentStore
 from ..stream import Access, key_value_table_stream, segment_id
 from ..wire import commands as wire
@@ -76,7 +76,7 @@ class TablePartitions:
             return tuple(segment_id(number, 0) for number in found)
         else:
             raise denied
-        raise missing_segment(SegmentAddress(self._stream, 0))  # it is being made or deleted right now
+        raise segment_not_found(SegmentAddress(self._stream, 0))  # it is being made or deleted right now
 
     def _existing(self, numbers: Iterable[int]) -> list[int]:
         addresses = [SegmentAddress(self._stream, segment_id(number, 0)) for number in numbers]
@@ -112,12 +112,12 @@ class PartitionSize:
         return 1 + max(self.entries // _PAGE, self.bytes // _PAGE_BYTES)
 
 
-def page_request(request: PageRequest, start: bytes, last: bytes) -> Request:
+def make_page_request(request: PageRequest, start: bytes, last: bytes) -> Request:
     """Return the request for a page that begins with a key and does not go beyond the last (b"": open)."""
     return lambda request_id, segment, token: request(request_id, segment, token, _PAGE, start, last)
 
 
-def start_of_next(page: Reply) -> bytes | None:
+def find_next_start(page: Reply) -> bytes | None:
     """Return where the page after this one begins; None when there is none."""
     if isinstance(page, TableEntriesRead) and page.entries:
         return _next_key(page.entries[-1].key)

@@ -22,7 +22,7 @@ from pyspark_pravega.errors import (
 
 from ..routing import hash_table_key
 from ..segments.connection import LongFrameError
-from ..segments.failures import SegmentAddress, missing_segment
+from ..segments.failures import SegmentAddress, segment_not_found
 from ..segments.store import Request, SegmentStore
 from ..stream import Access, key_value_table_stream
 from ..wire import commands as wire
@@ -39,7 +39,14 @@ from ..wire.table_replies import (
     TableRead,
     TableSegmentInfo,
 )
-from .partitions import PageRequest, PartitionsController, PartitionSize, TablePartitions, page_request, start_of_next
+from .partitions import (
+    PageRequest,
+    PartitionsController,
+    PartitionSize,
+    TablePartitions,
+    find_next_start,
+    make_page_request,
+)
 
 T = TypeVar("T")
 PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)
@@ -268,7 +275,7 @@ class KeyValueTable:
         try:
             for page in self._pages_of(partition, wire.read_table_entries, TableEntriesRead, first, last):
                 yield page.entries
-                first = start_of_next(page) or first
+                first = find_next_start(page) or first
         except LongFrameError:  # the server bounds pages by the number of their entries, and these have large values
             for keys in self.key_pages(partition, first, last):
                 for at in range(0, len(keys), MAX_READ_KEYS):
@@ -307,13 +314,13 @@ class KeyValueTable:
         bounds = [key for key in (first, last) if key]
         start: bytes | None = first
         while start is not None:
-            make = page_request(request, start, last)
+            make = make_page_request(request, start, last)
             reply = self._as_it_is_now(
                 partial(self._request, partition, Access.READ, "read", make, expected, keys=bounds)
             )
             assert isinstance(reply, expected)
             yield reply
-            start = start_of_next(reply)
+            start = find_next_start(reply)
             if start is not None and last and start > last:
                 break
 
@@ -364,7 +371,7 @@ class KeyValueTable:
         """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt before."""
         segments = self._partitions.ids()
         if partition >= len(segments):  # made again with fewer partitions, while its entries were read
-            raise missing_segment(SegmentAddress(self._stream, partition))
+            raise segment_not_found(SegmentAddress(self._stream, partition))
         address = SegmentAddress(self._stream, segments[partition])
         reply = self._store.request(
             address,

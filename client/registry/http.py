@@ -124,7 +124,7 @@ class HttpServer:
         except ClosedPoolError as error:
             raise RuntimeError("the client is closed; connect again") from error
         except HTTPError as error:
-            raise _cause(error) from error
+            raise _find_cause(error) from error
         return Response(method, unquote(path), answer.status, answer.reason or "", answer.data)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class HttpServer:
         self._pool.close()
 
 
-def _cause(error: HTTPError) -> Exception:
+def _find_cause(error: HTTPError) -> Exception:
     """Return what went wrong: one of the errors above, or the OSError for which there is no connection."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, NewConnectionError) and isinstance(cause, OSError):
@@ -171,7 +171,9 @@ def refusal(
             + "; check the credentials"
         )
     if status == 403:
-        return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")
+        return PermissionDeniedError(
+            f"the user may not {right} {target}; grant {_needed_permission(namespace, group, right)}"
+        )
     if status == 404 and path.endswith("/v1/groups"):
         return ProtocolError(f"what answers at {endpoint} is no schema registry; check its address")
     if status == 404:
@@ -194,7 +196,7 @@ def refusal(
     return error
 
 
-def may_pass(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Tell whether a request that may be repeated is sent again: the registry is away, or answered 500.
 
     Registry 0.6.0 answers 500 for some seconds while Pravega's containers move to another server ("updateEntries in
@@ -213,7 +215,7 @@ def _reason(response: Response) -> str:
     return f" ({text[:_LONGEST_REASON]})"
 
 
-def _needed(namespace: str | None, group: str | None, right: str) -> str:
+def _needed_permission(namespace: str | None, group: str | None, right: str) -> str:
     """Return the permission to ask for, in the notation of the registry's password file."""
     scope = "prn::/" if namespace is None else f"prn::/namespace:{namespace}"
     if group is None or right == "create":

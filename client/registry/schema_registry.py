@@ -29,8 +29,8 @@ from pyspark_pravega.errors import (
 from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
-from ..retry import FirstContact, retry, why_unreached
-from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, may_pass, refusal
+from ..retry import FirstContact, describe_unreached, retry
+from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, is_transient, refusal
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class SchemaRegistry:
         while True:
             query = {"limit": str(_PAGE)} | ({} if token is None else {"continuationToken": token})
             reply = self._json("GET", "/v1/groups", query=query)
-            with _well_formed("list of groups"):
+            with _check_form("list of groups"):
                 page, next_token = reply["groups"], reply["continuationToken"]
                 for name, properties in page.items():
                     # A group that is being deleted is listed without properties.
@@ -128,7 +128,7 @@ class SchemaRegistry:
             retry(
                 attempt,
                 timeout=self._config.retry_timeout,
-                transient=may_pass,
+                transient=is_transient,
                 first_contact=self._first_contact,
             )
         except SchemaExistsError:
@@ -236,15 +236,15 @@ class SchemaRegistry:
         path = _group_path(group, "codecTypes")
         self._request("POST", path, body=body, group=group, right="add a codec to")
 
-    def encoding(self, group: str, id: int, *, anew: bool = False) -> Encoding:
+    def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
         """Return what an encoding id stands for.
 
-        Asked once in the life of this object: as long as a group lives, ids keep their meaning. With `anew` it is asked
-        again.
+        The registry is asked once in the life of this object, since ids keep their meaning as long as a group lives;
+        with `refresh` it is asked again.
         """
         key = (group, id)
         found = self._encodings.get(key)
-        if found is None or anew:
+        if found is None or refresh:
             path = _group_path(group, f"encodings/{id}")
             found = self._parsed(Encoding.from_json, "GET", path, group=group)
             with self._lock:
@@ -279,7 +279,7 @@ class SchemaRegistry:
         right: str = "read",
     ) -> Parsed:
         reply = self._json(method, path, body=body, group=group, right=right)
-        with _well_formed(f"{method} {path}"):
+        with _check_form(f"{method} {path}"):
             return parse(reply)
 
     def _json(
@@ -314,7 +314,7 @@ class SchemaRegistry:
         return retry(
             lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
             timeout=self._config.retry_timeout,
-            transient=may_pass,
+            transient=is_transient,
             first_contact=self._first_contact,
         )
 
@@ -346,7 +346,7 @@ class SchemaRegistry:
             )
         except (NotTakenError, NotAnsweredError, NoAnswerError, OSError) as error:
             raise self._unreachable(error, f"{method} {path}", limit) from error
-        self._first_contact.answered()
+        self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
         if response.status in _RETRIED_STATUS:
             raise ServerUnavailableError(
@@ -376,7 +376,7 @@ class SchemaRegistry:
             found = tls.connection_error(error, self._endpoint)
             if not isinstance(found, ServerUnavailableError):
                 return found
-        why = why_unreached(error) if isinstance(error, OSError) else None
+        why = describe_unreached(error) if isinstance(error, OSError) else None
         unavailable = ServerUnavailableError(
             f"cannot reach {name} ({why or error}); check the address and that it runs. A registry whose own Pravega "
             "user lacks rights runs without ever opening its port; its log says so"
@@ -396,7 +396,7 @@ def _schema_versions(reply: Any) -> list[SchemaVersion]:
 
 
 @contextmanager
-def _well_formed(what: str) -> Iterator[None]:
+def _check_form(what: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:

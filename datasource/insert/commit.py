@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
@@ -181,7 +181,7 @@ class Insert:
     def _committed_all_the_same(self, transaction: Transaction, error: PravegaError) -> bool:
         """Abort what a failed commit leaves; True if that shows that it was committed, and only the answer was lost."""
         try:
-            with at_most(CLEAN_UP_SECONDS):
+            with limit_retries(CLEAN_UP_SECONDS):
                 transaction.abort()
         except TransactionNotOpenError:
             if isinstance(error, TransactionOutcomeUnknownError):
@@ -226,7 +226,9 @@ class Insert:
 
     def _ended(self, transaction: Transaction) -> TransactionNotOpenError:
         """Make the error for a transaction that ended before it was committed."""
-        return TransactionNotOpenError(f"{transaction.ended().message}. {self._settings.unit.next_step.capitalize()}.")
+        return TransactionNotOpenError(
+            f"{transaction.explain_end().message}. {self._settings.unit.next_step.capitalize()}."
+        )
 
     def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> Transaction:
         """Copy what the winning tasks wrote, without the bytes of other attempts, into a fresh transaction."""
@@ -376,7 +378,7 @@ def outcome_unknown(stream: Stream, transaction: uuid.UUID, error: PravegaError)
 def clean_up(step: Callable[[], None]) -> None:
     """Clean up as far as possible. What cannot be ended now ends with the lease of its transaction."""
     try:
-        with at_most(CLEAN_UP_SECONDS):
+        with limit_retries(CLEAN_UP_SECONDS):
             step()
     except PravegaError as error:
         LOG.warning("Cleaning up after an INSERT: %s", error)

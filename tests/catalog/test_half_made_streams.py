@@ -36,7 +36,7 @@ def stream(catalog: Catalog, scope: str) -> Iterator[Stream]:
     controller = catalog.pravega.controller
     with pytest.raises(ServerFailedError):
         controller.create_stream(half, TOO_MANY)
-    assert controller.half_made(half)
+    assert controller.is_half_made(half)
     assert list_tables(catalog, [scope]) == ["half"]
     yield half
     if controller.stream_exists(half):

@@ -147,7 +147,7 @@ def test_what_has_become_of_it(controller: Controller, stream: Stream) -> None:
         (never, "is not known to the server"),
     ):
         with pytest.raises(TransactionNotOpenError, match=f"{transaction.id} on stream '{stream}' {expected}"):
-            raise transaction.ended()
+            raise transaction.explain_end()
     open_one.abort()
 
 
