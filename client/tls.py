@@ -168,7 +168,7 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
     known = why if isinstance(error, socket.gaierror) else None
     reason = known or error.strerror or str(error) or type(error).__name__
     unavailable = ServerUnavailableError(
-        f"cannot reach the server at {endpoint} ({reason}); check the address and that it runs"
+        f"cannot reach the server at {endpoint} ({reason}); check the address, and that the server runs"
     )
     unavailable.unreached = None if why is None else Unreached(f"the server at {endpoint}", why)
     return unavailable
@@ -202,6 +202,7 @@ def not_tls(endpoint: Endpoint) -> TlsError:
     return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
 
 
+# gRPC says only in the text of UNAVAILABLE that TLS failed, and how.
 _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
     ("Hostname Verification", lambda endpoint, detail: host_name_mismatch(endpoint)),
     ("WRONG_VERSION_NUMBER", lambda endpoint, detail: not_tls(endpoint)),
@@ -209,14 +210,16 @@ _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
     ("certificate is not yet valid", expired_certificate),
     ("CERTIFICATE_VERIFY_FAILED", untrusted_certificate),
 )
+_GRPC_VERIFICATION = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)")
+_GRPC_OTHER_FAILURES = ("SSL_ERROR_SSL", "security handshaker")
 
 
 def grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
-    """Make the TLS failure behind gRPC's UNAVAILABLE, which can only be told by its text; None if it is none."""
+    """Make the error for the TLS failure behind gRPC's UNAVAILABLE; None if its text names none."""
     for mark, make in _GRPC_FAILURES:
         if mark in details:
-            found = re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)", details)
+            found = _GRPC_VERIFICATION.search(details)
             return make(endpoint, found.group(1).strip() if found else "verification failed")
-    if "SSL_ERROR_SSL" in details or "security handshaker" in details:
+    if any(mark in details for mark in _GRPC_OTHER_FAILURES):
         return TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
     return None

@@ -33,7 +33,7 @@ from ..retry import FirstContact, retry
 from ..stream import Stream
 from ..tls import grpc_root_certificates, server_name_override
 from .controller_pb2_grpc import ControllerServiceStub
-from .errors import Purpose, Right, controller_error
+from .errors import Purpose, Right, controller_error, has_hung_up
 
 # The generated class has no types.
 new_stub: Callable[[grpc.Channel], Any] = ControllerServiceStub
@@ -124,7 +124,7 @@ class ControllerChannel:
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
                 self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
-                if not self._config.tls and "closed" in details.lower() and _has_tls(endpoint):
+                if not self._config.tls and has_hung_up(details) and _has_tls(endpoint):
                     error = TlsError(
                         f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; begin the "
                         "address with tls://"

@@ -48,18 +48,30 @@ class Purpose:
     idempotent: bool = True
 
 
-_UNKNOWN_HOST = "unknown host"
-_CONNECTION_TEXTS = {
-    "connection refused": "connection refused",
-    "socket closed": "socket closed",
-    "connection reset": "connection reset",
+@dataclass(frozen=True)
+class _LostConnection:
+    """Why a call met no server: for a message, and as `Unreached.why` if there was no connection at all."""
+
+    text: str
+    why_unreached: str | None = None
+
+
+_UNKNOWN_HOST = _LostConnection("unknown host", "unknown host")
+_LOST_CONNECTIONS = {
+    "connection refused": _LostConnection("connection refused", "refused"),
+    "socket closed": _LostConnection("socket closed"),
+    "connection reset": _LostConnection("connection reset"),
     "dns resolution failed": _UNKNOWN_HOST,
     "hostname lookup error": _UNKNOWN_HOST,
-    "timeout": "timeout",
+    "timeout": _LostConnection("timeout"),
 }
-"""Words of gRPC, in lower case, and what a user is told."""
-_UNREACHED = {"connection refused": "refused", _UNKNOWN_HOST: _UNKNOWN_HOST}
-"""What of that means that there was no connection, and that in a word."""
+"""By words in the text of gRPC's UNAVAILABLE, its only sign of what happened; in lower case."""
+
+_HUNG_UP = "closed"
+"""A word in the text of gRPC's UNAVAILABLE, in lower case, if the server closed the connection."""
+
+_NO_RIGHT = "Authorization failed"
+"""The controller's text for a missing right. PERMISSION_DENIED with another text: a stream's state forbids the call."""
 
 # The connection broke, the server is overloaded, or another change of the same metadata came first.
 _PASSING = (
@@ -85,9 +97,7 @@ def controller_error(
             return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
         return AuthenticationError(f"{cannot}: the controller at {endpoint} wants credentials and none are given")
     if status is grpc.StatusCode.PERMISSION_DENIED:
-        # The same status also stands for an operation that the state of a stream forbids, with the store's
-        # text.
-        if said and said != "Authorization failed":
+        if said and said != _NO_RIGHT:
             return UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
         return PermissionDeniedError(
             f"{cannot}: the user lacks the right {purpose.right} on '{purpose.resource}'; "
@@ -99,12 +109,13 @@ def controller_error(
         tls_failure = grpc_tls_error(details, endpoint)
         if tls_failure is not None:
             return tls_failure
-        text = _connection_text(details)
+        lost = _find_lost_connection(details)
         unavailable = ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} cannot be reached ({text}); check the address and that it runs"
+            f"{cannot}: the controller at {endpoint} cannot be reached ({lost.text}); check the address, and that "
+            "the server runs"
         )
-        if text in _UNREACHED:
-            unavailable.unreached = Unreached(f"the controller at {endpoint}", _UNREACHED[text])
+        if lost.why_unreached is not None:
+            unavailable.unreached = Unreached(f"the controller at {endpoint}", lost.why_unreached)
         return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
@@ -135,14 +146,19 @@ def server_text(details: str) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def _connection_text(details: str) -> str:
+def has_hung_up(details: str) -> bool:
+    """Return whether gRPC's UNAVAILABLE means that the server closed the connection."""
+    return _HUNG_UP in details.lower()
+
+
+def _find_lost_connection(details: str) -> _LostConnection:
     # "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect ...:
     # Connection refused"
     text = details.rsplit("last error: ", 1)[-1]
-    for known, said in _CONNECTION_TEXTS.items():
+    for known, lost in _LOST_CONNECTIONS.items():
         if known in text.lower():
-            return said
-    return server_text(text) or "no reason given"
+            return lost
+    return _LostConnection(server_text(text) or "no reason given")
 
 
 def _after_colon(text: str) -> str:

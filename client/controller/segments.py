@@ -25,17 +25,23 @@ from . import controller_pb2 as pb
 from .channel import ControllerCalls
 from .messages import decode_range, decode_ranges, stream_cut_message, stream_info
 
-# What a standalone server says that was not told its own name.
 _UNSPECIFIED_HOSTS = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
+"""Host names that a standalone server gives if nobody has configured its own."""
+
+_CREATING = "State: CREATING"
+"""The controller's only sign that a stream was never finished, in the text of an INTERNAL or UNKNOWN status."""
 
 
-_HALF_MADE = "was not made to its end"
+class HalfMadeStreamError(ServerFailedError):
+    """The controller has not finished creating the stream: it failed, or is still at it."""
 
 
-def _recognize_refusal(details: str, stream: Stream) -> PravegaError | None:
-    if "State: CREATING" not in details:
+def _recognize_half_made(details: str, stream: Stream) -> PravegaError | None:
+    if _CREATING not in details:
         return None
-    return ServerFailedError(f"stream '{stream}' {_HALF_MADE}, or is being made just now; drop it if that lasts")
+    return HalfMadeStreamError(
+        f"stream '{stream}' is only half made, or is being created right now; drop it if that lasts"
+    )
 
 
 class SegmentCalls(ControllerCalls):
@@ -51,22 +57,20 @@ class SegmentCalls(ControllerCalls):
             "getCurrentSegments",
             stream_info(stream),
             self._stream_purpose(
-                "look up the segments of stream", stream, refine=lambda said: _recognize_refusal(said, stream)
+                "look up the segments of stream", stream, refine=lambda said: _recognize_half_made(said, stream)
             ),
         )
         return decode_ranges(reply.segmentRanges)
 
     def is_half_made(self, stream: Stream) -> bool:
-        """Whether the controller has not made a stream to its end, because it failed or is at it just now.
+        """Return whether the controller has not finished creating a stream, because it failed or is still at it.
 
-        Nothing can be done with such a stream but to delete it, without sealing it. Raises StreamNotFoundError.
+        All that can be done with such a stream is to delete it, without sealing it. Raises StreamNotFoundError.
         """
         try:
             self.current_segments(stream)
-        except ServerFailedError as error:
-            if _HALF_MADE in error.message:
-                return True
-            raise
+        except HalfMadeStreamError:
+            return True
         return False
 
     def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:

@@ -26,6 +26,10 @@ SHORTEST_LEASE_MS = 10_000
 LONGEST_LEASE_MS = 600_000
 """The limits of Pravega's defaults. A server may be set up with others, and then says so itself."""
 
+_LEASE_TEXTS = ("lease should be greater", "lease value too large")
+_SEALED = "State: SEALED"
+"""The controller's only signs of a lease out of bounds and of a sealed stream, in the text of a status."""
+
 # What Java sends for "no event time".
 _NO_TIMESTAMP = -(1 << 63)
 
@@ -173,9 +177,9 @@ class TransactionCalls(ControllerCalls):
 
 
 def _recognize_refusal(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
-    if "lease should be greater" in details or "lease value too large" in details:
+    if any(text in details for text in _LEASE_TEXTS):
         return _bad_lease(lease_ms)
-    if "State: SEALED" in details:
+    if _SEALED in details:
         return StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it. Write to another one")
     return None
 

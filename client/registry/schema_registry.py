@@ -30,7 +30,7 @@ from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
 from ..retry import FirstContact, describe_unreached, retry
-from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, is_transient, refusal
+from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, Right, is_transient, refusal
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class SchemaRegistry:
         def attempt(seconds: float) -> None:
             nonlocal attempts
             attempts += 1
-            self._send("POST", "/v1/groups", {}, body, name, "create", seconds)
+            self._send("POST", "/v1/groups", {}, body, name, Right.CREATE, seconds)
 
         try:
             retry(
@@ -138,7 +138,7 @@ class SchemaRegistry:
 
     def delete_group(self, name: str) -> None:
         """Delete the group with all its schemas. It need not exist."""
-        self._request("DELETE", _group_path(name), group=name, right="delete")
+        self._request("DELETE", _group_path(name), group=name, right=Right.DELETE)
         with self._lock:
             self._encodings = {key: value for key, value in self._encodings.items() if key[0] != name}
 
@@ -156,7 +156,7 @@ class SchemaRegistry:
         body = {"compatibility": compatibility.to_json()}
         if previous is not None:
             body["previousCompatibility"] = previous.to_json()
-        self._request("PUT", _group_path(group, "compatibility"), body=body, group=group, right="set the policy of")
+        self._request("PUT", _group_path(group, "compatibility"), body=body, group=group, right=Right.SET_POLICY)
 
     # Schemas
 
@@ -173,7 +173,7 @@ class SchemaRegistry:
             _group_path(group, "schemas"),
             body=schema.to_json(),
             group=group,
-            right="add a schema to",
+            right=Right.ADD_SCHEMA,
         )
 
     def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
@@ -203,7 +203,7 @@ class SchemaRegistry:
     def delete_schema(self, group: str, id: int) -> None:
         """Take a schema out of the group. Its encoding ids go on resolving; added again it gets a new id."""
         path = _group_path(group, f"schemas/schema/{id}")
-        self._request("DELETE", path, group=group, right="delete a schema of")
+        self._request("DELETE", path, group=group, right=Right.DELETE_SCHEMA)
 
     def validate(self, group: str, schema: SchemaInfo, compatibility: Compatibility | None = None) -> bool:
         """Tell whether the schema would be accepted under the policy (None: the group's own).
@@ -234,7 +234,7 @@ class SchemaRegistry:
         """Register a codec; doing so again changes nothing."""
         body = {"name": codec, "properties": {}}
         path = _group_path(group, "codecTypes")
-        self._request("POST", path, body=body, group=group, right="add a codec to")
+        self._request("POST", path, body=body, group=group, right=Right.ADD_CODEC)
 
     def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
         """Return what an encoding id stands for.
@@ -276,7 +276,7 @@ class SchemaRegistry:
         *,
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
-        right: str = "read",
+        right: Right = Right.READ,
     ) -> Parsed:
         reply = self._json(method, path, body=body, group=group, right=right)
         with _check_form(f"{method} {path}"):
@@ -290,7 +290,7 @@ class SchemaRegistry:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
-        right: str = "read",
+        right: Right = Right.READ,
     ) -> Any:
         response = self._request(method, path, query=query, body=body, group=group, right=right)
         try:
@@ -308,7 +308,7 @@ class SchemaRegistry:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
-        right: str = "read",
+        right: Right = Right.READ,
     ) -> Response:
         """Send a request that may safely be repeated."""
         return retry(
@@ -325,7 +325,7 @@ class SchemaRegistry:
         query: Mapping[str, str],
         body: Mapping[str, Any] | None,
         group: str | None,
-        right: str,
+        right: Right,
         seconds: float,
     ) -> Response:
         parameters = dict(query)
@@ -345,7 +345,7 @@ class SchemaRegistry:
                 seconds=limit,
             )
         except (NotTakenError, NotAnsweredError, NoAnswerError, OSError) as error:
-            raise self._unreachable(error, f"{method} {path}", limit) from error
+            raise self._unreachable(error, method, path, limit) from error
         self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
         if response.status in _RETRIED_STATUS:
@@ -356,7 +356,7 @@ class SchemaRegistry:
             return response
         raise refusal(response, self._endpoint, namespace=self.namespace, group=group, right=right)
 
-    def _unreachable(self, error: Exception, request: str, limit: float) -> PravegaError:
+    def _unreachable(self, error: Exception, method: str, path: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self._endpoint}"
         if isinstance(error, NotTakenError):
             return ServerTimeoutError(
@@ -365,8 +365,8 @@ class SchemaRegistry:
             )
         if isinstance(error, NotAnsweredError):
             return ServerTimeoutError(
-                f"{name} did not answer {request} within {limit:.3g} s. It hangs, or has too much to do: look at its "
-                "log, or raise the request timeout" + (_NEVER_ANSWERED if request.startswith("POST") else "")
+                f"{name} did not answer {method} {path} within {limit:.3g} s. It hangs or is overloaded: look at its "
+                "log, or raise the request timeout" + (_NEVER_ANSWERED if method == "POST" else "")
             )
         if isinstance(error, NoAnswerError):
             return ServerUnavailableError(
@@ -378,7 +378,7 @@ class SchemaRegistry:
                 return found
         why = describe_unreached(error) if isinstance(error, OSError) else None
         unavailable = ServerUnavailableError(
-            f"cannot reach {name} ({why or error}); check the address and that it runs. A registry whose own Pravega "
+            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own Pravega "
             "user lacks rights runs without ever opening its port; its log says so"
         )
         unavailable.unreached = None if why is None else Unreached(name, why)

@@ -241,8 +241,8 @@ def test_what_listens_is_no_registry(watched: Watched, configured: Configured, c
             statement,
             "PRAVEGA_PROTOCOL_ERROR",
             (
-                "is no schema registry",
-                "check its address",
+                "is not a schema registry",
+                "check the address",
             ),
         )
     )
