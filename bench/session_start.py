@@ -20,7 +20,7 @@ import tempfile
 from collections import defaultdict
 
 from bench.servers import cluster
-from pyspark_pravega.spark.class_archive import ClassArchive
+from pyspark_pravega.spark.class_archive import find_archive
 from pyspark_pravega.spark.home import find_spark_home
 
 PROGRAM = """
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[])
     arguments = parser.parse_args()
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    archive = ClassArchive.of(find_spark_home(os.environ), os.environ)
+    archive = find_archive(find_spark_home(os.environ), os.environ)
     with cluster() as config, tempfile.TemporaryDirectory() as empty:
         servers = (config.controller_uri, config.registry_uri or "")
         for _ in range(arguments.rounds):

@@ -20,8 +20,9 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 
 from . import accounts as user_accounts
-from . import class_archive, lifeline, processes, readiness, servers
+from . import lifeline, processes, readiness, servers
 from .accounts import SERVER_USER, Account
+from .class_archive import RECORDING_GRACE_S, ClassArchive
 from .directories import create_private_directory, default_cluster_directory, hold_lock
 from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
@@ -344,10 +345,10 @@ def _clear(path: Path, state: ClusterState, report: Report = ignore_report) -> N
     grace = processes.TERMINATION_GRACE_S
     if recording:
         report("recording the servers' classes, with which they start faster from now on (once)")
-        grace = class_archive.RECORDING_GRACE_S
+        grace = RECORDING_GRACE_S
     if processes.end_processes(list(state.processes.values()), grace) and recording:
         for recorded, file in state.recordings.items():
-            class_archive.keep(Path(recorded), Path(file))
+            ClassArchive(Path(file)).keep(Path(recorded))
     if (path / "run").exists():
         shutil.rmtree(path / "run")
     if state.storage is not None and Path(state.storage).exists():

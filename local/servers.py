@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from .accounts import SERVER_USER, Account, password_file, server_password
-from .class_archive import ClassArchive
+from .class_archive import find_server_archive, recording_options
 from .directories import create_private_directory, write_private
 from .java import Java
 from .ports import Ports
@@ -165,8 +165,11 @@ def _prepare(
     logging = run / f"{name}-logging.xml"
     logging.write_text(_LOGGING.format(file=escape(str(log))), encoding="utf-8")
     temporary = create_private_directory(run / f"{name}-tmp")
-    archive = ClassArchive.of(name, java, class_path, run)
-    archive_options, recordings = archive.options()
+    archive = find_server_archive(name, java, class_path)
+    recordings: dict[str, str] = {}
+    if not (archive_options := archive.options()):
+        recording = run / f"{name}.jsa"
+        archive_options, recordings = recording_options(recording), {str(recording): str(archive.file)}
     command = [
         str(java.executable),
         *options,

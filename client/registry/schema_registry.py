@@ -378,8 +378,8 @@ class SchemaRegistry:
                 return found
         why = describe_unreached(error) if isinstance(error, OSError) else None
         unavailable = ServerUnavailableError(
-            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own Pravega "
-            "user lacks rights runs without ever opening its port; its log says so"
+            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "
+            "Pravega user lacks rights runs without ever opening its port; its log says so"
         )
         unavailable.unreached = None if why is None else Unreached(name, why)
         return unavailable

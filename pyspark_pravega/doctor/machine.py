@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.spark.class_archive import ClassArchive, check_class_path
+from pyspark_pravega.spark.class_archive import check_class_path, find_archive
 from pyspark_pravega.spark.home import (
     adapter_jar,
     adapter_manifest,
@@ -168,7 +168,7 @@ def _class_archive(environment: Mapping[str, str]) -> Iterator[Finding]:
     except PravegaError:
         return  # said before
     try:
-        archive = ClassArchive.of(spark_home, environment)
+        archive = find_archive(spark_home, environment)
         check_class_path(spark_home, environment)
     except PravegaError as error:
         yield Finding("Class archive", True, f"not used. {error}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark_pravega.spark.class_archive.archive import (
     JAVA_OPTIONS_CONF,
-    ClassArchive,
     check_class_path,
     driver_options,
+    find_archive,
 )
 from pyspark_pravega.spark.class_archive.recording import record
 
-__all__ = ["JAVA_OPTIONS_CONF", "ClassArchive", "check_class_path", "driver_options", "record"]
+__all__ = ["JAVA_OPTIONS_CONF", "check_class_path", "driver_options", "find_archive", "record"]

@@ -1,22 +1,18 @@
 """Where the archive of Spark's classes is, and the options by which a driver starts from it.
 
-Java's "application class data sharing" (https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html): an
-archive belongs to one Java and one class path. Java compares both itself and ignores an archive that does not fit,
-so that nothing depends on it but time.
+What an archive is, and when Java uses it, is in `pyspark_pravega.local.class_archive`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, system_reason
+from pyspark_pravega.local.class_archive import ClassArchive
 from pyspark_pravega.local.directories import cache_directory
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
 
@@ -36,53 +32,23 @@ _OF_USER = (
 _PLAIN_PATH = re.compile(r"[\w./+@=-]+")
 
 
-@dataclass(frozen=True)
-class ClassArchive:
-    """The archive for one Spark and one Java.
+def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive | None:
+    """Return the archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java.
 
-    Attributes:
-        file: its place in the user's cache, whether it is there or not.
+    Raises SetupError if the user has no cache, or its path cannot stand in an option of Java.
     """
-
-    file: Path
-
-    @classmethod
-    def of(cls, spark_home: Path, environment: Mapping[str, str]) -> ClassArchive | None:
-        """Find the archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java.
-
-        Raises SetupError if the user has no cache, or its path cannot stand in an option of Java.
-        """
-        java = _java(environment)
-        if java is None:
-            return None
-        parts = [java, java.parent.parent / "lib" / "modules", *sorted((spark_home / "jars").glob("*.jar"))]
-        # Java compares a jar's size and time, too, in whole seconds.
-        known = [f"{part} {found.st_size} {int(found.st_mtime)}" for part in parts if (found := _stat(part))]
-        key = hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
-        try:
-            cache = cache_directory(environment)
-        except RuntimeError as error:  # a user without a home
-            raise SetupError(f"There is no cache directory ({error}). Set XDG_CACHE_HOME to one.") from error
-        check_path(cache, "XDG_CACHE_HOME")
-        return cls(cache / "classes" / f"spark-{key}.jsa")
-
-    def options(self) -> str:
-        """Return the options by which Java starts from the archive; empty if there is none that can be read."""
-        if _stat(self.file) is None or not os.access(self.file, os.R_OK):
-            return ""
-        with contextlib.suppress(OSError):  # a cache of another user, or on a file system that is read-only
-            os.utime(self.file)  # archives that nobody uses are deleted
-        return f"-XX:SharedArchiveFile={self.file} -Xlog:cds*=off -Xlog:class+path=off"
-
-    def delete(self) -> bool:
-        """Delete the archive, and tell whether there was one. Raises SetupError if it cannot be deleted."""
-        try:
-            self.file.unlink()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as error:
-            raise SetupError(f"The archive {self.file} cannot be deleted: {system_reason(error)}") from error
-        return True
+    java = _java(environment)
+    if java is None:
+        return None
+    parts = [java, java.parent.parent / "lib" / "modules", *sorted((spark_home / "jars").glob("*.jar"))]
+    # Java compares a jar's size and time, too, in whole seconds.
+    facts = [f"{part} {found.st_size} {int(found.st_mtime)}" for part in parts if (found := _stat(part))]
+    try:
+        cache = cache_directory(environment)
+    except RuntimeError as error:  # a user without a home
+        raise SetupError(f"There is no cache directory ({error}). Set XDG_CACHE_HOME to one.") from error
+    check_path(cache, "XDG_CACHE_HOME")
+    return ClassArchive.locate("spark", facts, cache)
 
 
 def check_path(path: Path, variable: str) -> None:
@@ -128,10 +94,10 @@ def driver_options(spark_home: Path, environment: Mapping[str, str], setting: Ca
     ):
         return ""
     try:
-        archive = ClassArchive.of(spark_home, environment)
+        archive = find_archive(spark_home, environment)
     except SetupError:
         return ""
-    return archive.options() if archive is not None else ""
+    return " ".join(archive.options()) if archive is not None else ""
 
 
 def _java(environment: Mapping[str, str]) -> Path | None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, system_reason
-from pyspark_pravega.local.class_archive import keep
-from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, check_path
+from pyspark_pravega.local.class_archive import ClassArchive, recording_options
+from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, check_class_path, check_path, find_archive
 
 _TIMEOUT_S = 600.0
 # What would send the session elsewhere, or have it write to the user's file system and metastore.
@@ -38,7 +38,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
         SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no
             archive, or it cannot be kept.
     """
-    archive = ClassArchive.of(spark_home, environment)
+    archive = find_archive(spark_home, environment)
     if archive is None:
         raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17, 21 or 25 on PATH.")
     check_class_path(spark_home, environment)
@@ -48,7 +48,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
             check_path(Path(folder), "TMPDIR")
             recording = Path(folder, "spark.jsa")
             _run(spark_home, environment, folder, recording)
-            keep(recording, archive.file)
+            archive.keep(recording)
     except OSError as error:
         raise SetupError(f"The archive {archive.file} cannot be written: {system_reason(error)}") from error
     return archive
@@ -62,7 +62,7 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
         if key not in _WITHOUT and not key.lower().startswith(_OF_PRAVEGA)
     }
     given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
-    options = f"-XX:ArchiveClassesAtExit={recording} -Xlog:cds*=error -Xlog:class+path=off"
+    options = " ".join(recording_options(recording, "error"))
     session = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
         env=given,
