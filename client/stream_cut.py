@@ -16,24 +16,24 @@ from pyspark_pravega.errors import InvalidOptionError, shorten
 from .stream import Stream, segment_epoch, segment_id, segment_number
 
 UNBOUNDED = "UNBOUNDED"
-"""Java's text of the cut that is before or after everything. Not a `StreamCut`: pass None for it."""
+"""Java's text of the cut before or after everything. It is not a `StreamCut`: pass None instead."""
 
-# A cut over a million segments takes less; anything larger is a compression bomb.
+# A cut of a million segments takes less; anything larger is a compression bomb.
 _MAX_PLAIN_BYTES = 64 << 20
 
-# As long as Java's.
+# As long as a Java long.
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
 class StreamCut:
-    """One offset (bytes) for each of a set of segments that together cover the key space once."""
+    """A position in a stream: an offset in bytes for each of some segments that together cover the key space once."""
 
     stream: Stream
     positions: Mapping[int, int]
 
     def __post_init__(self) -> None:
-        # A private copy: the caller's mapping may change, a cut may not.
+        # A copy, since the caller may still change the mapping.
         object.__setattr__(self, "positions", dict(self.positions))
 
     def __hash__(self) -> int:
@@ -49,7 +49,7 @@ class StreamCut:
     def to_text(self) -> str:
         """Return the portable text: base64 of gzip of `0:scope/stream:numbers:epochs:offsets`.
 
-        Equal cuts give equal text (segments sorted, no time stamp in the gzip header).
+        Equal cuts give equal texts: segments are sorted, and the gzip header has no time stamp.
         """
         segments = sorted(self.positions)
         columns = (
@@ -62,9 +62,9 @@ class StreamCut:
 
     @classmethod
     def from_text(cls, text: str) -> StreamCut:
-        """Read what `to_text` or Java's `asText` wrote. Raises InvalidOptionError saying what is wrong."""
+        """Return the cut of a text that `to_text` or Java's `asText` wrote. Raises InvalidOptionError."""
         if text.strip() == UNBOUNDED:
-            _refuse(text, f"is {UNBOUNDED}, which is no position; leave the bound out instead")
+            _refuse(text, f"is {UNBOUNDED}, which is not a position; leave the bound out instead")
         try:
             compressed = base64.b64decode(text.strip(), validate=True)
         except (binascii.Error, ValueError):
@@ -112,10 +112,10 @@ def _decompress(text: str, compressed: bytes) -> str:
 def _parse_integers(text: str, column: str) -> list[int]:
     # Java writes a cut without segments as empty columns.
     values = column.split(",") if column else []
-    # `int` would also take blanks, underscores and digits of other scripts.
+    # `int` would also accept blanks, underscores and digits of other scripts.
     if all(_INTEGER.fullmatch(value) for value in values):
         return [int(value) for value in values]
-    _refuse(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
+    _refuse(text, f"has '{column[:40]}' where whole numbers separated by commas are expected")
 
 
 def _refuse(text: str, reason: str) -> NoReturn:
