@@ -35,7 +35,7 @@ class ServerProcess:
     birth: str
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs (one that ended but was not reaped does not)."""
+        """Return whether this very process still runs (one that ended but was not reaped does not)."""
         return find_birth(self.pid) == self.birth
 
 

@@ -1,6 +1,6 @@
-"""Whether the servers answer: by real calls, since an open port does not mean a server behind it.
+"""Probes that find out by real calls whether the servers answer: an open port does not mean that a server is behind it.
 
-Every probe returns whether its server answered, and raises PortLost if somebody else answers in its place.
+Every probe returns whether its server answered, and raises PortLost if another program answers in its place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Turns gRPC's status and text of a failed controller call into the errors of this package.
+"""Turns the gRPC status and text of a failed controller call into the errors of this package.
 
-The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come
-from the metadata store, INTERNAL and UNKNOWN are anything the server did not expect, with a stack trace as
-text if it is set up so. None of it holds the caller's credentials.
+The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come from the
+metadata store; INTERNAL and UNKNOWN stand for everything that the server did not expect, and have a stack trace as
+text if the server is configured so. They never hold the caller's credentials.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Right = Literal["READ", "READ_UPDATE"]
 class Purpose:
     """Why a call is made, for its error messages.
 
-    `action` completes "cannot ..."; `resource` and `right` are what Pravega's access control list must grant.
-    `missing` makes the error for a NOT_FOUND status; `refine` may recognise further failures by the server's
-    text. `idempotent`: whether a call that failed inside the server may be sent again.
+    `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `missing` makes the
+    error for a NOT_FOUND status; `refine` may recognize further failures by the server's text. `idempotent` says
+    whether a call that failed inside the server may be sent again.
     """
 
     action: str
@@ -73,7 +73,7 @@ _HUNG_UP = "closed"
 _NO_RIGHT = "Authorization failed"
 """The controller's text for a missing right. PERMISSION_DENIED with another text: a stream's state forbids the call."""
 
-# The connection broke, the server is overloaded, or another change of the same metadata came first.
+# The connection broke, the server is overloaded, or another change to the same metadata came first.
 _PASSING = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.ABORTED,
@@ -86,7 +86,7 @@ _PASSING = (
 def controller_error(
     status: grpc.StatusCode, details: str, purpose: Purpose, endpoint: Endpoint, *, with_credentials: bool
 ) -> PravegaError:
-    """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass, others are final."""
+    """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass; others are final."""
     refined = purpose.refine(details) if purpose.refine is not None else None
     if refined is not None:
         return refined
@@ -95,7 +95,7 @@ def controller_error(
     if status is grpc.StatusCode.UNAUTHENTICATED:
         if with_credentials:
             return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
-        return AuthenticationError(f"{cannot}: the controller at {endpoint} wants credentials and none are given")
+        return AuthenticationError(f"{cannot}: the controller at {endpoint} requires credentials, and none are given")
     if status is grpc.StatusCode.PERMISSION_DENIED:
         if said and said != _NO_RIGHT:
             return UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
@@ -119,17 +119,17 @@ def controller_error(
         return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} could not take the call ({status.name}{_after_colon(said)})"
+            f"{cannot}: the controller at {endpoint} could not handle the call ({status.name}{_after_colon(said)})"
         )
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_after_colon(said)}")
     if status is grpc.StatusCode.UNIMPLEMENTED:
         return ServerFailedError(
-            f"{cannot}: what answers at {endpoint} knows no such call; is it a Pravega controller (port "
+            f"{cannot}: the server at {endpoint} does not know the call; is it a Pravega controller (port "
             "9090 by default)?"
         )
     if status is grpc.StatusCode.UNKNOWN and not said and with_credentials:
-        # Seen for an authorization header that the server's plug-in cannot take apart.
+        # The server answers like this if its plug-in cannot parse the authorization header.
         return AuthenticationError(
             f"{cannot}: the controller at {endpoint} could not read the credentials; check their form"
         )
@@ -139,7 +139,7 @@ def controller_error(
 def server_text(details: str) -> str:
     """Return the first words of the server's description, without its stack trace."""
     text = details.removeprefix("controllerStackTrace=").split("\n", 1)[0].strip()
-    # Java's nested exceptions: only the last one's text says something to a user.
+    # Of Java's nested exceptions only the text of the last one is of use to a user.
     text = re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)
     while (inner := re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)) != text:
         text = inner

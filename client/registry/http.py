@@ -210,7 +210,7 @@ def refusal(
         return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
     if status == 409:
         if right is Right.CREATE:
-            return SchemaExistsError(f"{target} exists already")
+            return SchemaExistsError(f"{target} already exists")
         if right is Right.ADD_SCHEMA:
             return IncompatibleSchemaError(
                 f"{target} refuses the schema: its compatibility policy does not allow the change, or the "

@@ -51,7 +51,7 @@ class SegmentAddress:
 
 
 def is_token_expired(reply: Reply) -> bool:
-    """Tell whether the request may be repeated with a fresh token."""
+    """Return whether the request may be repeated with a fresh token."""
     return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
 
 

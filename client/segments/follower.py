@@ -29,7 +29,7 @@ class SegmentFollower:
         self.offset = offset
         """Where the next bytes are read. It jumps where data loss is allowed, and bytes were removed."""
         self.sealed = False
-        """Whether all has been read of a segment that takes no more appends."""
+        """Whether the segment takes no more appends and has been read to its end."""
 
     def read(self, until: float) -> bytes | bytearray | memoryview:
         """Wait for bytes, until a time (by `time.monotonic`) or the end of the segment; what has come, or nothing.

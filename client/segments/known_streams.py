@@ -113,7 +113,7 @@ class KnownStreams:
             self._learn(stream, replace(known, segments=tuple(segments), current=current))
 
     def is_cut(self, cut: StreamCut) -> bool:
-        """Tell whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
+        """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
 
         Raises StreamNotFoundError.
         """
@@ -164,7 +164,7 @@ class KnownStreams:
             return ()
 
     def is_registered(self, stream: Stream) -> bool:
-        """Tell whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
+        """Return whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
         return self._find(stream).registered
 
     def note_registered(self, stream: Stream, registered: bool) -> None:
@@ -174,7 +174,7 @@ class KnownStreams:
             self._learn(stream, replace(known, registered=registered))
 
     def is_logged(self, stream: Stream) -> bool:
-        """Tell whether a commit log has told of the stream, as `note_logged` was told: a hint."""
+        """Return whether a commit log has told of the stream, as `note_logged` was told: a hint."""
         return self._find(stream).logged
 
     def note_logged(self, stream: Stream) -> None:

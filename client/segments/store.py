@@ -139,7 +139,7 @@ class SegmentStore:
             self._locations.pop((stream, segment_id), None)
 
     def stream_exists(self, stream: Stream) -> bool:
-        """Tell whether the controller knows the stream; tells a deleted stream from a removed segment."""
+        """Return whether the controller knows the stream; tells a deleted stream from a removed segment."""
         return self._controller.stream_exists(stream)
 
     def token(self, stream: Stream, access: Access) -> str:

@@ -112,7 +112,7 @@ def test_a_stream_comes_and_goes(controller: Controller, scope: str) -> None:
     controller.create_stream(stream, FIXED_TWO)
     assert controller.stream_exists(stream)
     assert controller.list_streams(scope) == ["_MARKa-stream.1", "a-stream.1"]
-    with pytest.raises(StreamExistsError, match="'a-stream.1' exists already"):
+    with pytest.raises(StreamExistsError, match="'a-stream.1' already exists"):
         controller.create_stream(stream, FIXED_TWO)
     with pytest.raises(UnsupportedOperationError, match="not sealed"):
         controller.delete_stream(stream)

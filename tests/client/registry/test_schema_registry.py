@@ -72,7 +72,7 @@ def test_groups(registry: SchemaRegistry) -> None:
     registry.create_group("sensor", AVRO)
     assert registry.group("sensor") == AVRO
     assert registry.groups() == {"sensor": AVRO}
-    with pytest.raises(SchemaExistsError, match="'sensor' of namespace 'test-.*' exists already"):
+    with pytest.raises(SchemaExistsError, match="'sensor' of namespace 'test-.*' already exists"):
         registry.create_group("sensor", AVRO)
     registry.delete_group("sensor")
     registry.delete_group("sensor")
@@ -348,7 +348,7 @@ def http(status: str, body: bytes) -> bytes:
     ("reply", "error", "text"),
     [
         (http("200 OK", b"<html>"), ProtocolError, "is not JSON; is it a schema registry"),
-        (http("200 OK", b"[]"), ProtocolError, "lacks what it should have"),
+        (http("200 OK", b"[]"), ProtocolError, "does not have the expected form"),
         (http("500 Oops", b"<html>no news</html>"), RegistryError, "answered 500 when asked to read"),
         (http("503 Busy", b""), ServerUnavailableError, "answered 503"),
         (http("302 Found", b""), RegistryError, "answered 302"),
