@@ -20,7 +20,7 @@ import tempfile
 from collections import defaultdict
 
 from bench.servers import cluster
-from pyspark_pravega.spark.class_archive import SparkClassArchive
+from pyspark_pravega.spark.class_archive import find_archive
 from pyspark_pravega.spark.home import find_spark_home
 
 PROGRAM = """
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[])
     arguments = parser.parse_args()
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    archive = SparkClassArchive.of(find_spark_home(os.environ), os.environ)
+    archive = find_archive(find_spark_home(os.environ), os.environ)
     with cluster() as config, tempfile.TemporaryDirectory() as empty:
         servers = (config.controller_uri, config.registry_uri or "")
         for _ in range(arguments.rounds):
@@ -76,7 +76,7 @@ def main() -> None:
                 found[f"{version} with Pravega and the archive"].append((seconds[0], seconds[1]))
     print(f"load {os.getloadavg()[0]:.0f}; median and best\n| | start | first statement |\n|---|---|---|")
     for what, runs in found.items():
-        columns = [f"{statistics.median(times):.1f} s, {min(times):.1f} s" for times in zip(*runs, strict=True)]
+        columns = [f"{statistics.median(each):.1f} s, {min(each):.1f} s" for each in zip(*runs, strict=True)]
         print(f"| {what} | {columns[0]} | {columns[1]} |")
 
 

@@ -15,8 +15,8 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.cancellation import begun
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.cancellation import run_in_background
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, CommitRequest, outcome_unknown
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
@@ -57,7 +57,7 @@ class _Open:
     def abort(self) -> None:
         """Abort it as far as the server can be reached; its lease ends it otherwise."""
         try:
-            with at_most(_ABANDONED_SECONDS):
+            with limit_retries(_ABANDONED_SECONDS):
                 self.insert.abort()
         except PravegaError as error:
             LOG.warning("An INSERT that nobody waits for could not be aborted: %s", error)
@@ -94,9 +94,9 @@ class Inserts:
         plain = prepared.plain_writer(start.schema)
         if plain is not None:
             return InsertBegun(InsertHandle(_NONE, tasks, given), pickled_write(plain), PYTHON)
-        with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
+        with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends
             settings, seen = write_settings(options), None
-            encoding = begun(partial(encoding_id, pravega, table))
+            encoding = run_in_background(partial(encoding_id, pravega, table))
             if query is None:
                 named = epoch_of_application(options)
                 seen = None if named is None else seen_before(pravega, table, named)
@@ -134,7 +134,7 @@ class Inserts:
             return _stored(table, [pickles.loads(base64.b64decode(message)) for message in messages])
         unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
         with (
-            cancellation.shielded(),
+            cancellation.shield(),
             self._taken(catalog, table, handle, unit, again=again and epoch is None) as insert,
         ):
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
@@ -172,7 +172,7 @@ class Inserts:
         """Abort an INSERT; nothing happens when it has ended. Its lease does so where the servers do not answer."""
         if handle.transaction == _NONE:
             return
-        with cancellation.shielded(), at_most(CLEAN_UP_SECONDS), self._taken(catalog, table, handle) as insert:
+        with cancellation.shield(), limit_retries(CLEAN_UP_SECONDS), self._taken(catalog, table, handle) as insert:
             insert.abort()
 
     def abort_begun_by(self, number: int) -> None:

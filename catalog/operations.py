@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TypeAlias, assert_never
 
-from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
@@ -149,21 +149,21 @@ class Operations:
             case r.CreateTable():
                 return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
-                with shielded():
+                with shield():
                     return sink_tables.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(namespace, name, _) if belongs_to_stream(namespace):
                 metadata.refuse_change(catalog, namespace, name)
                 raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
             case r.AlterTable(namespace, name, table_changes):
-                with shielded():
+                with shield():
                     return alter(catalog, namespace, name, table_changes)
             case r.DropTable(namespace, name) if belongs_to_stream(namespace):
                 return metadata.refuse_change(catalog, namespace, name)
             case r.DropTable(namespace, name):
-                with shielded():
+                with shield():
                     return stream_tables.drop(catalog, namespace, name)
             case r.UndoCreation(table, id):
-                with shielded():
+                with shield():
                     stream_tables.undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
@@ -171,7 +171,7 @@ class Operations:
             case r.LoadSegments(namespace, name):
                 return key_space(catalog, stream_named(catalog, namespace, name))
             case r.TruncateTable(table):
-                with shielded():
+                with shield():
                     truncate(catalog, table)
                 return None
             case r.Refuse(namespace, name, statement, table):
@@ -219,7 +219,7 @@ class Operations:
                 micro_batches.commit_micro_batch(catalog, self._source, self._queries, request)
                 return None
             case r.StopStream(checkpoint=checkpoint):
-                with shielded():
+                with shield():
                     self._queries.stopped(checkpoint)
                     self._source.forget(checkpoint)
                 return None

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from pyspark_pravega.client.cancellation import Cancellation, Cancelled, under
+from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate
 from pyspark_pravega.errors import InternalError, PravegaError, StatementCancelledError
 
 from .operations import Operations
@@ -88,7 +88,7 @@ class Calls:
         try:
             request = json.loads(text)
             operation = f"'{request['operation']}'"
-            with under(cancellation):
+            with activate(cancellation):
                 reply = json.dumps({"result": encode(self._answer(number, request))})
         except Cancelled:
             reply = _failure(StatementCancelledError("The statement was cancelled."))

@@ -1,7 +1,7 @@
 """Pravega for Python: controller, segment stores, key-value tables and schema registry, without Spark.
 
-`connect(config)` opens all of it. The other names here are those that programs need beside it: settings of streams,
-the appender of segments with the framing of its events, and what the schema registry stores.
+`connect(config)` opens all of it. The other names here are what programs need besides: settings of streams, the
+appender of segments and the framing of its events, and what the schema registry stores.
 
 Importing this package loads no network library; the first use of a name that needs one does.
 """
@@ -45,22 +45,57 @@ __all__ = [
 def connect(config: ClientConfig, *, first_contact: float | None = None) -> Pravega:
     """Connect to the services of one cluster. Nothing is sent until one of them is used.
 
-    `first_contact`: seconds for which controller and registry are tried that refuse connections, or whose host is
-    unknown, while they have never answered; None: the configuration's `retry_timeout`, as for those that have.
+    Parameters
+    ----------
+    config : ClientConfig
+        Addresses, credentials, trust and time limits.
+    first_contact : float, optional
+        Seconds for which the controller and the registry are tried that refuse connections, or whose host is unknown,
+        while they have never answered. By default the configuration's `retry_timeout`.
 
-    For example:
+    Returns
+    -------
+    Pravega
 
-        with connect(ClientConfig("tcp://localhost:9090", registry_uri="http://localhost:9092")) as pravega:
-            print(pravega.controller.list_scopes())
-            print(pravega.registry("plant").groups())
+    Examples
+    --------
+    >>> config = ClientConfig("tcp://localhost:9090", registry_uri="http://localhost:9092")
+    >>> with connect(config) as pravega:
+    ...     print(pravega.controller.list_scopes())
+    ...     print(pravega.registry("plant").groups())
     """
     return Pravega(config, first_contact)
 
 
 class Pravega:
-    """One cluster: `controller`, `segments`, `tokens`, `known_streams` and more, shared by threads.
+    """The services of one cluster. Threads can share it.
 
-    Usable as a context manager. Picklable: the copy connects anew.
+    It is a context manager that closes the connections. It can be pickled; the copy opens connections of its own.
+
+    Parameters
+    ----------
+    config : ClientConfig
+        Addresses, credentials, trust and time limits.
+    first_contact : float, optional
+        See :func:`connect`.
+
+    Attributes
+    ----------
+    config : ClientConfig
+    controller : Controller
+        Scopes, streams, transactions, stream cuts, key-value tables, reader groups.
+    segments : SegmentStore
+        Bytes, attributes and states of segments.
+    tokens : DelegationTokens
+        What `segments` shows to the segment stores.
+    known_streams : KnownStreams
+        What earlier calls have found out about streams.
+
+    Examples
+    --------
+    >>> with Pravega(ClientConfig("tcp://localhost:9090")) as pravega:
+    ...     pravega.controller.create_scope("plant")
+    ...     pravega.controller.create_stream(Stream("plant", "temperatures"), StreamConfiguration())
     """
 
     def __init__(self, config: ClientConfig, first_contact: float | None = None) -> None:
@@ -77,7 +112,7 @@ class Pravega:
 
     @property
     def controller(self) -> Controller:
-        """Return the client for scopes, streams, transactions and stream cuts."""
+        """Return the client of the controller: scopes, streams, transactions, stream cuts and more."""
         with self._lock:
             if self._controller is None:
                 from .controller.controller import Controller
@@ -97,7 +132,7 @@ class Pravega:
 
     @property
     def segments(self) -> SegmentStore:
-        """Segments' bytes, attributes and states, and the entries of key-value tables."""
+        """Return the client of the segment stores: bytes, attributes and states of segments."""
         with self._lock:
             if self._segments is None:
                 from .segments.store import SegmentStore
@@ -107,7 +142,7 @@ class Pravega:
 
     @property
     def known_streams(self) -> KnownStreams:
-        """Return what is known of streams from earlier calls; it is checked before it is used."""
+        """Return what earlier calls have found out about streams; it is checked before it is used."""
         with self._lock:
             if self._known_streams is None:
                 from .segments.known_streams import KnownStreams
@@ -116,9 +151,20 @@ class Pravega:
             return self._known_streams
 
     def key_value_table(self, scope: str, name: str, *, primary_key_length: int | None = None) -> KeyValueTable:
-        """Return a key-value table that is there or not yet; what was found out about it is kept for the next call.
+        """Return a key-value table, which need not exist yet.
 
-        `primary_key_length` is needed for a table with secondary keys, see `KeyValueTable`.
+        The next call with the same arguments returns the same object, which remembers the table's partitions.
+
+        Parameters
+        ----------
+        scope : str
+        name : str
+        primary_key_length : int, optional
+            Needed for a table with secondary keys; see `KeyValueTable`.
+
+        Returns
+        -------
+        KeyValueTable
         """
         with self._lock:
             key = scope, name, primary_key_length
@@ -131,9 +177,21 @@ class Pravega:
             return self._tables[key]
 
     def registry(self, namespace: str | None = None) -> SchemaRegistry:
-        """Return the schema registry's groups in a namespace (a scope's schemas are in the namespace of its name).
+        """Return the schema registry's groups in one namespace.
 
-        Raises InvalidOptionError if the configuration has no address of a registry.
+        Parameters
+        ----------
+        namespace : str, optional
+            The schemas of a scope are in the namespace of its name. None is the default namespace.
+
+        Returns
+        -------
+        SchemaRegistry
+
+        Raises
+        ------
+        InvalidOptionError
+            The configuration has no address of a registry.
         """
         with self._lock:
             if namespace not in self._registries:
@@ -143,7 +201,7 @@ class Pravega:
             return self._registries[namespace]
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         with self._lock:
             for service in (self._segments, self._controller, *self._registries.values()):
                 if service is not None:

@@ -1,4 +1,8 @@
-"""Ends calls that nobody waits for any more, and runs independent calls side by side."""
+"""Cancels calls whose results nobody waits for any more, and runs independent calls side by side.
+
+The cancellation of a thread's call, if it has one, is found by `current`. Other threads take part in the call only
+through `carry_over` and `run_in_background`.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ R = TypeVar("R")
 
 
 class Cancelled(BaseException):
-    """Nobody waits for the call any more. No Exception, so that nothing takes it for a failure to go on from."""
+    """Nobody waits for the call any more. Not an Exception, so that nothing handles it as a failure."""
 
 
 class Cancellation:
-    """Whether one call is cancelled, and what that ends. Thread-safe."""
+    """Says whether one call is cancelled, and interrupts it. Thread-safe."""
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
@@ -28,14 +32,14 @@ class Cancellation:
 
     @property
     def cancelled(self) -> bool:
-        """Tell whether `cancel` was called."""
+        """Return whether `cancel` was called."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
         """Make the call end soon. May be called more than once."""
         with self._lock:
             self._cancelled.set()
-            for action in self._actions:  # with the lock, so that none comes after the end of its wait
+            for action in self._actions:  # under the lock, so that no action runs after the wait it interrupts
                 action()
 
     def check(self) -> None:
@@ -44,15 +48,15 @@ class Cancellation:
             raise Cancelled
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; raises Cancelled when `cancel` is called meanwhile."""
+        """Sleep. Raises Cancelled as soon as `cancel` is called."""
         if self._cancelled.wait(seconds):
             raise Cancelled
 
     @contextmanager
-    def ending(self, action: Callable[[], object]) -> Iterator[None]:
-        """Let `cancel` call `action`, which makes a wait in the body fail; the failure comes out as Cancelled.
+    def interrupt_by(self, action: Callable[[], object]) -> Iterator[None]:
+        """Let `cancel` call `action`, which makes a wait in the body fail; that failure is raised as Cancelled.
 
-        `action` is quick and raises nothing.
+        `action` must be quick and raise nothing.
         """
         with self._lock:
             self.check()
@@ -71,12 +75,12 @@ _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=N
 
 
 def current() -> Cancellation | None:
-    """Return what the call of this thread runs under."""
+    """Return the cancellation of this thread's call; None if it cannot be cancelled."""
     return _current.get()
 
 
 @contextmanager
-def under(cancellation: Cancellation | None) -> Iterator[None]:
+def activate(cancellation: Cancellation | None) -> Iterator[None]:
     """Run the body as a call that `cancellation` can end."""
     token = _current.set(cancellation)
     try:
@@ -86,20 +90,20 @@ def under(cancellation: Cancellation | None) -> Iterator[None]:
 
 
 @contextmanager
-def shielded() -> Iterator[None]:
-    """Run the body to its end, cancelled or not."""
-    with under(None):
+def shield() -> Iterator[None]:
+    """Run the body to its end, even if the call is cancelled."""
+    with activate(None):
         yield
 
 
 def check() -> None:
-    """Raise Cancelled if the call of this thread is cancelled."""
+    """Raise Cancelled if this thread's call is cancelled."""
     if (cancellation := current()) is not None:
         cancellation.check()
 
 
 def sleep(seconds: float) -> None:
-    """Sleep; raises Cancelled when the call of this thread is cancelled meanwhile."""
+    """Sleep. Raises Cancelled as soon as this thread's call is cancelled."""
     if (cancellation := current()) is not None:
         cancellation.sleep(seconds)
     else:
@@ -107,36 +111,33 @@ def sleep(seconds: float) -> None:
 
 
 @contextmanager
-def ending(action: Callable[[], object]) -> Iterator[None]:
-    """Let the cancellation of this thread's call end a wait in the body by `action`; see `Cancellation.ending`."""
+def interrupt_by(action: Callable[[], object]) -> Iterator[None]:
+    """Let the cancellation of this thread's call interrupt the body; see `Cancellation.interrupt_by`."""
     if (cancellation := current()) is not None:
-        with cancellation.ending(action):
+        with cancellation.interrupt_by(action):
             yield
     else:
         yield
 
 
-def carried(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function for another thread to run as part of this thread's call."""
+def carry_over(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that another thread runs as part of this thread's call."""
     cancellation = current()
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with under(cancellation):
+        with activate(cancellation):
             return function(*args, **kwargs)
 
     return run
 
 
-T = TypeVar("T")
+def run_in_background(call: Callable[[], R]) -> Callable[[], R]:
+    """Run a call in a thread of its own, as part of this thread's call; return a function that waits for its result.
 
-
-def begun(call: Callable[[], T]) -> Callable[[], T]:
-    """Begin a call in a thread of its own, as part of this thread's call; return what waits for its result.
-
-    That raises what the call has raised. If nobody asks for the result, it does not matter what becomes of the call.
+    That function raises what the call has raised. An error is ignored if nobody asks for the result.
     """
-    outcome: Future[T] = Future()
-    context = copy_context()  # who cancels the call, and until when it may try again
+    outcome: Future[R] = Future()
+    context = copy_context()  # the cancellation, and the time limit of retries
 
     def run() -> None:
         try:
@@ -144,5 +145,5 @@ def begun(call: Callable[[], T]) -> Callable[[], T]:
         except BaseException as error:
             outcome.set_exception(error)
 
-    threading.Thread(target=run, name="begun", daemon=True).start()
+    threading.Thread(target=run, name="background call", daemon=True).start()
     return outcome.result

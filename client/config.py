@@ -1,4 +1,4 @@
-"""Describes where Pravega is and how to talk to it: immutable and picklable, the same for every connection."""
+"""Where Pravega is and how to connect to it: addresses, credentials, trust and time limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_CONTROLLER_PORT = 9090
 
 PLAIN_SCHEMES = ("tcp", "pravega")
 TLS_SCHEMES = ("tls", "ssl", "pravegas")
-"""As the Java client knows them. `pravega(s)` asks for discovery of controllers; see `ClientConfig`."""
+"""The schemes of the Java client. `pravega(s)` stands for discovery of controllers there; see `ClientConfig`."""
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
@@ -33,29 +33,43 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """Says how to connect: addresses, credentials, trust and time limits.
+    """Describes how to connect to a cluster. Immutable and picklable; `repr` shows no credentials.
 
-        config = ClientConfig(
-            "tls://pravega.example:9090",
-            registry_uri="https://registry.example:9092",
-            credentials=BasicCredentials("reader", os.environ["PASSWORD"]),
-            trust_store="/etc/pravega/ca.pem",
-        )
+    Parameters
+    ----------
+    controller_uri : str
+        `tcp://host:port` or `pravega://host:port` (plain), `tls://`, `ssl://` or `pravegas://` (TLS); several
+        controllers as `host:port,host:port`. The scheme also decides whether segment stores are spoken to with TLS.
+        The hosts of `pravega(s)://` are used as they stand, since a standalone server cannot answer the discovery call.
+    registry_uri : str, optional
+        `http://` or `https://` address of the schema registry.
+    credentials : Credentials, optional
+        Who the client is: `BasicCredentials`, `TokenCredentials`, or a class of your own.
+    registry_credentials : Credentials, optional
+        By default those of `credentials`.
+    trust_store : str, optional
+        Path of a PEM file with the CA certificates to trust instead of the system's. It must exist on every machine
+        that connects.
+    validate_hostname : bool
+        False accepts certificates of other hosts; their CA is still checked.
+    request_timeout : float
+        Seconds for one request.
+    retry_timeout : float
+        Seconds for all tries of one request.
 
-    `controller_uri`: `tcp://host:port` or `pravega://` (plain), `tls://`, `ssl://` or `pravegas://` (TLS),
-    with several controllers as `host:port,host:port`. The addresses of `pravega(s)://` are used as they
-    stand, because a standalone server cannot answer the discovery call. The scheme also decides whether
-    segment stores are spoken to with TLS.
+    Raises
+    ------
+    InvalidOptionError
+        A value that cannot work; the message names it.
 
-    `registry_uri`: `http://` or `https://` of the schema registry. `registry_credentials`: None means the
-    same as `credentials`.
-
-    `trust_store`: path of a PEM file with the CA certificates to trust instead of the system's; it must
-    exist on every machine that connects. `validate_hostname=False` keeps the check of the CA.
-
-    `request_timeout`: seconds for one request. `retry_timeout`: seconds for all tries of one request.
-
-    Raises InvalidOptionError for values that cannot work. Never shows credentials.
+    Examples
+    --------
+    >>> config = ClientConfig(
+    ...     "tls://pravega.example:9090",
+    ...     registry_uri="https://registry.example:9092",
+    ...     credentials=BasicCredentials("reader", os.environ["PASSWORD"]),
+    ...     trust_store="/etc/pravega/ca.pem",
+    ... )
     """
 
     controller_uri: str
@@ -82,25 +96,25 @@ class ClientConfig:
 
     @property
     def controller_endpoints(self) -> list[Endpoint]:
-        """Return the controllers to try, in the order of the address."""
+        """Return the controllers to try, in the order in which the address names them."""
         return parse_controller_uri(self.controller_uri)[1]
 
     @property
     def tls(self) -> bool:
-        """Tell whether the controller and the segment stores are spoken to with TLS."""
+        """Return whether connections to the controller and the segment stores use TLS."""
         return parse_controller_uri(self.controller_uri)[0] in TLS_SCHEMES
 
     @property
     def effective_registry_credentials(self) -> Credentials | None:
-        """Return what the schema registry is shown: its own credentials, else those of the controller."""
+        """Return the credentials for the schema registry: its own, else those for the controller."""
         return self.registry_credentials if self.registry_credentials is not None else self.credentials
 
 
 def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
     """Split a controller address into its scheme (lower case) and its endpoints.
 
-    The port may be left out and is then 9090. Raises InvalidOptionError; a user name or password inside
-    the address is refused and not repeated in the message.
+    A port that is left out is 9090. Raises InvalidOptionError, also for a user name or password inside the address,
+    which the message does not repeat.
     """
     example = "an address looks like tcp://localhost:9090, or tls://host1:9090,host2:9090 for TLS"
     if not isinstance(uri, str) or not uri.strip():
@@ -129,21 +143,21 @@ def _parse_endpoint(part: str, uri: str, example: str) -> Endpoint:
         return InvalidOptionError(f"the controller address '{uri}' {reason}; {example}")
 
     if not part:
-        raise wrong("lacks a host")
+        raise wrong("has no host")
     if "://" in part:
         raise wrong("repeats the scheme; write it once and separate the hosts by commas")
     if part.startswith("["):
         host, bracket, port_text = part[1:].partition("]")
         if not bracket or not _IPV6.fullmatch(host) or (port_text and not port_text.startswith(":")):
-            raise wrong(f"has '{part}', which is no [IPv6]:port")
+            raise wrong(f"has '{part}', which is not of the form [IPv6]:port")
         port_text = port_text[1:] if port_text else str(DEFAULT_CONTROLLER_PORT)
     else:
         host, colon, port_text = part.partition(":")
         port_text = port_text if colon else str(DEFAULT_CONTROLLER_PORT)
         if not _HOST_NAME.fullmatch(host):
-            raise wrong(f"has '{host}' where a host name should be")
+            raise wrong(f"has '{host}', which is not a host name")
     if not (port_text.isascii() and port_text.isdigit()) or not 0 < int(port_text) < 65536:
-        raise wrong(f"has '{port_text}' where a port from 1 to 65535 should be")
+        raise wrong(f"has '{port_text}', which is not a port from 1 to 65535")
     return Endpoint(host, int(port_text))
 
 

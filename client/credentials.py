@@ -1,7 +1,7 @@
-"""Who is asking: the value of the `authorization` header for the controller and the schema registry.
+"""Credentials: the value of the `authorization` header for the controller and the schema registry.
 
-Pravega ships with one scheme, `Basic`; servers with their own plug-in take others. The scheme is
-case-sensitive on the server. Segment stores never see these credentials, only the tokens of `delegation`.
+Pravega ships with one scheme, `Basic`; servers with a plug-in of their own accept others. The server compares the
+scheme case-sensitively. Segment stores never see these credentials, only the tokens of `segments.delegation`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark_pravega.errors import AuthenticationError, InvalidOptionError
 
 @runtime_checkable
 class Credentials(Protocol):
-    """Anything that can name the caller. Must be picklable, because tasks on executors use it too."""
+    """An object that identifies the caller. It must be picklable, because tasks on executors use it too."""
 
     def authorization(self) -> str:
         """Return the header value, "Scheme token". Called for every request, so it may refresh a token."""
@@ -25,7 +25,7 @@ class Credentials(Protocol):
 
 @dataclass(frozen=True)
 class BasicCredentials:
-    """User name and password, as the built-in password file of Pravega and of the registry wants them."""
+    """A user name and a password, for the built-in password files of Pravega and of the registry."""
 
     username: str
     password: str = field(repr=False)
@@ -47,7 +47,7 @@ class BasicCredentials:
 class TokenCredentials:
     """A ready-made token of any scheme, e.g. method `Bearer`, or `Basic` with base64(user:password).
 
-    The pair that the Java client reads from `pravega_client_auth_method` and `pravega_client_auth_token`.
+    The Java client reads the pair from `pravega_client_auth_method` and `pravega_client_auth_token`.
     """
 
     method: str
@@ -74,10 +74,10 @@ class TokenCredentials:
 
 
 def load_credentials(reference: str) -> Credentials:
-    """Make credentials from a plug-in named as `package.module:attribute`.
+    """Return the credentials of a plug-in that is named as `package.module:attribute`.
 
-    The attribute is either an object with an `authorization()` method or something that returns one when
-    called without arguments (a class or a function). Raises InvalidOptionError naming the reference.
+    The attribute is an object with a method `authorization()`, or a class or function that returns one when called
+    without arguments. Raises InvalidOptionError, which names the reference.
     """
     module_name, colon, attribute_path = reference.partition(":")
     if not colon or not module_name or not attribute_path:
@@ -100,23 +100,22 @@ def load_credentials(reference: str) -> Credentials:
         try:
             target = target()
         except (Exception, SystemExit) as error:
-            # The text of a foreign error may hold what the plug-in was configured with, so only its kind is
-            # told.
+            # Only the class of the error is shown, since its text may hold what the plug-in was configured with.
             raise InvalidOptionError(
                 f"the credentials plug-in '{reference}' could not be created ({type(error).__name__})"
             ) from error
         if not isinstance(target, Credentials):
             raise InvalidOptionError(
-                f"what the credentials plug-in '{reference}' returned has no method authorization()"
+                f"the object that the credentials plug-in '{reference}' returned has no method authorization()"
             )
     return target
 
 
 def authorization_header(credentials: Credentials | None) -> str | None:
-    """Return the header value to send now, checked; None when there are no credentials.
+    """Return the checked header value to send now; None without credentials.
 
-    Raises AuthenticationError if a plug-in fails or returns something that is no header value. The value
-    itself never enters the message.
+    Raises AuthenticationError if a plug-in fails, or returns something that is not a header value. The value never
+    enters the message.
     """
     if credentials is None:
         return None
@@ -127,7 +126,7 @@ def authorization_header(credentials: Credentials | None) -> str | None:
         raise AuthenticationError(f"the credentials {kind} could not give a token ({type(error).__name__})") from error
     if not isinstance(value, str) or not _is_header_text(value) or " " not in value:
         raise AuthenticationError(
-            f"the credentials {kind} gave a value that is no authorization header; it must be 'Scheme token' in ASCII"
+            f"the credentials {kind} gave no valid authorization header; it must be 'Scheme token' in ASCII"
         )
     return value
 

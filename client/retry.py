@@ -1,4 +1,8 @@
-"""Tries again after failures that may pass, never longer than the time allowed."""
+"""Repeats calls after failures that may pass, within a time limit.
+
+A call may be part of other calls that are repeated too: all of them end when the outermost one does. A server that
+has never answered may be given up earlier (`FirstContact`).
+"""
 
 from __future__ import annotations
 
@@ -19,59 +23,83 @@ from . import cancellation
 
 _log = logging.getLogger(__name__)
 
-TOLD_AFTER = 2.0
-"""Seconds of tries after which a user is told that a server cannot be reached."""
-TOLD_EVERY = 20.0
-"""Seconds between two such lines about one server, whoever tries it in this process."""
-_LEAST = 2.5
-"""Seconds that each call has at least: more than the longest pause of gRPC between two connections."""
-_REMEMBERED = 60.0
-"""Seconds for which a first contact that failed shortens the later ones."""
+Result = TypeVar("Result")
 
-_told: dict[str, float] = {}
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+"""Seconds between tries: doubled from the first to the longest, and partly random, so that many tasks whose server
+restarts do not all come back at once."""
+
+LEAST_SECONDS = 0.25
+"""Seconds that a later try must have left. With fewer it would time out, and hide why the tries before it failed."""
+
+LOG_AFTER_SECONDS = 2.0
+"""Seconds of tries after which the log says that a server cannot be reached."""
+
+LOG_EVERY_SECONDS = 20.0
+"""Least seconds between two such lines about one server in this process."""
+
+_LEAST_FIRST_CONTACT = 2.5
+"""Seconds that each call has at least: more than the longest pause of gRPC between two connections."""
+
+_REMEMBERED = 60.0
+"""Seconds for which a failed first contact shortens later ones."""
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+"""When the retries end that the current call is part of."""
+_outermost: ContextVar[tuple[float, float] | None] = ContextVar("outermost", default=None)
+"""When the outermost retries that the current call is part of began, and when they end."""
+_tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
+"""Counts all tries, including nested ones, for the message of the outermost retries."""
+
+_logged: dict[str, float] = {}
+"""When the log last said that a server cannot be reached, by server (`time.monotonic`)."""
 _lock = threading.Lock()
 
 
 class FirstContact:
-    """Bounds how long a server is tried that has never answered, whose address may be wrong. Thread-safe.
+    """Limits how long a server is tried that has never answered: its address may be wrong. Thread-safe.
 
-    All calls share the time, so that a command with many of them does not wait for each.
+    All calls share the time, so that a command with many calls does not wait for each of them.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        """`seconds` of tries; None: there is no bound but that of each call."""
+        """Allow `seconds` of tries; None sets no limit beyond that of each call."""
         self._seconds = seconds
         self._answered = False
         self._since: float | None = None
         self._lock = threading.Lock()
 
-    def answered(self) -> None:
-        """Note that the server has answered: from now on it is one that is away for a while."""
+    def note_answer(self) -> None:
+        """Note that the server has answered: if it is unreachable later, it is only away for a while."""
         self._answered = True
 
-    def left(self, began: float) -> float:
-        """Return how many seconds a call that `began` then (monotonic) may go on; called when a try has failed."""
+    def seconds_left(self, began: float) -> float:
+        """Return how many seconds are left to a call, a try of which has just failed; infinite without a limit.
+
+        `began` is when the call began (`time.monotonic`).
+        """
         if self._seconds is None or self._answered:
             return float("inf")
         now = time.monotonic()
         with self._lock:
             if self._since is None or now - self._since > _REMEMBERED:
                 self._since = now
-            return max(self._since + self._seconds, began + min(_LEAST, self._seconds)) - now
+            return max(self._since + self._seconds, began + min(_LEAST_FIRST_CONTACT, self._seconds)) - now
 
 
-def tell(unreached: Unreached, left: float) -> None:
-    """Log that a server cannot be reached and is tried for `left` seconds more, unless it was told lately."""
+def log_unreached(unreached: Unreached, left: float) -> None:
+    """Log that a server cannot be reached and is tried for `left` more seconds, unless the log said so recently."""
     now = time.monotonic()
     with _lock:
-        if now - _told.get(unreached.server, float("-inf")) < TOLD_EVERY:
+        if now - _logged.get(unreached.server, float("-inf")) < LOG_EVERY_SECONDS:
             return
-        _told[unreached.server] = now
+        _logged[unreached.server] = now
     _log.warning("cannot reach %s (%s), trying for %.0f s more", unreached.server, unreached.why, left)
 
 
-def why_unreached(error: OSError) -> str | None:
-    """Return in a few words why there was no connection; None for failures of one that there was."""
+def describe_unreached(error: OSError) -> str | None:
+    """Return in a few words why there was no connection; None for the failure of an existing connection."""
     if isinstance(error, ConnectionRefusedError):
         return "refused"
     if isinstance(error, socket.gaierror):
@@ -79,27 +107,9 @@ def why_unreached(error: OSError) -> str | None:
     return None
 
 
-Result = TypeVar("Result")
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
-"""Seconds between tries: doubled from the first to the longest, with some chance so that many tasks whose
-server restarts do not come back all at once."""
-
-LEAST_SECONDS = 0.25
-"""What a later try must have left. With less it would fail for want of time, and hide why the tries before failed."""
-
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
-"""When the retries end that the current call is part of."""
-_outermost: ContextVar[tuple[float, float] | None] = ContextVar("outermost", default=None)
-"""When the outermost retries have begun that the current call is part of, and when they end."""
-_tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
-"""Counts the tries, those inside of others too, for the outermost retries to tell."""
-
-
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Let the retries in a `with` block go on for so long at most, whatever their own time is."""
+def limit_retries(seconds: float) -> Iterator[None]:
+    """Limit the retries in the body of a `with` block to `seconds`, whatever their own time limits are."""
     outer = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
     try:
         yield
@@ -119,13 +129,14 @@ def retry(
 ) -> Result:
     """Call `operation(seconds_left)` until it succeeds, fails for good or `timeout` seconds are over.
 
-    Only `transient` errors (classes, or a test of the error) are tried again: a refused password, a missing
-    right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and
-    should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries. Retries
-    inside of the operation end no later than these. `first_contact` ends the tries of a server that has never answered
-    sooner. A server that cannot be reached is told of in the log after `TOLD_AFTER` seconds, which a terminal shows.
-    When the time is over the last error is raised, with the number of tries of the outermost retries in its message.
-    Raises Cancelled when nobody waits for the call any more.
+    `transient` (classes, or a test of the error) says which errors are tried again; a refused password, a missing
+    right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and should
+    spend at most `seconds_left`, so that the total stays bounded whatever the number of tries. Retries inside the
+    operation end no later than these. `first_contact` ends the tries sooner if the server has never answered.
+
+    After `LOG_AFTER_SECONDS` a warning in the log, which a terminal shows, says that the server cannot be reached.
+    When the time is over, the last error is raised; the message of the outermost retries has the number of tries.
+    Raises Cancelled once nobody waits for the call any more.
     """
     now, outer = time.monotonic(), _tries.get()
     deadline = min(now + timeout, _deadline.get())
@@ -133,7 +144,7 @@ def retry(
     tries = [0] if outer is None else outer
     whole = _outermost.get() or (now, deadline)
 
-    def may_pass(error: BaseException) -> bool:
+    def can_retry(error: BaseException) -> bool:
         if isinstance(error, ServerUnavailableError) and error.at_first_contact:
             return False
         if isinstance(transient, type | tuple):
@@ -147,25 +158,25 @@ def retry(
         error = _unreached_error(state)
         if error is None or error.unreached is None:
             return False
-        left = first_contact.left(now) if first_contact is not None else float("inf")
+        left = first_contact.seconds_left(now) if first_contact is not None else float("inf")
         if left < state.upcoming_sleep:
             error.at_first_contact = True
             return True
         began, end = whole
-        if time.monotonic() + state.upcoming_sleep - began >= TOLD_AFTER:
-            tell(error.unreached, min(left, end - time.monotonic()))
+        if time.monotonic() + state.upcoming_sleep - began >= LOG_AFTER_SECONDS:
+            log_unreached(error.unreached, min(left, end - time.monotonic()))
         return False
 
     def attempt() -> Result:
         cancellation.check()
         tries[0] += 1
         left = deadline - time.monotonic()
-        with at_most(left):
+        with limit_retries(left):
             # A first try is made in any case; later ones only start with time left (see `is_over`).
             return operation(max(left, 0.001))
 
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(may_pass),
+        retry=tenacity.retry_if_exception(can_retry),
         stop=is_over,
         wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE, min=FIRST_PAUSE / 2),
         sleep=sleep,
@@ -179,7 +190,7 @@ def retry(
             raise
         if isinstance(error, ServerUnavailableError) and error.at_first_contact:
             ended = f"{time.monotonic() - now:.3g} s, since it has never answered; 'retry-timeout' sets how long"
-        elif may_pass(error):
+        elif can_retry(error):
             ended = f"{timeout:.3g} s"
         else:
             raise

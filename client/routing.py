@@ -1,8 +1,8 @@
-"""Routes keys to segments, to the last bit as the Java client does.
+"""Routes keys to segments exactly as the Java client does.
 
-Guava's murmur3_128 with the seed "EventRouter".hashCode() over the UTF-16LE code units of the key; of the
-first eight bytes of the result the top 52 bits become a number in [0, 1). Equal keys must land in the same
-segment whoever writes them, else their order is lost.
+The hash is Guava's murmur3_128 with the seed "EventRouter".hashCode() over the UTF-16LE code units of the key; the top
+52 bits of the first eight bytes become a number in [0, 1). Events with equal keys must go to the same segment whichever
+client writes them, or they lose their order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pyspark_pravega.errors import InvalidRowError, ProtocolError
 from .stream import SegmentRange
 
 MAX_KEY = 65_536
-"""Most UTF-16 code units of a routing key that are hashed: a column of longer texts is no key, but slow."""
+"""Most UTF-16 code units of a routing key. A column of longer texts is unlikely to be a key, and slow to hash."""
 
 _STRINGS = ("string", "large_string")
 
 _FEW = 16
-"""So many keys are hashed faster one by one than block by block together."""
+"""Up to this number, keys are hashed faster one by one than together, block by block."""
 
 _M64 = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5
@@ -69,7 +69,7 @@ def _scramble_2(k2: int) -> int:
     return _rotate(k2 * _C2 & _M64, 33) * _C1 & _M64
 
 
-def _finish(value: int) -> int:
+def _mix(value: int) -> int:
     value = (value ^ value >> 33) * 0xFF51AFD7ED558CCD & _M64
     value = (value ^ value >> 33) * 0xC4CEB9FE1A85EC53 & _M64
     return value ^ value >> 33
@@ -90,13 +90,13 @@ def _murmur3_low(data: bytes, seed: int) -> int:
     h2 ^= len(data)
     h1 = (h1 + h2) & _M64
     h2 = (h2 + h1) & _M64
-    return (_finish(h1) + _finish(h2)) & _M64
+    return (_mix(h1) + _mix(h2)) & _M64
 
 
 def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
-    """`hash_key` for many keys at once: a sequence of str, or an Arrow string or large_string array.
+    """Return the positions of many routing keys, as `hash_key` does: of str, or an Arrow string or large_string array.
 
-    Raises InvalidRowError for a null and for a key longer than MAX_KEY, naming its row.
+    Raises InvalidRowError for a null and for a key longer than MAX_KEY; names the row.
     """
     found = _hash_natively(keys)
     if found is not None:
@@ -105,7 +105,7 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
     if len(lengths) and lengths.max() > MAX_KEY:
         row = int(np.argmax(lengths > MAX_KEY))
         raise InvalidRowError(
-            f"the routing key of row {row} has {int(lengths[row]):,} characters; at most {MAX_KEY:,} are taken. "
+            f"the routing key of row {row} has {int(lengths[row]):,} characters; at most {MAX_KEY:,} are allowed. "
             "Choose a column with shorter texts, or write a hash of this one into a column of its own and route by that"
         )
     return _hash_units(units, starts, lengths)
@@ -135,7 +135,7 @@ def _utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int6
 
 def _null_key(row: int, key: object) -> InvalidRowError:
     kind = "null" if key is None else f"a {type(key).__name__}, not a string"
-    return InvalidRowError(f"the routing key of row {row} is {kind}; every event needs a key to be routed by")
+    return InvalidRowError(f"the routing key of row {row} is {kind}; every event needs a routing key")
 
 
 def _arrow_utf16_units(
@@ -233,9 +233,9 @@ def _finish_many(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 class SegmentRouter:
-    """Picks the segment of each key position. A boundary belongs to the lower segment, as in Java.
+    """Finds the segment of each key position. A boundary belongs to the lower segment, as in Java.
 
-    Raises ProtocolError if the ranges leave a gap in the key space or overlap.
+    Raises ProtocolError if the ranges overlap, or leave a gap in the key space.
     """
 
     def __init__(self, ranges: Sequence[SegmentRange]) -> None:
@@ -251,14 +251,14 @@ class SegmentRouter:
 
     @property
     def segment_ids(self) -> list[int]:
-        """Return the segments, by key range."""
+        """Return the ids of the segments, in the order of their key ranges."""
         return [int(segment) for segment in self._segment_ids]
 
     def places(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the place of the segment in `segment_ids` for each position in [0, 1)."""
+        """Return for each position in [0, 1) the index of its segment in `segment_ids`."""
         # Positions above a last boundary of 0.99999999 still belong to the last segment.
         return np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
 
     def route(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the segment id for each position in [0, 1)."""
+        """Return for each position in [0, 1) the id of its segment."""
         return self._segment_ids[self.places(hashes)]

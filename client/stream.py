@@ -18,13 +18,24 @@ _KEY_VALUE_TABLE_SUFFIX = "_kvtable"
 
 _INT_MAX = (1 << 31) - 1
 MAX_EPOCH = _INT_MAX
-"""Epochs are ints in Java. A UUID of another origin, taken for a transaction's id, can tell of a larger one."""
+"""Epochs are ints in Java. A UUID that is not a transaction's id can seem to have a larger one."""
 _LONG_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, order=True)
 class Stream:
-    """A stream by scope and name; `str()` gives `scope/name`."""
+    """The name of a stream, in its scope; `str()` gives `scope/name`.
+
+    Attributes
+    ----------
+    scope : str
+    name : str
+
+    Examples
+    --------
+    >>> str(Stream("plant", "temperatures"))
+    'plant/temperatures'
+    """
 
     scope: str
     name: str
@@ -49,10 +60,10 @@ def segment_epoch(segment_id: int) -> int:
 
 
 def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None = None) -> str:
-    """Return the name the segment store knows a segment by, or that of a transaction's part of it.
+    """Return the segment store's name of a segment, or of a transaction's part of it.
 
-    The parts of a transaction are all named after its own epoch, also those of segments that are older; any id of the
-    segment will do here.
+    All parts of a transaction are named after its own epoch, even where their segments are older; so any id with the
+    segment's number will do here.
     """
     if transaction is not None:
         segment_id = transaction_segment_id(segment_id, transaction)
@@ -61,7 +72,7 @@ def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None 
 
 
 def transaction_epoch(transaction: uuid.UUID) -> int:
-    """Return the epoch of a stream in which a transaction was begun: it writes to the segments of that epoch."""
+    """Return the epoch of the stream in which a transaction began: it writes to the segments of that epoch."""
     return transaction.int >> 96
 
 
@@ -73,26 +84,26 @@ def transaction_segment_id(segment_id: int, transaction: uuid.UUID) -> int:
 def key_value_table_stream(scope: str, table: str) -> Stream:
     """Return the pretend stream whose segments are a key-value table's partitions.
 
-    Tokens and locations must be asked for under this name: those that the controller hands out for the
-    table itself are refused by the segment store.
+    Tokens and locations must be asked for under this name: the segment store refuses those that the controller hands
+    out for the table itself.
     """
     return Stream(scope, table + _KEY_VALUE_TABLE_SUFFIX)
 
 
 def key_value_table_of(stream: Stream) -> str | None:
-    """Return the key-value table of which this is the pretend stream, which users know; None of other streams."""
+    """Return the name of the key-value table that a pretend stream stands for; None for other streams."""
     table = stream.name.removesuffix(_KEY_VALUE_TABLE_SUFFIX)
     return None if table == stream.name else table
 
 
 def key_value_table_segment_name(scope: str, table: str, number: int) -> str:
-    """Return the name of one segment of a key-value table; `key_value.partitions` tells the numbers."""
+    """Return the name of one segment of a key-value table; `key_value.partitions` finds the numbers."""
     return segment_name(key_value_table_stream(scope, table), segment_id(number, 0))
 
 
 @dataclass(frozen=True)
 class KeyValueTableConfiguration:
-    """What a key-value table has for good: its number of partitions, and the lengths of its keys in bytes."""
+    """What never changes in a key-value table: its number of partitions, and the lengths of its keys in bytes."""
 
     partitions: int
     primary_key_length: int
@@ -110,10 +121,24 @@ class SegmentRange:
 
 @dataclass(frozen=True)
 class ScalingPolicy:
-    """The number of segments of a stream, and how it changes.
+    """How many segments a stream has, and how the server changes their number.
 
-    `fixed` keeps `min_segments`. `by-rate-kb` (kB/s) and `by-rate-events` (events/s) split a segment into
-    `factor` when its rate stays over `target_rate` and merge cold ones, never below `min_segments`.
+    Attributes
+    ----------
+    kind : {"fixed", "by-rate-kb", "by-rate-events"}
+        `fixed` keeps `min_segments`. The others split a segment whose rate stays above `target_rate`, and merge
+        segments with little traffic.
+    target_rate : int
+        kB/s (`by-rate-kb`) or events/s (`by-rate-events`) of one segment.
+    factor : int
+        The number of segments that a segment is split into, at least 2.
+    min_segments : int
+        The stream never has fewer.
+
+    Examples
+    --------
+    >>> ScalingPolicy("by-rate-events", target_rate=1000, factor=2, min_segments=4)
+    ScalingPolicy(kind='by-rate-events', target_rate=1000, factor=2, min_segments=4)
     """
 
     kind: Literal["fixed", "by-rate-kb", "by-rate-events"] = "fixed"
@@ -126,8 +151,8 @@ class ScalingPolicy:
 class RetentionPolicy:
     """The rule by which a stream forgets its oldest events.
 
-    `time`: events older than `minimum` milliseconds; `size`: the oldest beyond `minimum` bytes. Readers
-    registered as subscribers can hold truncation back, up to `maximum` (None: for ever).
+    `time` forgets events older than `minimum` milliseconds, `size` the oldest ones beyond `minimum` bytes. Readers
+    that are registered as subscribers can hold the truncation back, up to `maximum` (None: without limit).
     """
 
     kind: Literal["time", "size"]
@@ -137,7 +162,26 @@ class RetentionPolicy:
 
 @dataclass(frozen=True)
 class StreamConfiguration:
-    """Everything the controller keeps about a stream besides its segments. 0 means the server's default."""
+    """The settings of a stream, as the controller keeps them.
+
+    Attributes
+    ----------
+    scaling : ScalingPolicy
+        By default one segment for good.
+    retention : RetentionPolicy, optional
+        None keeps all events.
+    tags : tuple of str
+        Texts by which streams can be listed.
+    rollover_size_bytes : int
+        Size at which the server starts a new file for a segment in long-term storage; 0 is the server's default.
+    timestamp_aggregation_timeout_ms : int
+        Milliseconds after which watermarks no longer wait for a writer that notes no times; 0 is the server's default.
+
+    Examples
+    --------
+    >>> StreamConfiguration(ScalingPolicy(min_segments=4), tags=("plant",)).scaling.min_segments
+    4
+    """
 
     scaling: ScalingPolicy = ScalingPolicy()
     retention: RetentionPolicy | None = None
@@ -147,9 +191,9 @@ class StreamConfiguration:
 
 
 def check_configuration(configuration: StreamConfiguration) -> None:
-    """Refuse settings that the server would take and then misbehave with, or answer with a bare failure.
+    """Refuse settings that the server would accept and then misbehave with, or answer with a bare failure.
 
-    Not part of the constructors, because others may have set what we would not. Raises InvalidOptionError.
+    The constructors do not check, because streams of other clients may have such settings. Raises InvalidOptionError.
     """
     scaling, retention = configuration.scaling, configuration.retention
     if scaling.kind not in ("fixed", "by-rate-kb", "by-rate-events"):
@@ -178,7 +222,7 @@ def check_configuration(configuration: StreamConfiguration) -> None:
 
 
 class Access(enum.Enum):
-    """The right a delegation token carries. The segment store's checks are coarse: ask for the least."""
+    """The right that a delegation token carries. Segment stores check it only coarsely: ask for the least."""
 
     READ = "READ"
     WRITE = "WRITE"

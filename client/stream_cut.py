@@ -16,24 +16,24 @@ from pyspark_pravega.errors import InvalidOptionError, shorten
 from .stream import Stream, segment_epoch, segment_id, segment_number
 
 UNBOUNDED = "UNBOUNDED"
-"""Java's text of the cut that is before or after everything. Not a `StreamCut`: pass None for it."""
+"""Java's text of the cut before or after everything. It is not a `StreamCut`: pass None instead."""
 
-# A cut over a million segments takes less; anything larger is a compression bomb.
+# A cut of a million segments takes less; anything larger is a compression bomb.
 _MAX_PLAIN_BYTES = 64 << 20
 
-# As long as Java's.
+# As long as a Java long.
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
 class StreamCut:
-    """One offset (bytes) for each of a set of segments that together cover the key space once."""
+    """A position in a stream: an offset in bytes for each of some segments that together cover the key space once."""
 
     stream: Stream
     positions: Mapping[int, int]
 
     def __post_init__(self) -> None:
-        # A private copy: the caller's mapping may change, a cut may not.
+        # A copy, since the caller may still change the mapping.
         object.__setattr__(self, "positions", dict(self.positions))
 
     def __hash__(self) -> int:
@@ -49,7 +49,7 @@ class StreamCut:
     def to_text(self) -> str:
         """Return the portable text: base64 of gzip of `0:scope/stream:numbers:epochs:offsets`.
 
-        Equal cuts give equal text (segments sorted, no time stamp in the gzip header).
+        Equal cuts give equal texts: segments are sorted, and the gzip header has no time stamp.
         """
         segments = sorted(self.positions)
         columns = (
@@ -62,35 +62,35 @@ class StreamCut:
 
     @classmethod
     def from_text(cls, text: str) -> StreamCut:
-        """Read what `to_text` or Java's `asText` wrote. Raises InvalidOptionError saying what is wrong."""
+        """Return the cut of a text that `to_text` or Java's `asText` wrote. Raises InvalidOptionError."""
         if text.strip() == UNBOUNDED:
-            _wrong(text, f"is {UNBOUNDED}, which is no position; leave the bound out instead")
+            _refuse(text, f"is {UNBOUNDED}, which is not a position; leave the bound out instead")
         try:
             compressed = base64.b64decode(text.strip(), validate=True)
         except (binascii.Error, ValueError):
-            _wrong(text, "is not base64")
+            _refuse(text, "is not base64")
         plain = _decompress(text, compressed)
         parts = plain.split(":")
         if len(parts) != 5:
-            _wrong(text, f"has {len(parts)} parts instead of 5 (version:scope/stream:numbers:epochs:offsets)")
+            _refuse(text, f"has {len(parts)} parts instead of 5 (version:scope/stream:numbers:epochs:offsets)")
         version, scoped_name, *columns = parts
         if version != "0":
-            _wrong(text, f"has version '{version}'; only version 0 is known")
+            _refuse(text, f"has version '{version}'; only version 0 is known")
         scope, slash, name = scoped_name.partition("/")
         if not slash or not scope or not name or "/" in name:
-            _wrong(text, f"names '{scoped_name}' instead of scope/stream")
-        numbers, epochs, offsets = (_integers(text, column) for column in columns)
+            _refuse(text, f"names '{scoped_name}' instead of scope/stream")
+        numbers, epochs, offsets = (_parse_integers(text, column) for column in columns)
         if not len(numbers) == len(epochs) == len(offsets):
-            _wrong(text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets")
+            _refuse(text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets")
         if any(not 0 <= value < 1 << 31 for value in numbers + epochs):
-            _wrong(text, "has a segment number or epoch out of range")
+            _refuse(text, "has a segment number or epoch out of range")
         if any(not 0 <= value < 1 << 63 for value in offsets):
-            _wrong(text, "has an offset out of range")
+            _refuse(text, "has an offset out of range")
         positions = {
             segment_id(number, epoch): offset for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
         }
         if len(positions) != len(offsets):
-            _wrong(text, "names a segment twice")
+            _refuse(text, "names a segment twice")
         return cls(Stream(scope, name), positions)
 
 
@@ -99,26 +99,26 @@ def _decompress(text: str, compressed: bytes) -> str:
     try:
         plain = inflater.decompress(compressed, _MAX_PLAIN_BYTES)
         if not inflater.eof:
-            _wrong(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
+            _refuse(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
         if inflater.unused_data:
-            _wrong(text, f"has {len(inflater.unused_data):,} bytes too many at its end")
+            _refuse(text, f"has {len(inflater.unused_data):,} bytes too many at its end")
         return plain.decode("utf-8")
     except zlib.error:
-        _wrong(text, "is not compressed with gzip")
+        _refuse(text, "is not compressed with gzip")
     except UnicodeDecodeError:
-        _wrong(text, "does not hold text")
+        _refuse(text, "does not hold text")
 
 
-def _integers(text: str, column: str) -> list[int]:
+def _parse_integers(text: str, column: str) -> list[int]:
     # Java writes a cut without segments as empty columns.
     values = column.split(",") if column else []
-    # `int` would also take blanks, underscores and digits of other scripts.
+    # `int` would also accept blanks, underscores and digits of other scripts.
     if all(_INTEGER.fullmatch(value) for value in values):
         return [int(value) for value in values]
-    _wrong(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
+    _refuse(text, f"has '{column[:40]}' where whole numbers separated by commas are expected")
 
 
-def _wrong(text: str, reason: str) -> NoReturn:
+def _refuse(text: str, reason: str) -> NoReturn:
     raise InvalidOptionError(
         f"the stream cut '{shorten(text, 60)}' {reason}; give the text of a stream cut as this package or "
         "Java's StreamCut.asText() writes it"

@@ -1,7 +1,7 @@
-"""Trust: one set of CAs and one host-name option for gRPC and for sockets, and clear errors for TLS failures.
+"""TLS: the same trusted CAs and host name check for gRPC and for sockets, and clear errors for failures.
 
-gRPC brings its own CAs, does not look at SSL_CERT_FILE and cannot switch the host-name check off; `ssl`
-differs in all three. Here both are driven by the same `ClientConfig`.
+gRPC brings its own CAs, ignores SSL_CERT_FILE and cannot turn the host name check off; `ssl` differs in all three.
+Here the same `ClientConfig` governs both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark_pravega.errors import (
 )
 
 from .config import ClientConfig, Endpoint
-from .retry import why_unreached
+from .retry import describe_unreached
 
 # OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
 _EXPIRED = 10
@@ -32,10 +32,10 @@ _HOST_NAME_MISMATCHES = (62, 64)
 
 
 def trust_store_pem(config: ClientConfig) -> str | None:
-    """Return the certificates of the trust store, checked; None when the system's CAs are to be used.
+    """Return the checked certificates of the trust store; None if the system's CAs are to be used.
 
-    Checked up front because gRPC would only say "Failed to create security handshaker" at the first call.
-    Raises InvalidOptionError naming the file.
+    They are checked up front because gRPC would only say "Failed to create security handshaker" at the first call.
+    Raises InvalidOptionError, which names the file.
     """
     path = config.trust_store
     if path is None:
@@ -64,7 +64,7 @@ def trust_store_pem(config: ClientConfig) -> str | None:
 
 
 def _certificates(pem: str) -> list[str]:
-    # Comments between certificates may be in any encoding, `ssl` wants ASCII.
+    # Comments between certificates may be in any encoding, but `ssl` requires ASCII.
     return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
 
 
@@ -73,15 +73,15 @@ def ssl_context(config: ClientConfig) -> ssl.SSLContext:
     pem = trust_store_pem(config)
     context = ssl.create_default_context(cadata=pem)
     context.check_hostname = config.validate_hostname
-    # As gRPC: a trust store may hold the server's own certificate instead of a CA, and certificates without
-    # key identifiers (those of Pravega's samples) pass, which Python 3.13 would refuse by default.
+    # As gRPC does: a trust store may hold the server's own certificate instead of a CA, and certificates may lack key
+    # identifiers (those of Pravega's samples do), which Python 3.13 refuses by default.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
 def grpc_root_certificates(config: ClientConfig) -> bytes:
-    """PEM bytes of the CAs gRPC shall trust: those `ssl_context` trusts.
+    """Return the CAs that gRPC shall trust, as PEM: the same that `ssl_context` trusts.
 
     Raises TlsError if this machine has none and no trust store is given.
     """
@@ -98,7 +98,7 @@ def grpc_root_certificates(config: ClientConfig) -> bytes:
 
 
 def system_root_certificates() -> bytes:
-    """Return the CAs `ssl.create_default_context()` trusts, as PEM, SSL_CERT_FILE and SSL_CERT_DIR included."""
+    """Return the CAs that `ssl.create_default_context()` trusts, as PEM, with SSL_CERT_FILE and SSL_CERT_DIR."""
     found = dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
     # OpenSSL reads a directory of CAs only when it verifies, so the context above does not list those.
     directory = ssl.get_default_verify_paths().capath
@@ -108,17 +108,17 @@ def system_root_certificates() -> bytes:
                 text = path.read_text("latin-1")
                 certificates = [ssl.PEM_cert_to_DER_cert(block) for block in _certificates(text)]
             except (OSError, ValueError):
-                # OpenSSL passes over unreadable entries (dangling links) of such a directory as well.
+                # OpenSSL skips unreadable entries (dangling links) of such a directory too.
                 continue
             found.update(dict.fromkeys(certificates))
     return "".join(ssl.DER_cert_to_PEM_cert(der) for der in found).encode("ascii")
 
 
 def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
-    """Return the name gRPC shall expect in the certificate; None for the host's own name.
+    """Return the name that gRPC shall expect in the certificate; None for the host's own name.
 
-    gRPC cannot leave the name unchecked. With `validate_hostname=False` the certificate is fetched first
-    (its CA is checked) and the first name in it is expected.
+    gRPC always checks the name. With `validate_hostname=False` this fetches the certificate first (and checks its CA),
+    and returns the first name in it.
     """
     if config.validate_hostname:
         return None
@@ -135,15 +135,16 @@ def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     if not names:
-        raise TlsError(
-            f"the certificate of {endpoint} names no host at all; the server needs one with a subjectAltName"
-        )
-    # A name that a wild card covers will do as well as any other.
+        raise TlsError(f"the certificate of {endpoint} names no host; the server needs one with a subjectAltName")
+    # Any name that the wildcard covers will do.
     return re.sub(r"^\*\.", "any.", names[0])
 
 
 def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
-    """Make an error of a failed connection or handshake: TlsError (final), or ServerUnavailableError (may pass)."""
+    """Make the error for a failed connection or handshake.
+
+    TlsError is final; ServerUnavailableError and ServerTimeoutError may pass.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         code = getattr(error, "verify_code", 0)
         if code in _HOST_NAME_MISMATCHES:
@@ -159,16 +160,16 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
             return not_tls(endpoint)
         return TlsError(f"the TLS handshake with {endpoint} failed ({reason})")
     if isinstance(error, TimeoutError):
-        # A plain segment store keeps silent when it is greeted with TLS, so this need not be a lack of speed.
+        # A plain segment store keeps silent when it is greeted with TLS, so it need not be slow.
         return ServerTimeoutError(
-            f"the server at {endpoint} did not answer in time; is it up, and does it speak what the address "
-            "says (tls:// or tcp://)?"
+            f"the server at {endpoint} did not answer in time; is it up, and does it speak the protocol of the "
+            "address (tls:// or tcp://)?"
         )
-    why = why_unreached(error)
+    why = describe_unreached(error)
     known = why if isinstance(error, socket.gaierror) else None
     reason = known or error.strerror or str(error) or type(error).__name__
     unavailable = ServerUnavailableError(
-        f"cannot reach the server at {endpoint} ({reason}); check the address and that it runs"
+        f"cannot reach the server at {endpoint} ({reason}); check the address, and that the server runs"
     )
     unavailable.unreached = None if why is None else Unreached(f"the server at {endpoint}", why)
     return unavailable
@@ -183,16 +184,16 @@ def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:
 
 
 def expired_certificate(endpoint: Endpoint, detail: str) -> TlsError:
-    """Make the error for a certificate whose time is over, or has not begun."""
+    """Make the error for a certificate that has expired, or is not valid yet."""
     return TlsError(
         f"the certificate of {endpoint} is not valid at this time ({detail}); renew it, or check the clocks"
     )
 
 
 def host_name_mismatch(endpoint: Endpoint) -> TlsError:
-    """Make the error for a certificate that is trusted but made out for other hosts."""
+    """Make the error for a trusted certificate of other hosts."""
     return TlsError(
-        f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name that stands in the "
+        f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name in the "
         "certificate, or turn the host name check off (the CA is still checked)"
     )
 
@@ -202,6 +203,7 @@ def not_tls(endpoint: Endpoint) -> TlsError:
     return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
 
 
+# gRPC says only in the text of UNAVAILABLE that TLS failed, and how.
 _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
     ("Hostname Verification", lambda endpoint, detail: host_name_mismatch(endpoint)),
     ("WRONG_VERSION_NUMBER", lambda endpoint, detail: not_tls(endpoint)),
@@ -209,14 +211,16 @@ _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
     ("certificate is not yet valid", expired_certificate),
     ("CERTIFICATE_VERIFY_FAILED", untrusted_certificate),
 )
+_GRPC_VERIFICATION = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)")
+_GRPC_OTHER_FAILURES = ("SSL_ERROR_SSL", "security handshaker")
 
 
 def grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
-    """Make the TLS failure behind gRPC's UNAVAILABLE, which can only be told by its text; None if it is none."""
+    """Make the error for the TLS failure behind gRPC's UNAVAILABLE; None if its text names none."""
     for mark, make in _GRPC_FAILURES:
         if mark in details:
-            found = re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)", details)
+            found = _GRPC_VERIFICATION.search(details)
             return make(endpoint, found.group(1).strip() if found else "verification failed")
-    if "SSL_ERROR_SSL" in details or "security handshaker" in details:
+    if any(mark in details for mark in _GRPC_OTHER_FAILURES):
         return TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
     return None

@@ -1,4 +1,4 @@
-"""One transaction from begin to commit or abort, kept alive in the background."""
+"""A transaction from its begin to its commit or abort, kept alive in the background."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
-from .cancellation import begun
+from .cancellation import run_in_background
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
-from .retry import at_most
+from .retry import limit_retries
 from .stream import MAX_EPOCH, SegmentRange, Stream, transaction_epoch, transaction_segment_id
 
 if TYPE_CHECKING:
@@ -37,23 +37,51 @@ _log = logging.getLogger(__name__)
 PINGS_PER_LEASE = 3
 
 _FIRST_LEASE_MS = 87_000
-"""A server lets a transaction live 1000 times its first lease at most, and a day: this one allows for the day."""
+"""A server lets a transaction live at most 1000 times its first lease, and at most a day: this lease allows a day."""
 
 _FAILURES = 10
-"""So often a server may fail to take a commit; a call that fails is repeated some times before that is said."""
+"""Failed commit attempts before giving up; each attempt already includes some repeated calls."""
 
 _LOOK_SECONDS = 0.002
+"""Seconds between two looks whether a commit has merged its segments."""
+
 _MERGING_SECONDS = 0.25
-"""Pauses between looks at whether a commit has merged its segments; after so long, the controller is asked anyway."""
+"""Seconds of such looks, after which the controller is asked instead."""
 
 _REFUSED = (AuthenticationError, InvalidOptionError, PermissionDeniedError, TlsError)
 """Answers to a commit after which nothing has been committed."""
 
 
 class Transaction:
-    """A transaction on one stream. Whoever knows its id can append to it; this object decides about it.
+    """A transaction on one stream. Every writer that knows its id can append to it; this object ends it.
 
-    The transaction is not aborted when the object goes away: its lease ends by itself.
+    The object is made by `begin` or `rejoin`. If it is dropped, the transaction stays open until its lease ends.
+
+    Attributes
+    ----------
+    stream : Stream
+    id : uuid.UUID
+        Unique only within the stream.
+    segments : list of SegmentRange
+        Where to append. Their ids carry the transaction's epoch.
+    lease_ms : int
+        Milliseconds that the transaction lives after each ping.
+    token : str
+        A delegation token to append with; "" after `rejoin`, and without authentication.
+    begun_at : float
+        When it began, as far as this process knows (`time.monotonic`).
+
+    Examples
+    --------
+    >>> transaction = Transaction.begin(pravega.controller, Stream("plant", "temperatures"), lease_ms=30_000)
+    >>> transaction.keep_alive()
+    >>> segment = transaction.segments[0].segment_id
+    >>> with SegmentAppender(
+    ...     pravega.segments, transaction.stream, segment, uuid.uuid4(), transaction.id
+    ... ) as appender:
+    ...     appender.append(frame(pa.array([b"21.5", b"21.7"])), 2)
+    ...     appender.flush()
+    >>> transaction.commit()
     """
 
     def __init__(
@@ -71,8 +99,7 @@ class Transaction:
         self.segments = segments
         self.lease_ms = lease_ms
         self.token = token
-        self.begun = time.monotonic()
-        """When it was begun, as far as this process knows."""
+        self.begun_at = time.monotonic()
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
         self._failure: PravegaError | None = None
@@ -80,21 +107,40 @@ class Transaction:
 
     @classmethod
     def begin(cls, controller: Controller, stream: Stream, lease_ms: int) -> Transaction:
-        """Open a transaction that can be kept alive for a day, whatever the lease that pings give it.
+        """Begin a transaction that can be kept alive for a day, even with a short lease.
 
-        See `Controller.create_transaction` for the limits of the lease and the errors.
+        Parameters
+        ----------
+        controller : Controller
+        stream : Stream
+        lease_ms : int
+            Milliseconds that the transaction lives after each ping; see `Controller.create_transaction` for the limits.
+
+        Returns
+        -------
+        Transaction
+
+        Raises
+        ------
+        InvalidOptionError
+            The lease is out of bounds.
+        StreamNotFoundError
+        StreamSealedError
         """
         if lease_ms >= _FIRST_LEASE_MS:
             created = controller.create_transaction(stream, lease_ms)
         else:
-            created = _created_for_a_day(controller, stream, lease_ms)
+            created = _create_for_a_day(controller, stream, lease_ms)
         return cls(controller, stream, created.id, created.segments, lease_ms, created.token)
 
     @classmethod
     def rejoin(cls, controller: Controller, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> Transaction:
-        """Join a transaction that was begun elsewhere, in whatever state it is.
+        """Return a transaction that another process has begun, whatever state it is in.
 
-        Raises StreamNotFoundError, also for an id whose epoch the stream does not have.
+        Raises
+        ------
+        StreamNotFoundError
+            There is no such stream, or it does not have the epoch of the id.
         """
         epoch = transaction_epoch(transaction)
         if epoch > MAX_EPOCH:
@@ -107,14 +153,14 @@ class Transaction:
 
     @property
     def failure(self) -> PravegaError | None:
-        """Why the keep-alive gave up, a TransactionNotOpenError: the transaction has ended. None while all is well."""
+        """Return why the keep-alive gave up, a TransactionNotOpenError; None as long as it has not."""
         return self._failure
 
     def keep_alive(self) -> None:
         """Ping from a daemon thread, three times per lease, until commit, abort or `stop`.
 
-        Only the server's word that the transaction has ended ends the pings: one that fails otherwise is repeated, as
-        others may keep the transaction alive too.
+        Pings that fail are repeated, since others may keep the transaction alive too, until the server says that the
+        transaction has ended.
         """
         if self._pinger is None:
             self._pinger = threading.Thread(
@@ -123,7 +169,7 @@ class Transaction:
             self._pinger.start()
 
     def ping(self) -> None:
-        """Begin the lease anew. Raises TransactionNotOpenError."""
+        """Renew the lease. Raises TransactionNotOpenError."""
         self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
 
     def _ping_until_stopped(self) -> None:
@@ -134,10 +180,10 @@ class Transaction:
                 self.ping()
                 pause = period
             except ClientClosedError:
-                return  # whoever closed it has done with the transaction
+                return  # nobody needs the transaction who has closed the connection
             except PravegaError as error:
                 if self._decided or self._stop.is_set():
-                    # A ping that overlaps with the commit finds the transaction no longer open.
+                    # A ping that overlaps the commit finds that the transaction is no longer open.
                     return
                 _log.warning("Transaction %s on stream %s cannot be kept alive: %s", self.id, self.stream, error)
                 if isinstance(error, TransactionNotOpenError):
@@ -146,29 +192,29 @@ class Transaction:
                 pause = min(period, 1.0)
 
     def stop(self) -> None:
-        """End the keep-alive and leave the transaction as it is, e.g. for another process to decide about."""
+        """End the keep-alive and leave the transaction as it is, e.g. for another process to commit."""
         self._stop.set()
 
     def status(self) -> TransactionStatus:
-        """Tell how far the transaction is."""
+        """Return the state of the transaction, as the controller knows it."""
         return self._controller.transaction_status(self.stream, self.id)
 
-    def ended(self) -> TransactionNotOpenError:
-        """Return an error that says what has become of a transaction that takes no more events."""
+    def explain_end(self) -> TransactionNotOpenError:
+        """Return the error for a transaction that takes no more events; it says what has become of it."""
         status = self.status()
-        told = f"transaction {self.id} on stream '{self.stream}'"
+        title = f"transaction {self.id} on stream '{self.stream}'"
         if self._failure is not None:
             return TransactionNotOpenError(self._failure.message)
         if status in (TransactionStatus.ABORTING, TransactionStatus.ABORTED):
             return TransactionNotOpenError(
-                f"{told} was aborted: by somebody, or by the server because it had no sign of life for the lease of "
+                f"{title} was aborted: by a client, or by the server because nobody pinged it during the lease of "
                 f"{self.lease_ms / 1000:g} s. Nothing of it is visible"
             )
         if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
-            return TransactionNotOpenError(f"{told} is committed already")
+            return TransactionNotOpenError(f"{title} is already committed")
         if status is TransactionStatus.OPEN:
-            return TransactionNotOpenError(f"{told} is sealed, because it is about to be committed")
-        return TransactionNotOpenError(f"{told} is not known to the server: it ended long ago, or never began")
+            return TransactionNotOpenError(f"{title} is sealed, because it is about to be committed")
+        return TransactionNotOpenError(f"{title} is not known to the server: it ended long ago, or never began")
 
     def commit(
         self,
@@ -176,47 +222,64 @@ class Transaction:
         event_time: tuple[str, int] | None = None,
         merged: Callable[[], bool] | None = None,
     ) -> None:
-        """Commit and wait until it is done: then all readers can see it.
+        """Commit, and wait until the commit is done: then all readers see the events.
 
-        `event_time`: a writer's name and the time it notes, no event after these being older; see `note_time`.
-        `merged`: whether a segment store has merged all of the transaction's segments. That is the last step before
-        the controller calls the transaction committed, and cheaper to ask for: the controller is asked right after it.
+        If an answer is lost, the server is asked for the state of the transaction, and for the commit again as long as
+        that has not begun.
 
-        A lost answer is no failure: the server is asked how far it is, and for the commit again while it is not begun.
-        Raises TransactionNotOpenError if it is aborted or unknown (nothing of it is visible), ServerTimeoutError if
-        the server is not done after `timeout` seconds (it will be, some time), TransactionOutcomeUnknownError if it
-        cannot be asked or fails each time, AuthenticationError, PermissionDeniedError.
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait.
+        event_time : (str, int), optional
+            A writer's name and a time: the writer promises that no later event is older; see `Controller.note_time`.
+        merged : callable, optional
+            Returns whether the segment stores have merged all segments of the transaction. It is the last step before
+            the controller calls the transaction committed, and cheaper to ask for; the controller is asked right after.
+
+        Raises
+        ------
+        TransactionNotOpenError
+            The transaction is aborted or unknown. Nothing of it is visible.
+        ServerTimeoutError
+            The commit has begun but is not done; it will be without further action.
+        TransactionOutcomeUnknownError
+            The server cannot be asked, or fails each time.
+        AuthenticationError
+        PermissionDeniedError
         """
-        # Pings go on until the request is accepted: it may take several tries.
+        # Pings continue until the request is accepted, which may take several tries.
         self._decided = True
         deadline = time.monotonic() + timeout
         writer, noted = event_time or ("", None)
-        pause, state, failures = 0.01, "OPEN", 0
+        pause, state, failures = 0.01, TransactionStatus.OPEN, 0
         while True:
             error: PravegaError | None = None
             try:
-                if state == "OPEN":
+                if state is TransactionStatus.OPEN:
                     self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
                     self._stop.set()
-                if merged is not None and _is_merged(merged, min(_MERGING_SECONDS, deadline - time.monotonic())):
+                if merged is not None and _wait_until_merged(
+                    merged, min(_MERGING_SECONDS, deadline - time.monotonic())
+                ):
                     merged, pause = None, _LOOK_SECONDS
-                state = self.status().name
+                state = self.status()
             except (TransactionNotOpenError, *_REFUSED):
                 raise
             except PravegaError as failed:
                 _log.warning("Committing transaction %s on stream %s: %s", self.id, self.stream, failed)
                 error = failed
                 failures += isinstance(failed, ServerFailedError)
-            if state == "COMMITTED":
+            if state is TransactionStatus.COMMITTED:
                 return
-            if state not in ("OPEN", "COMMITTING"):
+            if state not in (TransactionStatus.OPEN, TransactionStatus.COMMITTING):
                 raise TransactionNotOpenError(
-                    f"transaction {self.id} on stream '{self.stream}' was not committed: it is {state.lower()}; "
+                    f"transaction {self.id} on stream '{self.stream}' was not committed: it is {state.name.lower()}; "
                     "nothing of it is visible"
                 )
             if error is not None and (failures == _FAILURES or time.monotonic() + pause > deadline):
                 raise TransactionOutcomeUnknownError(
-                    f"whether transaction {self.id} on stream '{self.stream}' was committed could not be found out: "
+                    f"it is unknown whether transaction {self.id} on stream '{self.stream}' was committed: "
                     f"{error.message}; look at the data before you write it again"
                 ) from error
             if time.monotonic() + pause > deadline:
@@ -228,53 +291,59 @@ class Transaction:
             pause = min(pause * 1.2, 0.5)
 
     def abort(self) -> None:
-        """Drop the transaction. Nothing happens if it is aborted already, or forgotten.
+        """Abort the transaction, unless it is already aborted or forgotten.
 
-        Raises TransactionNotOpenError if it is committed.
+        Raises
+        ------
+        TransactionNotOpenError
+            The transaction is committed.
         """
         self._stop.set()
         try:
             self._controller.abort_transaction(self.stream, self.id)
         except TransactionNotOpenError:
-            if self.status().name in ("COMMITTED", "COMMITTING"):
+            if self.status() in (TransactionStatus.COMMITTED, TransactionStatus.COMMITTING):
                 raise
 
     def __repr__(self) -> str:
         return f"Transaction({self.stream}, {self.id})"
 
 
-def _is_merged(merged: Callable[[], bool], seconds: float) -> bool:
-    """Look again and again whether a commit has merged its segments, so long at most; also True if nobody tells."""
+def _wait_until_merged(merged: Callable[[], bool], seconds: float) -> bool:
+    """Wait at most `seconds` until a commit has merged its segments; return False if it has not.
+
+    True also if the segment stores cannot be asked: only the controller can tell then.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
-            with at_most(_MERGING_SECONDS):
+            with limit_retries(_MERGING_SECONDS):
                 if merged():
                     return True
         except PravegaError as error:
-            _log.debug("Only the controller tells how far a commit is: %s", error)
+            _log.debug("Only the controller can tell the state of a commit: %s", error)
             return True
         time.sleep(_LOOK_SECONDS)
     return False
 
 
-def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
-    """Create a transaction whose first lease is longer than the wanted one, which it gets by a ping.
+def _create_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
+    """Create a transaction with a long first lease, and give it the wanted one by a ping.
 
-    Nobody waits for that ping: should it fail, the first lease counts until the next one.
+    Nobody waits for that ping: if it fails, the first lease counts until the next ping.
     """
     if lease_ms < SHORTEST_LEASE_MS:
-        return controller.create_transaction(stream, lease_ms)  # refused, unless the server has other limits
+        return controller.create_transaction(stream, lease_ms)  # the server refuses it, unless it has other limits
     try:
         created = controller.create_transaction(stream, _FIRST_LEASE_MS)
     except InvalidOptionError:
-        return controller.create_transaction(stream, lease_ms)  # a server with a lower limit
+        return controller.create_transaction(stream, lease_ms)  # the server has a lower limit
 
     def ping() -> None:
         try:
             controller.ping_transaction(stream, created.id, lease_ms)
-        except PravegaError as error:  # it may have ended meanwhile, or the connection
+        except PravegaError as error:  # the transaction or the connection may have ended
             _log.debug("Transaction %s keeps its first lease: %s", created.id, error)
 
-    begun(ping)
+    run_in_background(ping)
     return created

@@ -1,7 +1,7 @@
-"""The watermarks of a stream: until which position its writers have promised that nothing older than a time follows.
+"""The watermarks of a stream: positions after which, as its writers promise, no event is older than a given time.
 
-The controller puts together what writers note (`Controller.note_time`, commits with an event time) and writes it, every
-10 seconds or so, to the stream `_MARK<stream>`, from which Java's readers have their time windows.
+The controller combines the times that writers note (`Controller.note_time`, commits with an event time) and writes the
+result, every 10 seconds or so, to the stream `_MARK<stream>`, from which Java's readers get their time windows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _WINDOW = 1 << 20
 
 @dataclass(frozen=True)
 class Watermark:
-    """Nothing older than `time` follows `positions`, by the writers' own word and in their own unit.
+    """The writers' promise that no event after `positions` is older than `time`, in the writers' own unit.
 
-    `positions` (segment id to offset) cover the key space once, with the part of it that each segment covers in
-    `ranges`. `latest` is the largest time that a writer has noted.
+    `positions` maps ids of segments that cover the key space once to offsets; `ranges` maps the ids to the part of the
+    key space that each segment covers. `latest` is the largest time that a writer has noted.
     """
 
     time: int
@@ -33,37 +33,38 @@ class Watermark:
     ranges: Mapping[int, tuple[float, float]]
 
     def precedes(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
-        """Tell whether the byte at an offset of a segment follows this watermark, wherever segments were replaced.
+        """Return whether the byte at an offset of a segment follows this watermark, even if segments were replaced.
 
-        Without the part of the key space that the segment covers, some that do may seem not to.
+        `range` is the part of the key space that the segment covers. Without it some following bytes are not
+        recognized.
         """
         position = self.positions.get(segment_id)
         if position is not None:
             return offset >= position
         return all(
-            # Of two segments with keys in common the one with the larger id, so of a later epoch, is the later one.
+            # Of two segments that share keys, the one with the larger id is later: it is of a later epoch.
             other < segment_id or (range is not None and not (its[0] < range[1] and range[0] < its[1]))
             for other, its in self.ranges.items()
         )
 
 
 def mark_stream(stream: Stream) -> Stream:
-    """Return the stream in which the watermarks of a stream are."""
+    """Return the stream that holds the watermarks of a stream."""
     return Stream(stream.scope, f"_MARK{stream.name}")
 
 
-def marks_end(pravega: Pravega, stream: Stream) -> int:
-    """Return how far the watermarks of a stream go by now, for `read_watermarks`. Raises StreamNotFoundError."""
-    segment_id, _ = _segment(pravega, stream)
+def find_watermarks_end(pravega: Pravega, stream: Stream) -> int:
+    """Return where the watermarks of a stream end now, for `read_watermarks`. Raises StreamNotFoundError."""
+    segment_id, _ = _find_segment(pravega, stream)
     return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
 
 
 def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> Iterator[tuple[int, Watermark]]:
-    """Yield the watermarks of a stream between two ends that `marks_end` has told, or 0, each with its own end.
+    """Yield the watermarks between two ends (0, or a result of `find_watermarks_end`), each with its own end.
 
-    Raises StreamNotFoundError, ProtocolError for what no controller of Pravega 0.13 writes.
+    Raises StreamNotFoundError, and ProtocolError for bytes that no controller of Pravega 0.13 writes.
     """
-    segment_id, head = _segment(pravega, stream)
+    segment_id, head = _find_segment(pravega, stream)
     marks = mark_stream(stream)
     reader = SegmentRangeReader(pravega.segments, marks, segment_id, max(start, head), end, window_bytes=_WINDOW)
     for window in reader:
@@ -73,7 +74,7 @@ def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> I
 
 
 def decode_watermark(data: bytes | memoryview) -> Watermark:
-    """Read what Java's `Watermark.toByteBuf` has written. Raises ProtocolError."""
+    """Return the watermark that Java's `Watermark.toByteBuf` has written. Raises ProtocolError."""
     what = "a watermark"
     fields = VersionedReader(data, what).revisions()[0]
     time, latest = fields.unpack("qq")
@@ -91,8 +92,8 @@ def decode_watermark(data: bytes | memoryview) -> Watermark:
     return Watermark(time, latest, positions, ranges)
 
 
-def _segment(pravega: Pravega, stream: Stream) -> tuple[int, int]:
-    """Return the only segment of the watermarks, and its first byte."""
+def _find_segment(pravega: Pravega, stream: Stream) -> tuple[int, int]:
+    """Return the only segment of the watermarks, and its start offset."""
     positions = pravega.controller.head(mark_stream(stream)).positions
     if len(positions) != 1:
         raise ProtocolError(f"the watermarks of stream '{stream}' are in {len(positions)} segments, not one")

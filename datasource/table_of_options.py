@@ -80,7 +80,7 @@ def member_tables(
         return member
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return list(threads.map(cancellation.carried(load_member), names))
+        return list(threads.map(cancellation.carry_over(load_member), names))
 
 
 def named_table(pravega: Pravega, options: o.Options, given: str, schema: StructType | None) -> StreamTable:

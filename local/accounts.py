@@ -52,7 +52,7 @@ DEFAULT_ACCOUNTS: Mapping[str, Account] = {
 """All rights; write existing streams; read everything; nothing at all."""
 
 
-def with_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
+def fill_in_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
     """The accounts and the server's own, each with a password.
 
     Raises:
@@ -78,7 +78,7 @@ def with_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
 
 
 def server_password(accounts: Mapping[str, Account]) -> str:
-    """The password of the servers' own identity among accounts made by `with_passwords`."""
+    """The password of the servers' own identity among accounts made by `fill_in_passwords`."""
     password = accounts[SERVER_USER].password
     assert password is not None
     return password

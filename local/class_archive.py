@@ -1,8 +1,11 @@
-"""Archives of loaded classes, with which the servers start in about two thirds of the time.
+"""Archives of loaded classes, from which Java programs start in about two thirds of the time.
 
-Java's "application class data sharing": the first cluster that runs to its end leaves an archive for each
-server, which takes its stop a few seconds; later ones start from it. An archive belongs to one Java and
-one class path. Java itself ignores one that does not fit, so that nothing depends on it.
+Java's "application class data sharing" (https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html): an
+archive belongs to one Java and one class path. Java compares both itself and ignores an archive that does not fit,
+so that nothing depends on it but time.
+
+A server that finds no archive records one while it runs, and writes it when it ends: the first cluster that is
+stopped leaves an archive of each server, which takes its stop a few seconds.
 """
 
 from __future__ import annotations
@@ -16,56 +19,92 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark_pravega.errors import SetupError, describe_os_error
+
 from .directories import cache_directory
 from .java import Java
 
 RECORDING_GRACE_S = 90.0
-"""How long a server may take to end that writes its archive (some 3 s on an idle machine)."""
+"""Seconds in which a server may end that writes its archive (about 3 s on an idle machine)."""
 
-# Otherwise every class left out, and an archive that does not fit, is a line of output.
-_QUIET = ("-Xlog:cds*=off", "-Xlog:class+path=off")
 _UNUSED_S = 30 * 24 * 3600.0
+"""Seconds after which an archive that nobody used is deleted."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The archive of one server.
-
-    Attributes:
-        file: in the user's cache.
-        recording: where a run that found none is to write it.
-    """
+    """The archive of one Java program; `file` is its place in the user's cache, whether it exists or not."""
 
     file: Path
-    recording: Path
 
     @classmethod
-    def of(cls, server: str, java: Java, class_path: Sequence[Path], run: Path) -> ClassArchive:
-        """The archive for a server on this Java and class path; `run` is the directory of the present run."""
-        key = hashlib.sha256("\n".join([java.build, *map(str, class_path)]).encode()).hexdigest()[:16]
-        return cls(cache_directory() / "classes" / f"{server}-{key}.jsa", run / f"{server}.jsa")
+    def locate(cls, program: str, facts: Sequence[str], cache: Path | None = None) -> ClassArchive:
+        """Return the archive of a program; `facts` distinguish its Java and class path from all others.
 
-    def options(self) -> tuple[list[str], dict[str, str]]:
-        """Options for Java to use the archive or to record it, and the recording with the place it belongs to."""
-        if self.file.exists():
+        `cache` is the user's cache directory if that is not the one of this process's environment.
+        """
+        key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+        return cls((cache_directory() if cache is None else cache) / "classes" / f"{program}-{key}.jsa")
+
+    def options(self) -> list[str]:
+        """Return the options with which Java starts from the archive; none if there is no readable archive.
+
+        The archive counts as used then.
+        """
+        if not self._is_readable():
+            return []
+        with suppress(OSError):  # a cache of another user, or on a read-only file system
             os.utime(self.file)
-            return [f"-XX:SharedArchiveFile={self.file}", *_QUIET], {}
-        return [f"-XX:ArchiveClassesAtExit={self.recording}", *_QUIET], {str(self.recording): str(self.file)}
+        return [f"-XX:SharedArchiveFile={self.file}", *_log_options("off")]
+
+    def _is_readable(self) -> bool:
+        try:
+            self.file.stat()
+        except OSError:
+            return False
+        return os.access(self.file, os.R_OK)
+
+    def keep(self, recording: Path) -> None:
+        """Move a finished recording, if there is one, into the cache; delete archives that nobody used for long."""
+        if not recording.exists():
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        # In one step: another program may be starting from the archive.
+        partial = self.file.with_name(f".{self.file.name}.{os.getpid()}")
+        try:
+            shutil.copyfile(recording, partial)
+            os.replace(partial, self.file)
+        finally:
+            partial.unlink(missing_ok=True)
+        for other in self.file.parent.glob("*.jsa"):
+            with suppress(FileNotFoundError):  # another process deletes it
+                if time.time() - other.stat().st_mtime > _UNUSED_S:
+                    other.unlink()
+
+    def delete(self) -> bool:
+        """Delete the archive; return whether there was one. Raises SetupError if it cannot be deleted."""
+        try:
+            self.file.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise SetupError(f"The archive {self.file} cannot be deleted: {describe_os_error(error)}") from error
+        return True
 
 
-def keep(recording: Path, file: Path) -> None:
-    """Move a finished recording into the cache, and delete what was not used for long."""
-    if not recording.exists():
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    # In one step: somebody may be starting from it.
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        shutil.copyfile(recording, partial)
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
-    for other in file.parent.glob("*.jsa"):
-        with suppress(FileNotFoundError):  # another process deletes it
-            if time.time() - other.stat().st_mtime > _UNUSED_S:
-                other.unlink()
+def find_server_archive(server: str, java: Java, class_path: Sequence[Path]) -> ClassArchive:
+    """Return the archive of a server that runs on this Java and class path."""
+    return ClassArchive.locate(server, [java.build, *map(str, class_path)])
+
+
+def recording_options(recording: Path, log_level: str = "off") -> list[str]:
+    """Return the options with which Java writes an archive to `recording` when it ends.
+
+    `log_level` is that of Java's messages about the archive; by default it has none.
+    """
+    return [f"-XX:ArchiveClassesAtExit={recording}", *_log_options(log_level)]
+
+
+def _log_options(level: str) -> list[str]:
+    # Otherwise Java prints a line for every class that it leaves out, and for an archive that does not fit.
+    return [f"-Xlog:cds*={level}", "-Xlog:class+path=off"]

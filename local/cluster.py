@@ -20,14 +20,15 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 
 from . import accounts as user_accounts
-from . import class_archive, lifeline, processes, readiness, servers
+from . import lifeline, processes, readiness, servers
 from .accounts import SERVER_USER, Account
-from .directories import default_cluster_directory, exclusive, private_directory
+from .class_archive import RECORDING_GRACE_S, ClassArchive
+from .directories import create_private_directory, default_cluster_directory, hold_lock
 from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
-from .ports import free_ports
-from .servers import ServerProgram, ServerSettings, pravega_program, registry_program, server_environment
+from .ports import find_free_ports
+from .servers import ServerProgram, ServerSettings, prepare_pravega, prepare_registry, server_environment
 from .state import ClusterInfo, ClusterState
 from .tls import certificates
 
@@ -39,7 +40,7 @@ _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 Report = Callable[[str], None]
 
 
-def silent(_: str) -> None:
+def ignore_report(_: str) -> None:
     """Report nothing."""
 
 
@@ -88,7 +89,7 @@ class LocalCluster:
         ivy_settings: Path | str | None = None,
         timeout: float = START_TIMEOUT_S,
         end_with_parent: bool = False,
-        report: Report = silent,
+        report: Report = ignore_report,
     ) -> LocalCluster:
         """Start a cluster and wait until it answers; the one that already runs in the directory is returned.
 
@@ -118,17 +119,17 @@ class LocalCluster:
                 log), or a cluster of another kind that already runs in the directory.
             InvalidOptionError: a heap size, user or access entry of the wrong form.
         """
-        plan = _plan(tls, auth, accounts, heap, storage, properties, certificate_lifetime)
+        plan = _make_plan(tls, auth, accounts, heap, storage, properties, certificate_lifetime)
         path = Path(directory) if directory is not None else default_cluster_directory()
-        path = private_directory(path.absolute())
-        with exclusive(path / "lock", lambda: report(f"waiting for another command on {path}")):
-            if (running := _running(path, plan, report)) is not None:
+        path = create_private_directory(path.absolute())
+        with hold_lock(path / "lock", lambda: report(f"waiting for another command on {path}")):
+            if (running := _find_running(path, plan, report)) is not None:
                 report(f"already running in {path}")
                 cluster = cls(path, running)
             else:
                 cluster = cls._start(path, plan, ivy_settings, timeout, report)
                 if end_with_parent:
-                    cluster._lifeline = lifeline.attach(path)
+                    cluster._lifeline = lifeline.attach_lifeline(path)
         return cluster
 
     @classmethod
@@ -147,14 +148,14 @@ class LocalCluster:
         """Directory of the servers' logs; kept when the cluster stops."""
         return self.directory / "logs"
 
-    def stop(self, report: Report = silent) -> None:
+    def stop(self, report: Report = ignore_report) -> None:
         """End the servers and delete all that belongs to the run but its logs; stopping twice is harmless.
 
         Raises:
             SetupError: a server cannot be ended.
         """
         if self.directory.is_dir():
-            with exclusive(self.directory / "lock"):
+            with hold_lock(self.directory / "lock"):
                 # Another command may have stopped this cluster and started the next one meanwhile.
                 current = ClusterState.read(self.directory / "state.json")
                 if current is not None and current.started_at == self.state.started_at:
@@ -173,7 +174,7 @@ class LocalCluster:
         cls, path: Path, plan: ClusterPlan, ivy_settings: Path | str | None, timeout: float, report: Report
     ) -> LocalCluster:
         java = find_java()
-        jars = cache.class_path(
+        jars = cache.provide_class_path(
             read_lock(SERVERS_LOCK),
             java=java,
             report=report,
@@ -205,8 +206,8 @@ class _Start:
         self._java = java
         self._jars = jars
         self._report = report
-        self._logs = private_directory(path / "logs")
-        self._run = private_directory(path / "run")
+        self._logs = create_private_directory(path / "logs")
+        self._run = create_private_directory(path / "run")
         self.lost_a_port = False
         self._settings = self._make_settings(plan)
         users = {
@@ -236,12 +237,14 @@ class _Start:
     def _make_settings(self, plan: ClusterPlan) -> ServerSettings:
         tls = None
         if plan.tls:
-            tls = certificates.create_certificates(private_directory(self._run / "tls"), plan.certificate_lifetime)
+            tls = certificates.create_certificates(
+                create_private_directory(self._run / "tls"), plan.certificate_lifetime
+            )
         storage = None
         if plan.storage is not None:
             plan.storage.mkdir(parents=True, exist_ok=True)
             storage = Path(tempfile.mkdtemp(prefix="pravega-", dir=plan.storage))
-        return ServerSettings(free_ports(), plan.heap, storage, tls, plan.accounts, plan.properties)
+        return ServerSettings(find_free_ports(), plan.heap, storage, tls, plan.accounts, plan.properties)
 
     def run(self, deadline: float) -> ClusterState:
         """Start Pravega, then the registry (which gives up waiting for Pravega in ever longer steps)."""
@@ -249,7 +252,7 @@ class _Start:
         if self._settings.accounts is not None:
             credentials = BasicCredentials(SERVER_USER, user_accounts.server_password(self._settings.accounts))
         probes = readiness.Probes(self._state.info, self._settings.ports.segment_store, credentials)
-        for make, probe in ((pravega_program, probes.pravega), (registry_program, probes.registry)):
+        for make, probe in ((prepare_pravega, probes.pravega), (prepare_registry, probes.registry)):
             program = make(self._settings, java=self._java, class_path=self._jars, run=self._run, logs=self._logs)
             self._launch(program, probe, deadline)
         self._state = replace(self._state, ready=True)
@@ -293,7 +296,7 @@ class _Start:
         self._state.write(self._path / "state.json")
 
 
-def _plan(
+def _make_plan(
     tls: bool,
     auth: bool,
     accounts: Mapping[str, Account] | None,
@@ -308,7 +311,7 @@ def _plan(
         accounts = user_accounts.DEFAULT_ACCOUNTS
     return ClusterPlan(
         tls,
-        None if accounts is None else user_accounts.with_passwords(accounts),
+        None if accounts is None else user_accounts.fill_in_passwords(accounts),
         heap,
         None if storage is None else Path(storage).absolute(),
         dict(properties or {}),
@@ -316,7 +319,7 @@ def _plan(
     )
 
 
-def _running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | None:
+def _find_running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | None:
     """The state of the cluster that runs there; what a dead or unfinished one left is cleared away."""
     state = ClusterState.read(path / "state.json")
     if state is None:
@@ -336,16 +339,16 @@ def _running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | No
     return state
 
 
-def _clear(path: Path, state: ClusterState, report: Report = silent) -> None:
+def _clear(path: Path, state: ClusterState, report: Report = ignore_report) -> None:
     """End the servers and delete the files of a run; the logs stay."""
     recording = state.running and bool(state.recordings)
     grace = processes.TERMINATION_GRACE_S
     if recording:
         report("recording the servers' classes, with which they start faster from now on (once)")
-        grace = class_archive.RECORDING_GRACE_S
-    if processes.end(list(state.processes.values()), grace) and recording:
+        grace = RECORDING_GRACE_S
+    if processes.end_processes(list(state.processes.values()), grace) and recording:
         for recorded, file in state.recordings.items():
-            class_archive.keep(Path(recorded), Path(file))
+            ClassArchive(Path(file)).keep(Path(recorded))
     if (path / "run").exists():
         shutil.rmtree(path / "run")
     if state.storage is not None and Path(state.storage).exists():

@@ -57,7 +57,7 @@ def local() -> None:
 )
 def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | None, ivy_settings: Path | None) -> None:
     """Start the servers and wait until they answer."""
-    with undo_on_interrupt(), _errors():
+    with undo_on_interrupt(), _show_errors():
         cluster = LocalCluster.start(
             directory,
             tls=tls,
@@ -68,7 +68,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
             report=_report,
         )
     _describe(cluster)
-    option = _option(directory)
+    option = _directory_argument(directory)
     click.echo("Data is kept until the servers stop, and then it is gone.", err=True)
     click.echo(f'For this shell: eval "$(pyspark-pravega local env{option})"', err=True)
 
@@ -77,7 +77,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
 @_directory_option
 def stop(directory: Path) -> None:
     """Stop the servers; the data in them is gone then."""
-    with undo_on_interrupt(), _errors():
+    with undo_on_interrupt(), _show_errors():
         cluster = LocalCluster.find(directory)
         if cluster is None:
             click.echo(f"not running in {directory}")
@@ -91,7 +91,7 @@ def stop(directory: Path) -> None:
 @click.pass_context
 def status(context: click.Context, directory: Path) -> None:
     """Say whether the servers run, and where (exit code 3 if they do not)."""
-    with _errors():
+    with _show_errors():
         cluster = LocalCluster.find(directory)
     if cluster is None:
         click.echo(f"not running in {directory}")
@@ -103,7 +103,7 @@ def status(context: click.Context, directory: Path) -> None:
             click.echo(f"failed: {' and '.join(ended)} ended by itself; see {cluster.logs}")
         else:
             click.echo(f"not ready: being started, or its start was cut short; see {cluster.logs}")
-        click.echo(f"pyspark-pravega local stop{_option(directory)} clears it up")
+        click.echo(f"pyspark-pravega local stop{_directory_argument(directory)} clears it up")
         context.exit(_NOT_RUNNING)
     _describe(cluster)
 
@@ -113,7 +113,7 @@ def status(context: click.Context, directory: Path) -> None:
 @click.option("--user", default="admin", show_default=True, help="Whose token to print (with --auth).")
 def env(directory: Path, user: str) -> None:
     """Print shell lines that point programs at the servers; with users, they contain a user's token."""
-    with _errors():
+    with _show_errors():
         cluster = LocalCluster.find(directory)
     if cluster is None or not cluster.state.running:
         click.echo(f"not running in {directory}: start it with pyspark-pravega local start", err=True)
@@ -152,12 +152,12 @@ def _describe(cluster: LocalCluster) -> None:
     click.echo(f"logs             {cluster.logs}")
 
 
-def _option(directory: Path) -> str:
+def _directory_argument(directory: Path) -> str:
     return "" if directory == default_cluster_directory() else f" --dir {shlex.quote(str(directory))}"
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _show_errors() -> Iterator[None]:
     """Show our own errors as one message, not as a traceback."""
     try:
         yield

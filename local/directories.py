@@ -15,7 +15,7 @@ _NAME = "pyspark-pravega"
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
     """Directory for what can be fetched again: `$XDG_CACHE_HOME/pyspark-pravega`, by default in ~/.cache."""
-    return _base("XDG_CACHE_HOME", ".cache", "Library/Caches", environment) / _NAME
+    return _find_base("XDG_CACHE_HOME", ".cache", "Library/Caches", environment) / _NAME
 
 
 def jar_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -25,11 +25,11 @@ def jar_directory(environment: Mapping[str, str] | None = None) -> Path:
 
 def default_cluster_directory(environment: Mapping[str, str] | None = None) -> Path:
     """Directory of the cluster that the command line uses without `--dir`."""
-    base = _base("XDG_STATE_HOME", ".local/state", "Library/Application Support", environment)
+    base = _find_base("XDG_STATE_HOME", ".local/state", "Library/Application Support", environment)
     return base / _NAME / "local"
 
 
-def _base(variable: str, fallback: str, mac_fallback: str, environment: Mapping[str, str] | None) -> Path:
+def _find_base(variable: str, fallback: str, mac_fallback: str, environment: Mapping[str, str] | None) -> Path:
     environment = os.environ if environment is None else environment
     value = environment.get(variable, "")
     # The XDG specification says that a relative path in these variables must be ignored.
@@ -51,7 +51,7 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
-def private_directory(path: Path) -> Path:
+def create_private_directory(path: Path) -> Path:
     """Create a directory with mode 0700, parents as usual; an existing one is left as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
@@ -59,7 +59,7 @@ def private_directory(path: Path) -> Path:
 
 
 @contextmanager
-def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock file for the length of a `with` block.
 
     Args:

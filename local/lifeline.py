@@ -28,7 +28,7 @@ class Lifeline:
         _attached.discard(self)
 
 
-def attach(directory: Path) -> Lifeline:
+def attach_lifeline(directory: Path) -> Lifeline:
     """Watch over the cluster of the directory for the rest of this process's life."""
     watcher = subprocess.Popen(
         [sys.executable, "-m", "pyspark_pravega.local.lifeline_watcher", str(directory)],

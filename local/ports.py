@@ -26,7 +26,7 @@ class Ports:
     registry: int
 
 
-def free_ports() -> Ports:
+def find_free_ports() -> Ports:
     """Ports that nobody listens on now.
 
     Another process can still take one before its server binds it; starting then fails and is tried again
@@ -66,14 +66,14 @@ def _bind(port: int, bound: ExitStack) -> bool:
             try:
                 listener.bind((address, port))
             except OSError:
-                if family == socket.AF_INET6 and not _ipv6_works():
+                if family == socket.AF_INET6 and not _has_ipv6():
                     continue
                 return False
         bound.push(stack.pop_all())
     return True
 
 
-def _ipv6_works() -> bool:
+def _has_ipv6() -> bool:
     with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
         try:
             probe.bind(("::", 0))

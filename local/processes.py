@@ -35,8 +35,8 @@ class ServerProcess:
     birth: str
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs (one that ended but was not reaped does not)."""
-        return birth_of(self.pid) == self.birth
+        """Return whether this very process still runs (one that ended but was not reaped does not)."""
+        return find_birth(self.pid) == self.birth
 
 
 def spawn(command: Sequence[str], *, directory: Path, output: Path, environment: Mapping[str, str]) -> ServerProcess:
@@ -68,7 +68,7 @@ def spawn(command: Sequence[str], *, directory: Path, output: Path, environment:
     finally:
         os.close(descriptor)
     # Not reaped yet, hence the id is still its own even if it ended at once.
-    process = ServerProcess(child.pid, birth_of(child.pid) or "ended at once")
+    process = ServerProcess(child.pid, find_birth(child.pid) or "ended at once")
     _children[process] = child
     return process
 
@@ -79,14 +79,14 @@ def exit_code(process: ServerProcess) -> int | None:
     return None if child is None else child.poll()
 
 
-def birth_of(pid: int) -> str | None:
+def find_birth(pid: int) -> str | None:
     """A text that differs between processes that had the same id; None if there is none running."""
     if Path("/proc/self/stat").exists():
-        return _birth_from_proc(pid)
-    return _birth_from_ps(pid)
+        return _find_birth_in_proc(pid)
+    return _find_birth_by_ps(pid)
 
 
-def _birth_from_ps(pid: int) -> str | None:
+def _find_birth_by_ps(pid: int) -> str | None:
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
     environment = {**os.environ, "LC_ALL": "C"}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -94,7 +94,7 @@ def _birth_from_ps(pid: int) -> str | None:
     return None if not started or state.startswith("Z") else started.strip()
 
 
-def _birth_from_proc(pid: int) -> str | None:
+def _find_birth_in_proc(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -109,7 +109,7 @@ def _birth_from_proc(pid: int) -> str | None:
     return f"{boot}/{start_ticks}"
 
 
-def end(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S) -> bool:
+def end_processes(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S) -> bool:
     """End the processes that still run: ask first, kill those that do not comply in time.
 
     Returns whether none had to be killed.
@@ -118,10 +118,10 @@ def end(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S
         SetupError: a process that may not be signalled, or that survives being killed.
     """
     _signal(processes, signal.SIGTERM)
-    willing = _all_ended(processes, grace_s)
+    willing = _wait_until_ended(processes, grace_s)
     if not willing:
         _signal(processes, signal.SIGKILL)
-        if not _all_ended(processes, _KILL_WAIT_S):
+        if not _wait_until_ended(processes, _KILL_WAIT_S):
             left = ", ".join(str(process.pid) for process in processes if process.is_alive())
             raise SetupError(
                 f"process {left} is still there {_KILL_WAIT_S:.0f} s after it was killed: "
@@ -147,7 +147,7 @@ def _signal(processes: Sequence[ServerProcess], number: signal.Signals) -> None:
                 ) from error
 
 
-def _all_ended(processes: Sequence[ServerProcess], limit_s: float) -> bool:
+def _wait_until_ended(processes: Sequence[ServerProcess], limit_s: float) -> bool:
     deadline = time.monotonic() + limit_s
     while any(process.is_alive() for process in processes):
         if time.monotonic() > deadline:

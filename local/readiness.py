@@ -1,6 +1,6 @@
-"""Whether the servers answer: by real calls, since an open port does not mean a server behind it.
+"""Probes that find out by real calls whether the servers answer: an open port does not mean that a server is behind it.
 
-Every probe returns whether its server answered, and raises PortLost if somebody else answers in its place.
+Every probe returns whether its server answered, and raises PortLost if another program answers in its place.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def wait_for(probe: Probe, check: Callable[[], None], deadline: float) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _one_try() -> FirstContact:
+def _limit_to_one_try() -> FirstContact:
     """Bound a probe to one try while nobody listens yet: `wait_for` repeats it, and nobody needs to be told."""
     return FirstContact(0.0)
 
@@ -92,7 +92,7 @@ class Probes:
 
     def registry(self) -> bool:
         """Lists its groups, which takes a call to Pravega."""
-        with SchemaRegistry(self._config, None, _one_try()) as registry:
+        with SchemaRegistry(self._config, None, _limit_to_one_try()) as registry:
             try:
                 registry.groups()
             except PravegaError:
@@ -112,7 +112,7 @@ class Probes:
         return True
 
     def _makes_a_scope(self) -> bool:
-        with Controller(self._config, _one_try()) as controller:
+        with Controller(self._config, _limit_to_one_try()) as controller:
             try:
                 # It exists if an earlier try was cut off after the server had made it.
                 with suppress(ScopeExistsError):

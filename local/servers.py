@@ -15,8 +15,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from .accounts import SERVER_USER, Account, password_file, server_password
-from .class_archive import ClassArchive
-from .directories import private_directory, write_private
+from .class_archive import find_server_archive, recording_options
+from .directories import create_private_directory, write_private
 from .java import Java
 from .ports import Ports
 from .tls.files import Certificates
@@ -95,14 +95,14 @@ class ServerProgram:
     """What the server writes when it ends, and where that belongs."""
 
 
-def pravega_program(
+def prepare_pravega(
     settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
 ) -> ServerProgram:
     """Write Pravega's settings into the directory `run` and build its command line."""
     configuration = run / "pravega.properties"
     values = _pravega_settings(settings, run)
-    write_private(configuration, _properties(values))
-    return _program(
+    write_private(configuration, _format_properties(values))
+    return _prepare(
         "pravega",
         "io.pravega.local.LocalPravegaEmulator",
         [
@@ -121,13 +121,13 @@ def pravega_program(
     )
 
 
-def registry_program(
+def prepare_registry(
     settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
 ) -> ServerProgram:
     """Write the schema registry's settings into the directory `run` and build its command line."""
     configuration = run / "registry.properties"
-    write_private(configuration, _properties(_registry_settings(settings, run)))
-    return _program(
+    write_private(configuration, _format_properties(_registry_settings(settings, run)))
+    return _prepare(
         "registry",
         "io.pravega.schemaregistry.service.Main",
         [f"-Xmx{_REGISTRY_HEAP}", f"-Dconfig.file={configuration}"],
@@ -151,7 +151,7 @@ def server_environment() -> dict[str, str]:
     }
 
 
-def _program(
+def _prepare(
     name: str,
     main_class: str,
     options: Sequence[str],
@@ -164,9 +164,12 @@ def _program(
     log = logs / f"{name}.log"
     logging = run / f"{name}-logging.xml"
     logging.write_text(_LOGGING.format(file=escape(str(log))), encoding="utf-8")
-    temporary = private_directory(run / f"{name}-tmp")
-    archive = ClassArchive.of(name, java, class_path, run)
-    archive_options, recordings = archive.options()
+    temporary = create_private_directory(run / f"{name}-tmp")
+    archive = find_server_archive(name, java, class_path)
+    recordings: dict[str, str] = {}
+    if not (archive_options := archive.options()):
+        recording = run / f"{name}.jsa"
+        archive_options, recordings = recording_options(recording), {str(recording): str(archive.file)}
     command = [
         str(java.executable),
         *options,
@@ -228,7 +231,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
             "singlenode.security.auth.enable": "true",
             "singlenode.security.auth.credentials.username": SERVER_USER,
             "singlenode.security.auth.credentials.pwd": server_password(settings.accounts),
-            "singlenode.security.auth.pwdAuthHandler.accountsDb.location": _accounts_file(settings, run),
+            "singlenode.security.auth.pwdAuthHandler.accountsDb.location": _write_accounts(settings, run),
         }
     return values | dict(settings.properties)
 
@@ -256,19 +259,19 @@ def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
             "store.pravega.controller.connect.auth.method": "Basic",
             "store.pravega.controller.connect.auth.token": base64.b64encode(token).decode("ascii"),
             "security.auth.enable": "true",
-            "security.pwdAuthHandler.accountsDb.location": _accounts_file(settings, run),
+            "security.pwdAuthHandler.accountsDb.location": _write_accounts(settings, run),
         }
     return {f"schemaRegistry.{key}": value for key, value in values.items()}
 
 
-def _accounts_file(settings: ServerSettings, run: Path) -> str:
+def _write_accounts(settings: ServerSettings, run: Path) -> str:
     assert settings.accounts is not None
     path = run / "accounts"
     write_private(path, password_file(settings.accounts).encode("utf-8"))
     return str(path)
 
 
-def _properties(values: Mapping[str, str]) -> bytes:
+def _format_properties(values: Mapping[str, str]) -> bytes:
     """A Java properties file; backslashes and non-ASCII characters are escaped."""
     lines = []
     for key, value in values.items():

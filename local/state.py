@@ -73,7 +73,7 @@ class ClusterState:
 
     @property
     def running(self) -> bool:
-        """Whether the cluster can be used: it got ready, and all its servers still run."""
+        """Return whether the cluster can be used: it got ready, and all its servers still run."""
         return self.ready and len(self.alive()) == len(self.processes) > 0
 
     def with_server(self, name: str, process: ServerProcess, recordings: Mapping[str, str]) -> Self:

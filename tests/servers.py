@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_pravega.local.cluster import LocalCluster
-from pyspark_pravega.local.directories import exclusive
+from pyspark_pravega.local.directories import hold_lock
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import processor_seconds, running_with
 
@@ -75,7 +75,7 @@ class Keeper:
 def shared_cluster(name: str, **settings: Any) -> ClusterInfo:
     """Return the run's cluster of a name; started with these settings if no test has asked for it yet."""
     directory = Path(os.environ[DIRECTORY])
-    with exclusive(directory / f"{name}.lock"):
+    with hold_lock(directory / f"{name}.lock"):
         chosen = directory / f"{name}.chosen"
         if not chosen.exists():
             chosen.write_text(str(_start_calm(directory / name, settings)))

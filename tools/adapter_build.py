@@ -163,12 +163,14 @@ def _fetched(line: Line) -> list[Path]:
     # A checkout and a source distribution have the package beside this folder.
     sys.path.insert(0, str(ROOT))
     from pyspark_pravega.errors import SetupError
-    from pyspark_pravega.local.jars.cache import class_path
+    from pyspark_pravega.local.jars.cache import provide_class_path
     from pyspark_pravega.local.jars.lock_file import read_lock
     from pyspark_pravega.local.java import find_java
 
     try:
-        return class_path(read_lock(line.lock), java=find_java(), report=lambda text: print(text, file=sys.stderr))
+        return provide_class_path(
+            read_lock(line.lock), java=find_java(), report=lambda text: print(text, file=sys.stderr)
+        )
     except SetupError as error:
         sys.exit(
             f"{error}\nA wheel has a jar for Spark {line.versions[-1]} too, which is compiled against these jars. "

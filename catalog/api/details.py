@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scopes, list_consumers
+from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_consumers_of_scopes
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
@@ -156,7 +156,7 @@ def lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
         yield from map(_lag, list_consumers(pravega, stream))
         return
     scopes = (scope for scope in pravega.controller.list_scopes() if not is_internal(scope))
-    yield from map(_lag, consumers_of_scopes(pravega, scopes))
+    yield from map(_lag, list_consumers_of_scopes(pravega, scopes))
 
 
 def _lag(found: ConsumerStatus) -> ConsumerLag:

@@ -9,7 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pyspark_pravega.client.cancellation import Cancellation, Cancelled, under
+from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate
 
 P = TypeVar("P")
 Numbered: TypeAlias = tuple[int, pa.RecordBatch]
@@ -70,7 +70,7 @@ class _Reading(Generic[P]):
 
     def _work(self) -> None:
         try:
-            with under(self._cancellation):
+            with activate(self._cancellation):
                 while (each := self._next()) is not None:
                     number, partition = each
                     for batch in self._read(partition):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
-from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
 from pyspark_pravega.datasource.key_value.scan import RAW, entries_of, value_columns
@@ -83,7 +83,7 @@ def create_entries(catalog: Catalog, stream: Stream, request: CreateTable) -> Ta
     """
     check_new_stream(stream.name)
     table, options = _declare(catalog, stream, request)
-    with shielded():
+    with shield():
         _make(catalog, table, options, request)
     configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
     return describe(catalog, stream, configuration, (request.namespace[0], request.name))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import (
@@ -80,7 +80,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
     mark = CreationMark.new(pravega.config, text) if registering else None
     with _undone_on_failure(catalog, stream, mark) as undo:
         # A server carries out a request whose answer nobody waits for: each comes to its end before it is undone.
-        with cancellation.shielded():
+        with cancellation.shield():
             begun = kept | (mark.stored if mark is not None else {})
             if found is None:
                 check_new_stream(stream.name)
@@ -91,7 +91,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
                 undo.append(lambda: pravega.controller.update_stream(stream, found.configuration))
         cancellation.check()
         if registering:
-            with cancellation.shielded():
+            with cancellation.shield():
                 register(catalog, declared, undo)
             cancellation.check()
     return _publish(catalog, stream)
@@ -101,7 +101,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
     """Do the rest of a CREATE TABLE that was cut off."""
     declared, stream, configuration = rest.declared, rest.declared.stream, rest.configuration
     mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
-    with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shielded():
+    with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
         stored = table_properties.stored(declared.settings, declared.comment)
         _set_tags(catalog, stream, configuration, stored | mark.stored)
@@ -115,7 +115,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
 
 def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
     """Load a table that others may use by now, and take its mark away. Nothing is undone any more."""
-    with cancellation.shielded():
+    with cancellation.shield():
         loaded = load_table(catalog.pravega, stream)
         remove_mark(catalog, loaded)
     return loaded
@@ -131,7 +131,7 @@ def _undone_on_failure(catalog: Catalog, stream: Stream, mark: CreationMark | No
 
     with (
         undo_on_failure("CREATE TABLE", is_ours, seconds_to_undo(config)) as undo,
-        at_most(seconds_to_make(config)),
+        limit_retries(seconds_to_make(config)),
     ):
         yield undo
 

@@ -11,7 +11,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.client.watermarks import marks_end, read_watermarks
+from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.positions.tags import Tags
@@ -97,7 +97,7 @@ def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
         if each.position is not None:
             yield "consumer", each.name, None, each.position.to_text()
     try:
-        marks = deque(read_watermarks(pravega, stream, 0, marks_end(pravega, stream)), MOST_WATERMARKS)
+        marks = deque(read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)), MOST_WATERMARKS)
     except StreamNotFoundError:
         marks = deque()  # its writers have never noted a time
     for _, mark in marks:

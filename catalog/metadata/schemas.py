@@ -53,7 +53,7 @@ def _encodings(pravega: Pravega, stream: Stream) -> Rows:
     registry = pravega.registry(stream.scope)
     for encoding_id in count():
         try:
-            found = registry.encoding(stream.name, encoding_id, anew=True)
+            found = registry.encoding(stream.name, encoding_id, refresh=True)
         except SchemaNotFoundError:
             return
         yield encoding_id, found.version.version, found.version.id, found.version.type, found.codec or "none"

@@ -67,7 +67,7 @@ def _epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[
         return pravega.controller.epoch_segments(stream, epoch)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carried(segments), wanted), strict=True))
+        return dict(zip(wanted, threads.map(cancellation.carry_over(segments), wanted), strict=True))
 
 
 def _creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
@@ -82,7 +82,7 @@ def _creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dic
         return None if milliseconds is None else milliseconds * 1000
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carried(made), wanted), strict=True))
+        return dict(zip(wanted, threads.map(cancellation.carry_over(made), wanted), strict=True))
 
 
 def _scale_events(pravega: Pravega, stream: Stream) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
@@ -63,7 +63,7 @@ def answer(
         if request.given is not None:
             check_arguments(found, shown, request.given)
         return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters))
-    with errors_about("Procedure", shown), shielded():
+    with errors_about("Procedure", shown), shield():
         return MetadataRows(tuple(tuple(row) for row in found.act(catalog, request.given)))
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 from pyspark_pravega.client.consumers.consumer import (
     Consumer,
     ConsumerStatus,
-    bytes_between,
+    count_bytes_after,
     drop_consumer,
     list_consumers,
 )
@@ -55,7 +55,7 @@ def _create_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
             f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it by move_consumer."
         )
     Consumer.register(catalog.pravega, stream, name, position)
-    yield name, position.to_text(), bytes_between(catalog.pravega, position)
+    yield name, position.to_text(), count_bytes_after(catalog.pravega, position)
 
 
 def _move_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
@@ -65,7 +65,7 @@ def _move_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     moved = not is_set(arguments, DRY_RUN)
     if moved:
         Consumer.register(catalog.pravega, stream, name, position)
-    behind = bytes_between(catalog.pravega, position)
+    behind = count_bytes_after(catalog.pravega, position)
     yield name, _shown(before.position), position.to_text(), before.bytes_behind, behind, moved
 
 

@@ -211,7 +211,7 @@ def _check_unused(
     _check_columns(catalog, loaded, found, versions)
     for encoding in count():
         try:
-            used = registry.encoding(stream.name, encoding, anew=True).version
+            used = registry.encoding(stream.name, encoding, refresh=True).version
         except SchemaNotFoundError:
             return
         if used.id == found.id:

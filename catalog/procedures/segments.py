@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
 
-from pyspark_pravega.client.consumers.consumer import bytes_between, list_consumers
+from pyspark_pravega.client.consumers.consumer import count_bytes_after, list_consumers
 from pyspark_pravega.client.stream import SegmentRange, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
@@ -116,7 +116,7 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
             f"'before' => '{before[:80]}' lies before the head of stream {stream}, in part at least: events up to "
             "there were removed before. Give a later position."
         ) from None
-    left, there = bytes_between(pravega, cut), bytes_between(pravega, head)
+    left, there = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
     removed = None if left is None or there is None else there - left
     passed = sum(_is_before(catalog, each.position, cut) for each in list_consumers(pravega, stream))
     truncated = not is_set(arguments, DRY_RUN) and cut != head
@@ -138,7 +138,7 @@ def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> 
     """Tell whether a consumer's position lies before a cut, in part at least, and is known."""
     if position is None or position == cut:
         return False
-    behind, left = bytes_between(catalog.pravega, position), bytes_between(catalog.pravega, cut)
+    behind, left = count_bytes_after(catalog.pravega, position), count_bytes_after(catalog.pravega, cut)
     return behind is not None and left is not None and behind > left
 
 

@@ -60,7 +60,7 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         raise _unknown(stream, transaction_id) from None
     status = transaction.status()
     if status is not TransactionStatus.OPEN:
-        raise _unknown(stream, transaction_id) if status is TransactionStatus.UNKNOWN else transaction.ended()
+        raise _unknown(stream, transaction_id) if status is TransactionStatus.UNKNOWN else transaction.explain_end()
     log.make_ready()  # before it is sealed: an INSERT may commit without the log, but this is to be a version
     insert = Insert(pravega, StreamTable(stream, "raw", "none", RAW_SCHEMA), transaction, settings)
     transaction.keep_alive()
@@ -100,7 +100,7 @@ def _sealed_events(catalog: Catalog, transaction: Transaction) -> int:
     try:
         store.seal_segments(stream, ids, transaction.id)
     except TransactionNotOpenError:
-        raise transaction.ended() from None
+        raise transaction.explain_end() from None
     events = 0
     for segment, info in store.segment_infos(stream, ids, transaction.id).items():
         reader = SegmentRangeReader(store, stream, segment, 0, info.write_offset, transaction=transaction.id)

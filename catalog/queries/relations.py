@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.errors import (
     InvalidSchemaError,
     PermissionDeniedError,
@@ -90,7 +90,7 @@ def _alike(data_type: DataType, path: str) -> tuple[str, str] | None:
 def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
     """Return the tables and the views of a scope. Raises ScopeNotFoundError."""
     scope = scope_named(catalog, namespace)
-    kept = begun(lambda: views.names_in(catalog, scope))
+    kept = run_in_background(lambda: views.names_in(catalog, scope))
     tables_there = stream_tables.list_tables(catalog, namespace)
     try:
         names = listed(catalog, kept())

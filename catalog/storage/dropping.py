@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.consumers.consumer import drop_consumers_of
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.errors import PravegaError, SchemaNotFoundError, StreamNotFoundError
@@ -63,7 +63,7 @@ def delete_if_there(catalog: Catalog, stream: Stream) -> None:
 
 def _seal(catalog: Catalog, stream: Stream) -> bool:
     """Seal a stream that is to be deleted; False for one that was not made to its end, which the server never seals."""
-    if catalog.pravega.controller.half_made(stream):
+    if catalog.pravega.controller.is_half_made(stream):
         return False
     catalog.pravega.controller.seal_stream(stream)
     return True
@@ -81,7 +81,7 @@ def undo_on_failure(
     try:
         yield steps
     except BaseException:
-        with cancellation.shielded(), at_most(seconds):
+        with cancellation.shield(), limit_retries(seconds):
             for step in reversed(steps):
                 try:
                     if not is_ours():

@@ -203,4 +203,4 @@ def identities(catalog: Catalog, table: StreamTable) -> str:
         return identity(catalog, member.stream)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return json.dumps(list(threads.map(cancellation.carried(of_member), table.members)))
+        return json.dumps(list(threads.map(cancellation.carry_over(of_member), table.members)))

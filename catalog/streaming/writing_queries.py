@@ -130,11 +130,11 @@ class WritingQueries:
     def keep(self, key: Key, catalog: Catalog, insert: Insert) -> None:
         """Keep the transaction of a micro-batch without rows for the next one."""
         old = insert.transaction
-        if time.monotonic() - old.begun > OLDEST_SECONDS:
+        if time.monotonic() - old.begun_at > OLDEST_SECONDS:
             clean_up(insert.abort)
             return
         again = Transaction(catalog.pravega.controller, old.stream, old.id, list(old.segments), old.lease_ms, old.token)
-        again.begun = old.begun
+        again.begun_at = old.begun_at
 
         def begin() -> Insert:
             # At once: where many short micro-batches have no rows, none of them comes to the first ping of its own.

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
@@ -111,7 +111,9 @@ def load_declaration(
     catalog: Catalog, stream: Stream, configuration: KeyValueTableConfiguration
 ) -> tuple[int, Mapping[str, Any] | None]:
     """Return the first segment of a table, and what is kept of its columns."""
-    kept = begun(partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name))
+    kept = run_in_background(
+        partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name)
+    )
     segment = entries_of(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
     row = kept()
     return segment, row if row is not None and row.get("segment") == segment else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.consumers.consumer import groups_of_others
+from pyspark_pravega.client.consumers.consumer import list_foreign_groups
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -100,7 +100,7 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
                 describe_refusal(f"CREATE NAMESPACE with {clause}", catalog.named(*namespace))
             )
     kept = {key: value for key, value in properties.items() if key != _SPARK_SETS}
-    with undo_on_failure("CREATE NAMESPACE") as undo, cancellation.shielded():
+    with undo_on_failure("CREATE NAMESPACE") as undo, cancellation.shield():
         catalog.pravega.controller.create_scope(scope)
         if kept:
             undo.append(lambda: _delete(catalog, scope, (SCOPE_TABLE,)))
@@ -122,7 +122,7 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
     wanted = {change.property: change.value for change in changes}
     if wanted.get("comment") == "":
         wanted["comment"] = None  # which Spark gives for IS NULL too
-    with cancellation.shielded():
+    with cancellation.shield():
         _change(catalog, scope, wanted)
 
 
@@ -157,7 +157,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
             f"{format_count(len(others), 'key-value table')} and {format_count(len(views), 'view')}. Drop them first, "
             "or use DROP NAMESPACE ... CASCADE."
         )
-    groups = groups_of_others(catalog.pravega, scope, streams)
+    groups = list_foreign_groups(catalog.pravega, scope, streams)
     if groups:
         raise UnsupportedOperationError(
             f"The scope {quote_all(namespace)} has reader groups of other clients: {shorten(', '.join(groups))}. Drop "
@@ -165,7 +165,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
         )
     for name in visible:
         cancellation.check()
-        with cancellation.shielded():
+        with cancellation.shield():
             drop_stream(catalog, Stream(scope, name))
     _delete_tables(catalog, scope, others)
     # What is kept of tables goes last, and not if somebody has made another one meanwhile.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.datasource.commit_log.table import origin_of
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
@@ -57,7 +57,7 @@ def _impossible(namespace: Sequence[str], name: str) -> bool:
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the streams of a scope, with or without a schema, and its key-value tables; internal ones are hidden."""
     scope = scope_named(catalog, namespace)
-    others = begun(lambda: key_value_tables.names(catalog, scope))
+    others = run_in_background(lambda: key_value_tables.names(catalog, scope))
     return listed(catalog, {*catalog.pravega.controller.list_streams(scope), *others()})
 
 

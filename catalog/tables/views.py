@@ -13,7 +13,7 @@ from functools import partial
 from operator import eq
 from typing import Any, assert_never
 
-from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,
@@ -54,15 +54,15 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
                 raise UnsupportedOperationError(
                     describe_refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name))
                 )
-            with shielded():
+            with shield():
                 put(catalog, namespace, name, view, make=make, replace=replace)
             return None
         case r.RenameView(namespace, name, new_namespace, new_name):
-            with shielded():
+            with shield():
                 rename(catalog, (namespace, name), (new_namespace, new_name))
             return None
         case r.DropView(namespace, name):
-            with shielded():
+            with shield():
                 return drop(catalog, namespace, name)
         case _:
             assert_never(request)

@@ -1,1 +1,1 @@
-"""Consumers: reader groups that read nothing, and keep for a query what it still needs."""
+"""Consumers: reader groups that read nothing, but keep the events that a query still needs."""

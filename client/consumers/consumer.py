@@ -1,9 +1,9 @@
-"""A consumer of a stream: a name under which the server keeps what a query still needs, and frees the rest.
+"""Consumers of a stream: names under which the server keeps the events that queries still need, and frees the rest.
 
-To Pravega it is a reader group without readers, whose events are released by stream cuts (Java's
-`MANUAL_RELEASE_AT_USER_STREAMCUT`). Every start of a query takes the consumer over, which ends the right of the one
-before to move it. The stream's retention policy says what the server frees at all: nothing younger than its minimum,
-nothing that a consumer needs, and everything beyond its maximum whoever needs it.
+To Pravega a consumer is a reader group without readers, whose events are released by stream cuts (Java's
+`MANUAL_RELEASE_AT_USER_STREAMCUT`). A query takes its consumer over at every start; an earlier run of the query can no
+longer move it then. The stream's retention policy sets the limits: the server keeps everything younger than the
+policy's minimum and everything that a consumer needs, but frees whatever lies beyond the maximum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .group_state import GroupLog
 
 
 class Consumer:
-    """A consumer that this process has taken over. Thread-safe as long as one thread at a time moves it."""
+    """A consumer that this process has taken over. Only one thread at a time may move it."""
 
     def __init__(self, pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
         self._pravega = pravega
@@ -40,39 +40,39 @@ class Consumer:
 
     @property
     def name(self) -> str:
-        """Return the name, unique in the stream's scope."""
+        """Return the name, which is unique in the stream's scope."""
         return self._group.name
 
     @classmethod
     def register(cls, pravega: Pravega, stream: Stream, name: str, position: StreamCut) -> Consumer:
-        """Make a consumer that holds what follows a position, or take over the one of this name.
+        """Create a consumer that holds the events after a position, or take over the one of this name.
 
-        One that is further already is made anew: what it has given up may be gone. Needs READ_UPDATE on the scope and
-        the stream. Raises UnsupportedOperationError if the stream has no retention policy, ConsumerInUseError if the
-        name is that of a reader group of another kind or stream, or if another query takes it in the same moment,
-        InvalidNameError, StreamNotFoundError.
+        A consumer that is already past the position is created again, since the events that it has released may be
+        gone. Needs READ_UPDATE on the scope and the stream. Raises UnsupportedOperationError if the stream has no
+        retention policy; ConsumerInUseError if the name belongs to a reader group of another kind or stream, or if
+        another query takes it at the same moment; InvalidNameError; StreamNotFoundError.
         """
         if pravega.controller.stream_configuration(stream).retention is None:
             raise UnsupportedOperationError(
-                f"stream '{stream}' has no retention policy, so that the server keeps everything whatever consumer "
+                f"stream '{stream}' has no retention policy, so the server keeps everything, whatever consumer "
                 f"'{name}' has read. Set one, for example the table properties 'retention.type'='size' and "
                 "'retention.minimum'='1m', or leave the consumer out"
             )
         group = pravega.controller.reader_group(stream.scope, name)
         if group is not None:
-            _check(pravega, stream, group)
-            group = _taken_over(pravega, group, position)
+            _check_is_free(pravega, stream, group)
+            group = _take_over(pravega, group, position)
             consumer = cls(pravega, stream, group)
             try:
                 consumer.move(position)
                 return consumer
-            except InvalidOptionError:  # it is further already
+            except InvalidOptionError:  # it is already past the position
                 pravega.controller.delete_reader_group(group)
         wanted = ReaderGroup(stream.scope, name, uuid.uuid4(), 0, Holding.MANUAL, (position,))
         group = pravega.controller.create_reader_group(wanted)
         if group.id != wanted.id:
             raise ConsumerInUseError(
-                f"consumer '{name}' of scope '{stream.scope}' was made by another query in the same moment; give "
+                f"consumer '{name}' of scope '{stream.scope}' was created by another query at the same moment; give "
                 "each query a consumer of its own"
             )
         consumer = cls(pravega, stream, group)
@@ -80,10 +80,10 @@ class Consumer:
         return consumer
 
     def move(self, position: StreamCut) -> None:
-        """Give up what lies before a position; one at or after the last. Two short calls.
+        """Release the events before a position, which must not lie before the last one. Takes two short calls.
 
         Raises ConsumerInUseError if another query has taken the consumer over, ConsumerNotFoundError if it was
-        dropped, InvalidOptionError if the position lies before the last, StreamNotFoundError.
+        dropped, InvalidOptionError if the position lies before the last one, StreamNotFoundError.
         """
         self._pravega.controller.move_subscriber(self._group, position)
         self._log.write(self._group, position)
@@ -91,7 +91,7 @@ class Consumer:
 
 @dataclass(frozen=True)
 class ConsumerStatus:
-    """A consumer of a stream as it is found. `position` and `bytes_behind` are None where others' readers keep them."""
+    """The state of a consumer. `position` and `bytes_behind` are None if readers of other clients keep the position."""
 
     stream: Stream
     scope: str
@@ -102,30 +102,30 @@ class ConsumerStatus:
 
 
 def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
-    """Return what holds events of a stream: consumers, and reader groups of others. Raises StreamNotFoundError."""
-    return [_status(pravega, stream, scope, name) for scope, name in pravega.controller.subscribers(stream)]
+    """Return the consumers and other reader groups that hold events of a stream. Raises StreamNotFoundError."""
+    return [_find_status(pravega, stream, scope, name) for scope, name in pravega.controller.subscribers(stream)]
 
 
-def consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
-    """Return the consumers, and other holding reader groups, of the streams of a scope. Raises ScopeNotFoundError."""
+def list_consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
+    """Return the consumers and other reader groups that hold events of a scope. Raises ScopeNotFoundError."""
     found = []
     for name in _group_names(pravega.controller.list_streams(scope)):
         group = pravega.controller.reader_group(scope, name)
         if group is not None and group.holding is not Holding.NONE:
-            found += [_status(pravega, stream, scope, name) for stream in group.streams]
+            found += [_find_status(pravega, stream, scope, name) for stream in group.streams]
     return found
 
 
-def groups_of_others(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
-    """Return the reader groups of a scope that stay when its streams are dropped, see `drop_consumers_of`.
+def list_foreign_groups(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
+    """Return the names of the reader groups of a scope that remain if its streams are dropped; see `drop_consumers_of`.
 
-    `streams` are the names of all streams of the scope, those of reader groups among them.
+    `streams` are the names of all streams of the scope, including those of reader groups.
     """
     found = (pravega.controller.reader_group(scope, name) for name in _group_names(streams))
-    return [group.name for group in found if group is not None and not _goes_with_its_stream(pravega, group)]
+    return [group.name for group in found if group is not None and not _is_dropped_with_stream(pravega, group)]
 
 
-def _goes_with_its_stream(pravega: Pravega, group: ReaderGroup) -> bool:
+def _is_dropped_with_stream(pravega: Pravega, group: ReaderGroup) -> bool:
     if group.holding is not Holding.MANUAL or len(group.streams) != 1:
         return False
     try:
@@ -139,17 +139,18 @@ def _group_names(streams: Iterable[str]) -> list[str]:
     return [name.removeprefix("_RG") for name in streams if name.startswith("_RG")]
 
 
-def consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:
-    """Yield the consumers of several scopes, as `consumers_of_scope` does; none of one that was dropped meanwhile."""
+def list_consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:
+    """Yield the consumers of several scopes, as `list_consumers_of_scope` does; skip scopes that were dropped."""
     for scope in scopes:
         with suppress(ScopeNotFoundError):
-            yield from consumers_of_scope(pravega, scope)
+            yield from list_consumers_of_scope(pravega, scope)
 
 
 def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
-    """Remove a consumer; what it held may be freed. Raises ConsumerNotFoundError.
+    """Drop a consumer; the server may then free what it held.
 
-    Reader groups that hold no events, or that others' readers use, are refused with ConsumerInUseError.
+    Raises ConsumerNotFoundError, and ConsumerInUseError for a reader group that holds no events, or that readers of
+    other clients use.
     """
     group = pravega.controller.reader_group(scope, name)
     if group is None:
@@ -162,8 +163,8 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
         )
     (stream,) = group.streams
     if (scope, name) not in _subscribers(pravega, stream):
-        # The controller would try for ever to take it from the stream's subscribers.
-        group = _taken_over(pravega, group, pravega.controller.head(stream))
+        # Otherwise the controller would try for ever to remove it from the stream's subscribers.
+        group = _take_over(pravega, group, pravega.controller.head(stream))
     pravega.controller.delete_reader_group(group)
 
 
@@ -172,21 +173,21 @@ def _subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
         return pravega.controller.subscribers(stream)
     except StreamNotFoundError:
         raise UnsupportedOperationError(
-            f"there is no stream '{stream}' any more, and Pravega 0.13 cannot drop a consumer whose stream was deleted "
-            "before it; make a stream of this name again, drop the consumer, and then the stream"
+            f"stream '{stream}' no longer exists, and Pravega 0.13 cannot drop a consumer whose stream was deleted "
+            "first; create a stream of this name again, drop the consumer, and then the stream"
         ) from None
 
 
-def _taken_over(pravega: Pravega, group: ReaderGroup, position: StreamCut) -> ReaderGroup:
-    """End the right of others to move a group, which becomes a subscriber of its stream if that was made anew."""
+def _take_over(pravega: Pravega, group: ReaderGroup, position: StreamCut) -> ReaderGroup:
+    """Take over the right to move a group. If its stream was created again, the group becomes its subscriber."""
     group = replace(group, starts=(position,))
     return replace(group, generation=pravega.controller.update_reader_group(group))
 
 
 def drop_consumers_of(pravega: Pravega, stream: Stream) -> None:
-    """Remove the consumers of a stream that is about to be deleted; reader groups of other clients stay.
+    """Drop the consumers of a stream that is about to be deleted; reader groups of other clients remain.
 
-    Raises ConsumerInUseError for one that is being created or dropped: its stream's deletion must not come in between.
+    Raises ConsumerInUseError if a consumer is being created or dropped right now: its stream must stay until then.
     """
     for scope, name in pravega.controller.subscribers(stream):
         group = pravega.controller.reader_group(scope, name)
@@ -196,34 +197,34 @@ def drop_consumers_of(pravega: Pravega, stream: Stream) -> None:
             used = _has_readers(pravega, group)
         except StreamNotFoundError:
             raise ConsumerInUseError(
-                f"consumer '{name}' of scope '{scope}' is just being created, or dropped; drop stream '{stream}' again "
-                "in a moment"
+                f"consumer '{name}' of scope '{scope}' is being created or dropped right now; drop stream '{stream}' "
+                "again in a moment"
             ) from None
         if not used:
             pravega.controller.delete_reader_group(group)
 
 
-def _status(pravega: Pravega, stream: Stream, scope: str, name: str) -> ConsumerStatus:
+def _find_status(pravega: Pravega, stream: Stream, scope: str, name: str) -> ConsumerStatus:
     group = pravega.controller.reader_group(scope, name)
     position = None
     if group is not None and group.holding is Holding.MANUAL and group.streams == (stream,):
         try:
             state = GroupLog(pravega, scope, name).read()
         except StreamNotFoundError:
-            state = None  # The group is being created, or dropped: its record is there without its stream.
+            state = None  # being created or dropped: the group is known, but its stream is missing
         position = None if state is None else state.position
     holding = Holding.NONE if group is None else group.holding
-    behind = None if position is None else bytes_between(pravega, position)
+    behind = None if position is None else count_bytes_after(pravega, position)
     return ConsumerStatus(stream, scope, name, holding, position, behind)
 
 
-def bytes_between(pravega: Pravega, position: StreamCut) -> int | None:
-    """Return how many bytes of a stream follow a position, which may lie before its head; None if it is gone."""
+def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
+    """Return how many bytes of a stream follow a position, even one before its head; None if the stream is gone."""
     stream = position.stream
     try:
         segments, token = pravega.controller.segments_between(position, None)
     except (InvalidOptionError, StreamNotFoundError):
-        return None  # of an older stream of this name
+        return None  # the position belongs to an older stream of this name
     pravega.segments.seed_token(stream, token)
     infos = pravega.segments.segment_infos(stream, segments)
     return sum(
@@ -232,17 +233,17 @@ def bytes_between(pravega: Pravega, position: StreamCut) -> int | None:
     )
 
 
-def _check(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
-    title = f"choose another name than '{group.name}' for the consumer: in scope '{group.scope}' it is taken"
+def _check_is_free(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
+    taken = f"choose a name other than '{group.name}' for the consumer: in scope '{group.scope}' it is taken"
     if group.streams != (stream,):
-        others = ", ".join(str(each) for each in group.streams)
-        raise ConsumerInUseError(f"{title} by a consumer or reader group of stream {others}, not of '{stream}'")
+        others = ", ".join(map(str, group.streams))
+        raise ConsumerInUseError(f"{taken} by a consumer or reader group of stream {others}, not of '{stream}'")
     if group.holding is not Holding.MANUAL:
         raise ConsumerInUseError(
-            f"{title} by a reader group of another client, whose way of holding events is {group.holding.name}"
+            f"{taken} by a reader group of another client, which holds events in the way {group.holding.name}"
         )
     if _has_readers(pravega, group):
-        raise ConsumerInUseError(f"{title} by a reader group that readers of another client use")
+        raise ConsumerInUseError(f"{taken} by a reader group that readers of another client use")
 
 
 def _has_readers(pravega: Pravega, group: ReaderGroup) -> bool:

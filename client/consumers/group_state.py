@@ -1,9 +1,9 @@
 """The stream of a reader group, `_RG<name>`, in which Java's readers agree on who reads what.
 
-The controller makes it empty, and Java's tools cannot do with an empty one. So a consumer writes what Java would write
-when it creates the group, and again at every move, with the position it has reached: Java takes the last such record
-for the state of a group without readers, from which it tells the bytes that are not read. The consumer's own position
-is there to be found again, too: the controller tells nobody where a subscriber is.
+The controller creates it empty, and Java's tools cannot handle an empty one. So a consumer writes the record that Java
+writes when it creates the group, and writes it again at every move, with the position that it has reached. Java takes
+the last such record for the state of a group without readers, and computes the number of unread bytes from it. The
+record also keeps the consumer's position, since the controller does not tell where a subscriber is.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ..segments.event_frames import frame
 from ..segments.tail import read_tail
 from ..stream import Stream, segment_name
 from ..stream_cut import StreamCut
-from ..wire.versioned import VersionedReader, VersionedWriter, versioned
+from ..wire.versioned import VersionedReader, VersionedWriter, encode_versioned
 
 _INITIAL = 1
-"""What records begin with that hold a whole state; others change it."""
+"""How a record begins that holds a whole state; other records change a state."""
 
 _STATE = 0
-"""The type of states among those of Java that a record can hold."""
+"""The number of the type 'state' among Java's types that a record can hold."""
 
 _TAIL_BYTES = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
-"""The stream is cut off at its last record when it has become larger."""
+"""The size in bytes above which the stream is truncated at its last record."""
 
 
 @dataclass(frozen=True)
 class GroupState:
-    """What the last record says: the position of a group without readers, None where readers have written."""
+    """The last record: the position of a group without readers; None if readers have written."""
 
     position: StreamCut | None
 
@@ -51,7 +51,7 @@ class GroupLog:
         self._stream = Stream(scope, f"_RG{name}")
 
     def read(self) -> GroupState | None:
-        """Return the last state, None if nothing was ever written. Raises StreamNotFoundError."""
+        """Return the last state; None if nothing was ever written. Raises StreamNotFoundError."""
         segment_id, start, end = self._segment()
         window = read_tail(self._pravega.segments, self._stream, segment_id, start, end, _TAIL_BYTES)
         if window is None:
@@ -68,14 +68,14 @@ class GroupLog:
             appender.flush()
             written = appender.ranges
         if written and end - start > _MOST_BYTES:
-            # Java's clients that are behind go on at the first whole state.
+            # Java's clients that are behind continue at the first whole state.
             self._pravega.controller.truncate_stream(StreamCut(self._stream, {segment_id: written[0][0]}))
 
     def _segment(self) -> tuple[int, int, int]:
         """Return the only segment, with its first byte and its end. Raises StreamNotFoundError."""
         segments = self._pravega.controller.current_segments(self._stream)
-        if not segments:  # sealed, as a stream is while the controller deletes it
-            raise StreamNotFoundError(f"stream '{self._stream}' of a reader group is just being deleted")
+        if not segments:  # sealed: the controller is deleting the stream
+            raise StreamNotFoundError(f"stream '{self._stream}' of a reader group is being deleted right now")
         if len(segments) != 1:
             raise ProtocolError(f"stream '{self._stream}' of a reader group has {len(segments)} segments, not one")
         segment_id = segments[0].segment_id
@@ -85,7 +85,7 @@ class GroupLog:
 
 def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
     """Return a record as Java's `ReaderGroupManager` writes it when it creates a group (`ReaderGroupStateInit`)."""
-    names = {segment_name(position.stream, each): offset for each, offset in position.positions.items()}
+    names = {segment_name(position.stream, segment): offset for segment, offset in position.positions.items()}
     first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
     first.block(_encode_configuration(group))
     first.mapping(names, first.text, lambda offset: first.pack("q", offset))
@@ -97,12 +97,12 @@ def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
 
     second.mapping(names, segment, lambda offset: second.pack("q", offset))
     third.pack("?", False)
-    state = versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
+    state = encode_versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
     return struct.pack(">i", _INITIAL) + state
 
 
 def decode_position(record: bytes) -> StreamCut | None:
-    """Return where a record of one stream begins; None if it is none that holds a whole state without readers."""
+    """Return the position in a record; None unless it holds a whole state without readers, of one stream."""
     if record[:6] != struct.pack(">iBB", _INITIAL, 0, _STATE):
         return None
     fields = VersionedReader(record[4:], "the state of a reader group").revisions(type=_STATE)[0]
@@ -132,7 +132,7 @@ def _encode_configuration(group: ReaderGroup) -> bytes:
     third.compact_int(group.holding.value)
     third.pack("q", group.generation)
     third.uuid(group.id)
-    return versioned([first.getvalue(), second.getvalue(), third.getvalue()])
+    return encode_versioned([first.getvalue(), second.getvalue(), third.getvalue()])
 
 
 def _encode_cut(cut: StreamCut) -> bytes:
@@ -141,4 +141,4 @@ def _encode_cut(cut: StreamCut) -> bytes:
     writer = VersionedWriter()
     writer.text(str(cut.stream))
     writer.mapping(cut.positions, writer.compact_long, writer.compact_signed_long)
-    return versioned([writer.getvalue()], version=1)
+    return encode_versioned([writer.getvalue()], version=1)

@@ -1,1 +1,1 @@
-"""The controller: everything that is not the bytes of a segment. One module per group of its gRPC calls."""
+"""The client of the controller: all but the bytes of segments. One module per group of its gRPC calls."""

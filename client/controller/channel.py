@@ -1,6 +1,8 @@
-"""The connection to the controllers: lazy channels, credentials on every call, retries, the next controller.
+"""The connection to the controllers, and the base of the groups of calls.
 
-`Calls` is the base of each group of calls; access control lists know scopes, streams and tables by the names here.
+`ControllerChannel` connects at the first call, sends credentials with every call, repeats calls and moves on to the
+next controller. `ControllerCalls` is the base of each group of calls. Access control lists know scopes, streams and
+key-value tables by the names of the `..._resource` functions.
 """
 
 from __future__ import annotations
@@ -33,35 +35,53 @@ from ..retry import FirstContact, retry
 from ..stream import Stream
 from ..tls import grpc_root_certificates, server_name_override
 from .controller_pb2_grpc import ControllerServiceStub
-from .errors import Purpose, Right, controller_error
+from .errors import Purpose, Right, controller_error, has_hung_up
+
+_log = logging.getLogger(__name__)
 
 # The generated class has no types.
 new_stub: Callable[[grpc.Channel], Any] = ControllerServiceStub
 
-_log = logging.getLogger(__name__)
-
-# How often a call is sent again that failed inside the server: enough for a hiccup of its metadata store,
-# few enough that a wrong request is answered quickly.
 _TRIES_OF_FAILED_CALLS = 3
+"""Tries of a call that fails inside the server: enough for a hiccup of its metadata store, and few enough that a wrong
+request is answered quickly."""
 
-# Seconds; what a call gets even if the retry time is nearly over, since less would only time out.
 _SHORTEST_CALL = 1.0
+"""Seconds that a call has even if the retry time is nearly over: with fewer it would only time out."""
 
-# Seconds; a controller that does not even complete the connection is given up for the next one. At most half of the
-# time for a request, so that this is noticed before the request itself times out, which is final.
 _CONNECT_TIMEOUT = 10.0
+"""Seconds after which a controller that does not complete the connection is given up for the next one. They are cut to
+half of the time for a request, so that this happens before the request itself times out, which is final."""
 
 _LARGEST_REPLY = 64 << 20
+
+ROOT_RESOURCE = "prn::/"
+"""The list of scopes, as access control lists name it."""
+
+
+def scope_resource(scope: str) -> str:
+    """Return the name of a scope in access control lists."""
+    return f"prn::/scope:{scope}"
+
+
+def stream_resource(stream: Stream) -> str:
+    """Return the name of a stream in access control lists."""
+    return f"prn::/scope:{stream.scope}/stream:{stream.name}"
+
+
+def key_value_table_resource(scope: str, table: str) -> str:
+    """Return the name of a key-value table in access control lists."""
+    return f"prn::/scope:{scope}/key-value-table:{table}"
 
 
 class ControllerChannel:
     """Sends calls to whichever of the configured controllers answers. Thread-safe; pickles without its connection.
 
-    Connects at the first call. In a forked child the parent's connection is dropped, not used.
+    Connects at the first call. A forked child drops the parent's connection and opens its own.
     """
 
     def __init__(self, config: ClientConfig, first_contact: FirstContact | None = None) -> None:
-        """`first_contact` bounds the tries until a controller has answered; the copy of a pickled one has none."""
+        """Limit the tries until a controller has answered by `first_contact`; an unpickled copy has no such limit."""
         self._config = config
         self._first_contact = first_contact or FirstContact()
         self._endpoints = config.controller_endpoints
@@ -76,20 +96,19 @@ class ControllerChannel:
 
     @property
     def config(self) -> ClientConfig:
-        """Return the configuration that the channel was made from."""
+        """Return the configuration of the channel."""
         return self._config
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the controller that is used at the moment."""
+        """Return the address of the controller in use."""
         return self._endpoints[self._turn % len(self._endpoints)]
 
     def call(self, rpc: str, request: Any, purpose: Purpose, *, timeout: float | None = None) -> tuple[Any, int]:
-        """Send one unary call; returns the reply and the number of tries it took.
+        """Send a unary call; return the reply and the number of tries.
 
-        More than one try means that an earlier one may have been carried out although its reply was lost.
-        `timeout` (seconds) replaces the configured time for one request. Raises the errors of
-        `controller_error`.
+        If there was more than one try, an earlier one may have taken effect although its reply was lost. `timeout`
+        (seconds) replaces the configured time for one request. Raises the errors of `controller_error`.
         """
         tries = 0
 
@@ -99,13 +118,13 @@ class ControllerChannel:
             limit = self._config.request_timeout if timeout is None else timeout
             return self._send(rpc, request, purpose, max(min(limit, seconds_left), _SHORTEST_CALL))
 
-        def may_pass(error: BaseException) -> bool:
+        def can_retry(error: BaseException) -> bool:
             if isinstance(error, ServerFailedError):
                 return purpose.idempotent and tries < _TRIES_OF_FAILED_CALLS
             return isinstance(error, ServerUnavailableError)
 
         reply = retry(
-            attempt, timeout=self._config.retry_timeout, transient=may_pass, first_contact=self._first_contact
+            attempt, timeout=self._config.retry_timeout, transient=can_retry, first_contact=self._first_contact
         )
         return reply, tries
 
@@ -117,32 +136,32 @@ class ControllerChannel:
         started = time.monotonic()
         try:
             method = getattr(self._stub(endpoint), rpc)
-            reply = _answer(method, request, timeout=seconds, metadata=metadata)
+            reply = _wait_for_answer(method, request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as failure:
             details = failure.details() or ""
             error = controller_error(failure.code(), details, purpose, endpoint, with_credentials=header is not None)
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
-                self._first_contact.answered()
+                self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
-                if not self._config.tls and "closed" in details.lower() and _speaks_tls(endpoint):
+                if not self._config.tls and has_hung_up(details) and _has_tls(endpoint):
                     error = TlsError(
-                        f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; begin the "
-                        "address with tls://"
+                        f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; use an "
+                        "address that begins with tls://"
                     )
                 else:
                     self._next_controller(turn)
             _log.debug("%s at %s failed: %s", rpc, endpoint, type(error).__name__)
-            # gRPC's own error holds the call with its metadata, so it does not become the cause.
+            # gRPC's error must not become the cause: it holds the call with its metadata.
             raise error from None
         except ServerUnavailableError:
             self._next_controller(turn)
             raise
-        self._first_contact.answered()
+        self._first_contact.note_answer()
         _log.debug("%s at %s took %.1f ms", rpc, endpoint, (time.monotonic() - started) * 1e3)
         return reply
 
     def _next_controller(self, turn: int) -> None:
-        # Of several calls that fail at the same controller only the first moves on.
+        # If several calls fail at the same controller, only the first one moves on.
         with self._lock:
             if self._turn == turn:
                 self._turn += 1
@@ -161,11 +180,11 @@ class ControllerChannel:
     def _connect(self, endpoint: Endpoint) -> grpc.Channel:
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", _LARGEST_REPLY),
-            # Segment stores are not reached through an HTTP proxy either.
+            # Connections to segment stores ignore HTTP proxies too.
             ("grpc.enable_http_proxy", 0),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),
-            # In truth the time allowed for one connection attempt.
+            # Despite its name, the time allowed for one attempt to connect.
             ("grpc.min_reconnect_backoff_ms", int(min(_CONNECT_TIMEOUT, self._config.request_timeout / 2) * 1000)),
             # The server tolerates a ping every 5 minutes.
             ("grpc.keepalive_time_ms", 360_000),
@@ -180,7 +199,7 @@ class ControllerChannel:
         return grpc.secure_channel(str(endpoint), trust, options=options)
 
     def close(self) -> None:
-        """End the connections. Later calls fail."""
+        """Close the connections. Later calls fail."""
         with self._lock:
             self._closed = True
             channels, self._channels = self._channels, {}
@@ -198,20 +217,20 @@ class ControllerChannel:
         return f"ControllerChannel({self._config.controller_uri})"
 
 
-def _answer(method: Any, request: Any, **options: Any) -> Any:
-    """Wait for the answer to a call, or until nobody waits for it any more."""
+def _wait_for_answer(method: Any, request: Any, **options: Any) -> Any:
+    """Wait for the answer to a call. Raises Cancelled if the call of this thread is cancelled."""
     if cancellation.current() is None:
         return method(request, **options)
     future = method.future(request, **options)
     try:
-        with cancellation.ending(future.cancel):
+        with cancellation.interrupt_by(future.cancel):
             return future.result()
     except grpc.FutureCancelledError:
         raise future from None  # by the server or by `close`: it is an RpcError like any other
 
 
-def _speaks_tls(endpoint: Endpoint) -> bool:
-    """Tell whether a server that hung up on a plain greeting answers a TLS one. Nothing secret is sent."""
+def _has_tls(endpoint: Endpoint) -> bool:
+    """Return whether a server that hung up on a plain greeting answers a TLS greeting. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -223,27 +242,8 @@ def _speaks_tls(endpoint: Endpoint) -> bool:
         return False
 
 
-ROOT_RESOURCE = "prn::/"
-"""Stands for the list of scopes."""
-
-
-def scope_resource(scope: str) -> str:
-    """Return a scope, as access control lists name it."""
-    return f"prn::/scope:{scope}"
-
-
-def stream_resource(stream: Stream) -> str:
-    """Return a stream, as access control lists name it."""
-    return f"prn::/scope:{stream.scope}/stream:{stream.name}"
-
-
-def key_value_table_resource(scope: str, table: str) -> str:
-    """Return a key-value table, as access control lists name it."""
-    return f"prn::/scope:{scope}/key-value-table:{table}"
-
-
 def stream_not_found(stream: Stream) -> StreamNotFoundError:
-    """Make the error for a stream that is not there."""
+    """Make the error for a stream that does not exist."""
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 
@@ -274,14 +274,14 @@ class ControllerCalls:
         )
 
     def _failed(self, purpose: Purpose, status: object) -> ServerFailedError:
-        """Make the error for a reply with the status FAILURE, which carries no reason."""
+        """Make the error for a reply with a status of failure, which carries no reason."""
         return ServerFailedError(
             f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
         )
 
 
-def after_lost_reply(tries: int) -> str:
-    """Return a remark for "exists already" after more than one try: the first one may have been carried out."""
+def lost_reply_remark(tries: int) -> str:
+    """Return a remark for "exists already": after more than one try, the first may have taken effect."""
     if tries == 1:
         return ""
-    return "; the reply to a first try was lost, so it may be this call that made it"
+    return "; the reply to a first try was lost, so this call itself may have created it"

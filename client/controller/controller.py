@@ -1,8 +1,4 @@
-"""The controller of a Pravega cluster: everything that is not the bytes of a segment.
-
-One class, put together from the groups of calls in the controller_* modules; each knows its rights and
-errors.
-"""
+"""The client of a cluster's controller, one class made of the groups of calls in this folder's other modules."""
 
 from __future__ import annotations
 
@@ -25,11 +21,35 @@ __all__ = ["Controller", "CreatedTransaction", "TransactionStatus"]
 class Controller(
     ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, TransactionCalls, EventTimeCalls, ReaderGroupCalls
 ):
-    """Thread-safe; connects at the first call; usable as a context manager.
+    """The client of a cluster's controller: scopes, streams, transactions, key-value tables, reader groups.
 
-    Picklable and safe across fork: the copy connects anew. Besides what their descriptions say, all calls
-    raise AuthenticationError, PermissionDeniedError (naming the resource and the right), TlsError, and
-    ServerUnavailableError, ServerTimeoutError or ServerFailedError once the configured time is over.
+    Thread-safe. Connects at the first call. It is a context manager that closes the connection. A copy, by pickling or
+    after a fork, opens a connection of its own.
+
+    Parameters
+    ----------
+    config : ClientConfig
+        Addresses, credentials, trust and time limits.
+    first_contact : FirstContact, optional
+        Limits the tries until a controller has answered.
+
+    Raises
+    ------
+    AuthenticationError
+        The credentials are missing or wrong. Like the errors below, any call may raise it, besides its own errors.
+    PermissionDeniedError
+        The user lacks a right; the message names the resource and the right.
+    TlsError
+    ServerUnavailableError, ServerTimeoutError, ServerFailedError
+        The configured time is over.
+
+    Examples
+    --------
+    >>> with Controller(ClientConfig("tcp://localhost:9090")) as controller:
+    ...     controller.create_scope("plant")
+    ...     controller.create_stream(Stream("plant", "temperatures"), StreamConfiguration())
+    ...     controller.list_streams("plant")
+    ['_MARKtemperatures', 'temperatures']
     """
 
     def __init__(self, config: ClientConfig, first_contact: FirstContact | None = None) -> None:
@@ -41,11 +61,16 @@ class Controller(
         return self._channel.config
 
     def delete_scope(self, scope: str) -> None:
-        """Delete an empty scope. Raises ScopeNotFoundError, ScopeNotEmptyError.
+        """Delete an empty scope.
 
-        Looks itself whether the scope is empty: a 0.13 controller that refuses to delete a scope has by then
-        dropped the tables it keeps about it, so that nothing can be created in the scope any more. Needs
-        READ on the scope and on what is in it, besides READ_UPDATE on `prn::/`.
+        The client itself checks whether the scope is empty: a 0.13 controller that refuses to delete a scope has by
+        then dropped the tables it keeps about it, so that nothing can be created in the scope any more. Needs READ on
+        the scope and on everything in it, besides READ_UPDATE on `prn::/`.
+
+        Raises
+        ------
+        ScopeNotFoundError
+        ScopeNotEmptyError
         """
         tables = self.list_key_value_tables(scope)
         streams = self.list_streams(scope)
@@ -60,7 +85,7 @@ class Controller(
         self._delete_scope_unchecked(scope)
 
     def close(self) -> None:
-        """End the connection. Later calls fail."""
+        """Close the connection. Later calls fail."""
         self._channel.close()
 
     def __enter__(self) -> Controller:

@@ -1,8 +1,8 @@
-"""Turns gRPC's status and text of a failed controller call into the errors of this package.
+"""Turns the gRPC status and text of a failed controller call into the errors of this package.
 
-The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come
-from the metadata store, INTERNAL and UNKNOWN are anything the server did not expect, with a stack trace as
-text if it is set up so. None of it holds the caller's credentials.
+The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come from the
+metadata store; INTERNAL and UNKNOWN stand for everything that the server did not expect, and have a stack trace as
+text if the server is configured so. They never hold the caller's credentials.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Right = Literal["READ", "READ_UPDATE"]
 class Purpose:
     """Why a call is made, for its error messages.
 
-    `action` completes "cannot ..."; `resource` and `right` are what Pravega's access control list must grant.
-    `missing` makes the error for a NOT_FOUND status; `refine` may recognise further failures by the server's
-    text. `idempotent`: whether a call that failed inside the server may be sent again.
+    `action` completes "cannot ..."; Pravega's access control list must grant `right` on `resource`. `missing` makes the
+    error for a NOT_FOUND status; `refine` may recognize further failures by the server's text. `idempotent` says
+    whether a call that failed inside the server may be sent again.
     """
 
     action: str
@@ -48,20 +48,32 @@ class Purpose:
     idempotent: bool = True
 
 
-_UNKNOWN_HOST = "unknown host"
-_CONNECTION_TEXTS = {
-    "connection refused": "connection refused",
-    "socket closed": "socket closed",
-    "connection reset": "connection reset",
+@dataclass(frozen=True)
+class _LostConnection:
+    """Why a call met no server: for a message, and as `Unreached.why` if there was no connection at all."""
+
+    text: str
+    why_unreached: str | None = None
+
+
+_UNKNOWN_HOST = _LostConnection("unknown host", "unknown host")
+_LOST_CONNECTIONS = {
+    "connection refused": _LostConnection("connection refused", "refused"),
+    "socket closed": _LostConnection("socket closed"),
+    "connection reset": _LostConnection("connection reset"),
     "dns resolution failed": _UNKNOWN_HOST,
     "hostname lookup error": _UNKNOWN_HOST,
-    "timeout": "timeout",
+    "timeout": _LostConnection("timeout"),
 }
-"""Words of gRPC, in lower case, and what a user is told."""
-_UNREACHED = {"connection refused": "refused", _UNKNOWN_HOST: _UNKNOWN_HOST}
-"""What of that means that there was no connection, and that in a word."""
+"""By words in the text of gRPC's UNAVAILABLE, its only sign of what happened; in lower case."""
 
-# The connection broke, the server is overloaded, or another change of the same metadata came first.
+_HUNG_UP = "closed"
+"""A word in the text of gRPC's UNAVAILABLE, in lower case, if the server closed the connection."""
+
+_NO_RIGHT = "Authorization failed"
+"""The controller's text for a missing right. PERMISSION_DENIED with another text: a stream's state forbids the call."""
+
+# The connection broke, the server is overloaded, or another change to the same metadata came first.
 _PASSING = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.ABORTED,
@@ -74,7 +86,7 @@ _PASSING = (
 def controller_error(
     status: grpc.StatusCode, details: str, purpose: Purpose, endpoint: Endpoint, *, with_credentials: bool
 ) -> PravegaError:
-    """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass, others are final."""
+    """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass; others are final."""
     refined = purpose.refine(details) if purpose.refine is not None else None
     if refined is not None:
         return refined
@@ -83,11 +95,9 @@ def controller_error(
     if status is grpc.StatusCode.UNAUTHENTICATED:
         if with_credentials:
             return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
-        return AuthenticationError(f"{cannot}: the controller at {endpoint} wants credentials and none are given")
+        return AuthenticationError(f"{cannot}: the controller at {endpoint} requires credentials, and none are given")
     if status is grpc.StatusCode.PERMISSION_DENIED:
-        # The same status also stands for an operation that the state of a stream forbids, with the store's
-        # text.
-        if said and said != "Authorization failed":
+        if said and said != _NO_RIGHT:
             return UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
         return PermissionDeniedError(
             f"{cannot}: the user lacks the right {purpose.right} on '{purpose.resource}'; "
@@ -99,51 +109,57 @@ def controller_error(
         tls_failure = grpc_tls_error(details, endpoint)
         if tls_failure is not None:
             return tls_failure
-        text = _connection_text(details)
+        lost = _find_lost_connection(details)
         unavailable = ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} cannot be reached ({text}); check the address and that it runs"
+            f"{cannot}: the controller at {endpoint} cannot be reached ({lost.text}); check the address, and that "
+            "the server runs"
         )
-        if text in _UNREACHED:
-            unavailable.unreached = Unreached(f"the controller at {endpoint}", _UNREACHED[text])
+        if lost.why_unreached is not None:
+            unavailable.unreached = Unreached(f"the controller at {endpoint}", lost.why_unreached)
         return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} could not take the call ({status.name}{_colon(said)})"
+            f"{cannot}: the controller at {endpoint} could not handle the call ({status.name}{_after_colon(said)})"
         )
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_colon(said)}")
+        return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_after_colon(said)}")
     if status is grpc.StatusCode.UNIMPLEMENTED:
         return ServerFailedError(
-            f"{cannot}: what answers at {endpoint} knows no such call; is it a Pravega controller (port "
+            f"{cannot}: the server at {endpoint} does not know the call; is it a Pravega controller (port "
             "9090 by default)?"
         )
     if status is grpc.StatusCode.UNKNOWN and not said and with_credentials:
-        # Seen for an authorization header that the server's plug-in cannot take apart.
+        # The server answers like this if its plug-in cannot parse the authorization header.
         return AuthenticationError(
             f"{cannot}: the controller at {endpoint} could not read the credentials; check their form"
         )
-    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_colon(said)})")
+    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_after_colon(said)})")
 
 
 def server_text(details: str) -> str:
     """Return the first words of the server's description, without its stack trace."""
     text = details.removeprefix("controllerStackTrace=").split("\n", 1)[0].strip()
-    # Java's nested exceptions: only the last one's text says something to a user.
+    # Of Java's nested exceptions only the text of the last one is of use to a user.
     text = re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)
     while (inner := re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)) != text:
         text = inner
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def _connection_text(details: str) -> str:
+def has_hung_up(details: str) -> bool:
+    """Return whether gRPC's UNAVAILABLE means that the server closed the connection."""
+    return _HUNG_UP in details.lower()
+
+
+def _find_lost_connection(details: str) -> _LostConnection:
     # "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect ...:
     # Connection refused"
     text = details.rsplit("last error: ", 1)[-1]
-    for known, said in _CONNECTION_TEXTS.items():
+    for known, lost in _LOST_CONNECTIONS.items():
         if known in text.lower():
-            return said
-    return server_text(text) or "no reason given"
+            return lost
+    return _LostConnection(server_text(text) or "no reason given")
 
 
-def _colon(text: str) -> str:
+def _after_colon(text: str) -> str:
     return f": {text}" if text else ""

@@ -3,8 +3,8 @@
     python -m venv build/proto && build/proto/bin/pip install grpcio-tools==1.76.0
     build/proto/bin/python client/controller/generate.py
 
-Generated code runs with the versions of protobuf and grpcio it was made with, and newer ones. So the oldest
-version that PySpark's own Connect client allows makes it, and any other is refused.
+Generated code runs with the versions of protobuf and grpcio that it was generated with, and with newer ones. So only
+the oldest version that PySpark's own Connect client allows may generate it; any other is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGE_PATH = "pyspark_pravega/client/controller"
 
 
 def main() -> int:
-    """Write the three modules beside the proto; returns the exit status."""
+    """Write the three modules beside the proto; return the exit status."""
     try:
         found = version("grpcio-tools")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Translates between the controller's messages and the values of this package."""
+"""Converts between the controller's messages and the values of this package."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ACCESS = {
 
 
 def stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
-    """Name a stream in a request. Without `access` no token is wanted, so that the right to read is enough."""
+    """Return a stream in a request. Without `access` no token is asked for, so that the right to read suffices."""
     wanted = pb.StreamInfo.NONE if access is None else _ACCESS[access]
     return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=wanted)
 
@@ -57,7 +57,7 @@ def stream_cut_message(cut: StreamCut) -> pb.StreamCut:
 
 
 def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> pb.StreamConfig:
-    """Make the request to create or update a stream. Raises InvalidOptionError for settings that cannot work."""
+    """Return the request to create or update a stream. Raises InvalidOptionError for settings that cannot work."""
     check_configuration(configuration)
     scaling, retention = configuration.scaling, configuration.retention
     message = pb.StreamConfig(
@@ -72,14 +72,13 @@ def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> 
         timestampAggregationTimeout=configuration.timestamp_aggregation_timeout_ms,
         rolloverSizeBytes=configuration.rollover_size_bytes,
     )
-    # Left out altogether for "keep everything": a policy of type UNKNOWN would be another way, but nobody
-    # sends it.
+    # To keep everything, the policy is left out; no client sends a policy of type UNKNOWN instead.
     if retention is not None:
         message.retentionPolicy.CopyFrom(
             pb.RetentionPolicy(
                 retentionType=_RETENTION[retention.kind],
                 retentionParam=retention.minimum,
-                # What Java sends when no maximum is given.
+                # Java sends this value if no maximum is given.
                 retentionMax=_LONG_MAX if retention.maximum is None else retention.maximum,
             )
         )
@@ -118,7 +117,7 @@ def decode_range(message: pb.SegmentRange) -> SegmentRange:
 
 
 def decode_ranges(messages: Iterable[pb.SegmentRange]) -> list[SegmentRange]:
-    """Segments with their key ranges, by key."""
+    """Return segments with their key ranges, sorted by key."""
     return sorted((decode_range(message) for message in messages), key=lambda segment: segment.min_key)
 
 

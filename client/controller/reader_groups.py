@@ -22,16 +22,16 @@ from .errors import Purpose
 from .messages import stream_cut_message, stream_info
 from .scopes import scope_not_found
 
-# What Java's ReaderGroupConfig has when nothing else is said.
+# The defaults of Java's ReaderGroupConfig.
 _REFRESH_MS = 3000
 _CHECKPOINTS_MS = 30_000
 _OUTSTANDING_CHECKPOINTS = 3
 
 
 class Holding(enum.Enum):
-    """The events that the server keeps for a reader group: none, those after a cut it is told, or a checkpoint.
+    """The events that the server keeps for a reader group: none, those after a given cut, or those after a checkpoint.
 
-    The numbers are those of the protocol and of Java's enumeration.
+    The values are those of the protocol and of Java's enumeration.
     """
 
     NONE = 0
@@ -49,7 +49,7 @@ class ReaderGroup:
     generation: int
     holding: Holding
     starts: tuple[StreamCut, ...]
-    """One for each stream, without positions where it is the head at the time."""
+    """A cut of each stream; one without positions stands for the head at the time."""
 
     refresh_ms: int = _REFRESH_MS
     checkpoints_ms: int = _CHECKPOINTS_MS
@@ -65,11 +65,11 @@ class ReaderGroupCalls(ControllerCalls):
     """Reader groups and subscribers."""
 
     def create_reader_group(self, group: ReaderGroup) -> ReaderGroup:
-        """Create a reader group and return it, or the one that is there already under the name: see its id.
+        """Create a reader group and return it, or return the existing one of this name, which has another id.
 
-        The controller also makes the stream `_RG<name>`, empty, and one that holds events a subscriber of its streams,
-        which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises ScopeNotFoundError,
-        InvalidNameError.
+        The controller also creates the empty stream `_RG<name>`. It makes a group that holds events a subscriber of
+        its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises
+        ScopeNotFoundError, InvalidNameError.
         """
         purpose = Purpose(f"create {_title(group.scope, group.name)}", scope_resource(group.scope), "READ_UPDATE")
         reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _message(group), purpose)
@@ -77,14 +77,14 @@ class ReaderGroupCalls(ControllerCalls):
             raise scope_not_found(group.scope)
         if reply.status == pb.CreateReaderGroupResponse.INVALID_RG_NAME:
             raise InvalidNameError(
-                f"Pravega does not take '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
+                f"Pravega does not accept '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
             )
         if reply.status != pb.CreateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.CreateReaderGroupResponse.Status.Name(reply.status))
         return _group(reply.config)
 
     def reader_group(self, scope: str, name: str) -> ReaderGroup | None:
-        """Return a reader group, None if there is none of this name. Needs READ on the scope."""
+        """Return the reader group of this name, or None. Needs READ on the scope."""
         purpose = Purpose(f"look up {_title(scope, name)}", scope_resource(scope), "READ")
         request = pb.ReaderGroupInfo(scope=scope, readerGroup=name)
         reply: pb.ReaderGroupConfigResponse = self._call("getReaderGroupConfig", request, purpose)
@@ -97,8 +97,8 @@ class ReaderGroupCalls(ControllerCalls):
     def update_reader_group(self, group: ReaderGroup) -> int:
         """Replace the settings of a reader group of this id and generation; return its next generation.
 
-        Those who know only an older generation cannot move it any more; the positions that it holds stay. Raises
-        ConsumerInUseError if another has updated it before, ConsumerNotFoundError.
+        Clients that know only an older generation cannot move the group any more; it keeps the positions that it holds.
+        Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError.
         """
         purpose = Purpose(f"change {_title(group.scope, group.name)}", scope_resource(group.scope), "READ_UPDATE")
         reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _message(group), purpose)
@@ -106,7 +106,7 @@ class ReaderGroupCalls(ControllerCalls):
             raise _not_found(group.scope, group.name)
         if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
             raise ConsumerInUseError(
-                f"{_title(group.scope, group.name)} was changed by another client in the same moment; give each query "
+                f"{_title(group.scope, group.name)} was changed by another client at the same moment; give each query "
                 "a consumer of its own"
             )
         if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
@@ -114,9 +114,9 @@ class ReaderGroupCalls(ControllerCalls):
         return reply.generation
 
     def delete_reader_group(self, group: ReaderGroup) -> None:
-        """Delete a reader group with its stream `_RG<name>`; nothing is held for it any more.
+        """Delete a reader group and its stream `_RG<name>`; the server then holds no events for it.
 
-        Raises ConsumerNotFoundError if it is not there, or made anew under another id.
+        Raises ConsumerNotFoundError if it does not exist, or was created again under another id.
         """
         purpose = Purpose(f"drop {_title(group.scope, group.name)}", scope_resource(group.scope), "READ_UPDATE")
         request = pb.ReaderGroupInfo(
@@ -130,7 +130,7 @@ class ReaderGroupCalls(ControllerCalls):
             raise self._failed(purpose, pb.DeleteReaderGroupStatus.Status.Name(reply.status))
 
     def subscribers(self, stream: Stream) -> list[tuple[str, str]]:
-        """Return scope and name of the reader groups that hold events of a stream. Needs READ_UPDATE on it."""
+        """Return the scopes and names of the reader groups that hold events of a stream. Needs READ_UPDATE on it."""
         purpose = self._stream_purpose("list the subscribers of stream", stream, "READ_UPDATE")
         reply: pb.SubscribersResponse = self._call("listSubscribers", stream_info(stream), purpose)
         if reply.status == pb.SubscribersResponse.STREAM_NOT_FOUND:
@@ -141,11 +141,11 @@ class ReaderGroupCalls(ControllerCalls):
         return sorted((scope, name) for scope, _, name in found)
 
     def move_subscriber(self, group: ReaderGroup, cut: StreamCut) -> None:
-        """Let the server free, as far as retention allows, what lies before a cut of a stream that the group reads.
+        """Let the server free, as far as retention allows, the events before a cut of a stream that the group reads.
 
-        Needs READ_UPDATE on the stream. Raises ConsumerInUseError if another has updated the group since,
-        ConsumerNotFoundError if it is no subscriber of the stream any more, InvalidOptionError if the cut lies before
-        the one it holds now, StreamNotFoundError.
+        Needs READ_UPDATE on the stream. Raises ConsumerInUseError if another client has updated the group since,
+        ConsumerNotFoundError if it is no longer a subscriber of the stream, InvalidOptionError if the cut lies before
+        the one that it holds now, StreamNotFoundError.
         """
         name = _title(group.scope, group.name)
         purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE")
@@ -161,9 +161,9 @@ class ReaderGroupCalls(ControllerCalls):
                 f"{name} was taken over by another query, or changed by another client; one consumer is for one query"
             )
         if reply.status == pb.UpdateSubscriberStatus.SUBSCRIBER_NOT_FOUND:
-            raise ConsumerNotFoundError(f"{name} is no consumer of stream '{cut.stream}' any more; it was dropped")
+            raise ConsumerNotFoundError(f"{name} is no longer a consumer of stream '{cut.stream}'; it was dropped")
         if reply.status == pb.UpdateSubscriberStatus.STREAM_CUT_NOT_VALID:
-            raise InvalidOptionError(f"{name} cannot be moved to {cut}: it lies before its position")
+            raise InvalidOptionError(f"{name} cannot be moved to {cut}, which lies before its present position")
         if reply.status == pb.UpdateSubscriberStatus.STREAM_NOT_FOUND:
             raise stream_not_found(cut.stream)
         if reply.status != pb.UpdateSubscriberStatus.SUCCESS:

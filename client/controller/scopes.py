@@ -13,13 +13,13 @@ from pyspark_pravega.errors import (
 
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
-from .channel import ROOT_RESOURCE, ControllerCalls, after_lost_reply, key_value_table_resource, scope_resource
+from .channel import ROOT_RESOURCE, ControllerCalls, key_value_table_resource, lost_reply_remark, scope_resource
 from .errors import Purpose
 from .messages import decode_ranges
 
 
 def scope_not_found(scope: str) -> ScopeNotFoundError:
-    """Make the error for a scope that is not there."""
+    """Make the error for a scope that does not exist."""
     return ScopeNotFoundError(f"there is no scope '{scope}'")
 
 
@@ -27,23 +27,23 @@ class ScopeCalls(ControllerCalls):
     """Scopes."""
 
     def list_scopes(self) -> list[str]:
-        """Return all scopes the caller may read, internal ones (leading `_`) included, sorted.
+        """Return the names of all scopes that the caller may read, sorted; internal ones begin with `_`.
 
-        Without the right READ on `prn::/` this is a PermissionDeniedError, not an empty list.
+        Raises PermissionDeniedError without the right READ on `prn::/`.
         """
         purpose = Purpose("list the scopes", ROOT_RESOURCE, "READ")
         scopes: list[str] = []
         token = pb.ContinuationToken()
         while True:
             reply: pb.ScopesResponse = self._call("listScopes", pb.ScopesRequest(continuationToken=token), purpose)
-            # A page may carry a token although nothing follows: only an empty page is the end.
+            # A page may carry a token although no page follows: only an empty page is the end.
             if not reply.scopes:
                 return sorted(set(scopes))
             scopes += reply.scopes
             token = reply.continuationToken
 
     def scope_exists(self, scope: str) -> bool:
-        """Tell whether there is such a scope. Needs READ on it."""
+        """Return whether a scope exists. Needs READ on it."""
         purpose = Purpose(f"look for scope '{scope}'", scope_resource(scope), "READ")
         reply: pb.ExistsResponse = self._call("checkScopeExists", pb.ScopeInfo(scope=scope), purpose)
         return reply.exists
@@ -53,10 +53,10 @@ class ScopeCalls(ControllerCalls):
         purpose = Purpose(f"create scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
         reply, tries = self._channel.call("createScope", pb.ScopeInfo(scope=scope), purpose)
         if reply.status == pb.CreateScopeStatus.SCOPE_EXISTS:
-            raise ScopeExistsError(f"scope '{scope}' exists already{after_lost_reply(tries)}")
+            raise ScopeExistsError(f"scope '{scope}' already exists{lost_reply_remark(tries)}")
         if reply.status == pb.CreateScopeStatus.INVALID_SCOPE_NAME:
             raise InvalidNameError(
-                f"Pravega does not take '{scope}' as the name of a scope; use letters, digits, '-' and '.'"
+                f"Pravega does not accept '{scope}' as the name of a scope; use letters, digits, '-' and '.'"
             )
         if reply.status != pb.CreateScopeStatus.SUCCESS:
             raise self._failed(purpose, pb.CreateScopeStatus.Status.Name(reply.status))
@@ -69,18 +69,20 @@ class ScopeCalls(ControllerCalls):
             if tries == 1:
                 raise scope_not_found(scope)
         elif reply.status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY:
-            raise ScopeNotEmptyError(f"scope '{scope}' is not empty, but holds only things that the user may not see")
+            raise ScopeNotEmptyError(
+                f"scope '{scope}' is not empty: it holds streams or tables that the user may not see"
+            )
         elif reply.status != pb.DeleteScopeStatus.SUCCESS:
             raise self._failed(purpose, pb.DeleteScopeStatus.Status.Name(reply.status))
 
 
 class KeyValueTableCalls(ControllerCalls):
-    """Key-value tables: what the controller knows of them. Their entries are the segment stores' affair."""
+    """Key-value tables, without their entries, which the segment stores keep."""
 
     def create_key_value_table(
         self, scope: str, name: str, partitions: int, primary_key_length: int, secondary_key_length: int = 0
     ) -> bool:
-        """Create a table whose keys have exactly the given lengths (bytes). False if it exists already.
+        """Create a table whose keys have exactly the given lengths in bytes; return False if it already exists.
 
         Needs READ_UPDATE on the scope. Raises ScopeNotFoundError, InvalidNameError, InvalidOptionError.
         """
@@ -103,13 +105,13 @@ class KeyValueTableCalls(ControllerCalls):
         if reply.status == pb.CreateKeyValueTableStatus.SCOPE_NOT_FOUND:
             raise scope_not_found(scope)
         if reply.status == pb.CreateKeyValueTableStatus.INVALID_TABLE_NAME:
-            raise InvalidNameError(f"Pravega does not take '{name}' as the name of a key-value table")
+            raise InvalidNameError(f"Pravega does not accept '{name}' as the name of a key-value table")
         if reply.status != pb.CreateKeyValueTableStatus.SUCCESS:
             raise self._failed(purpose, pb.CreateKeyValueTableStatus.Status.Name(reply.status))
         return True
 
     def list_key_value_tables(self, scope: str) -> list[str]:
-        """Return the tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
+        """Return the names of the tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
         purpose = Purpose(f"list the key-value tables of scope '{scope}'", scope_resource(scope), "READ")
         names: list[str] = []
         token = pb.ContinuationToken()
@@ -126,7 +128,7 @@ class KeyValueTableCalls(ControllerCalls):
             token = reply.continuationToken
 
     def key_value_table_configuration(self, scope: str, name: str) -> KeyValueTableConfiguration:
-        """Return how a table was made. Needs only READ on it. Raises KeyValueTableNotFoundError."""
+        """Return the configuration of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
         purpose = self._table_purpose("look up key-value table", scope, name, write=False)
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.KeyValueTableConfigResponse = self._call("getKeyValueTableConfiguration", request, purpose)
@@ -144,12 +146,12 @@ class KeyValueTableCalls(ControllerCalls):
     def key_value_table_segments(self, scope: str, name: str) -> list[int]:
         """Return the segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.
 
-        Needs READ_UPDATE on the table even for reading: Pravega has no other call for it.
+        Needs READ_UPDATE on the table, even for reading: Pravega has no other call for it.
         """
         purpose = self._table_purpose("look up the partitions of key-value table", scope, name, write=True)
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.SegmentRanges = self._call("getCurrentSegmentsKeyValueTable", request, purpose)
-        return [one.segment_id for one in decode_ranges(reply.segmentRanges)]
+        return [segment.segment_id for segment in decode_ranges(reply.segmentRanges)]
 
     def delete_key_value_table(self, scope: str, name: str) -> None:
         """Delete a table with its entries. Raises KeyValueTableNotFoundError."""

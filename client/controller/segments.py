@@ -1,4 +1,4 @@
-"""Controller calls for the segments of a stream: which there are, where they are, how they follow each other."""
+"""Controller calls for the segments of a stream: their ids and key ranges, their places, their succession."""
 
 from __future__ import annotations
 
@@ -25,46 +25,52 @@ from . import controller_pb2 as pb
 from .channel import ControllerCalls
 from .messages import decode_range, decode_ranges, stream_cut_message, stream_info
 
-# What a standalone server says that was not told its own name.
 _UNSPECIFIED_HOSTS = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
+"""Host names that a standalone server gives if nobody has configured its own."""
+
+_CREATING = "State: CREATING"
+"""The controller's only sign that a stream was never finished, in the text of an INTERNAL or UNKNOWN status."""
 
 
-_HALF_MADE = "was not made to its end"
+class HalfMadeStreamError(ServerFailedError):
+    """The controller has not finished creating the stream: it failed, or is still at it."""
 
 
-def _refused(details: str, stream: Stream) -> PravegaError | None:
-    if "State: CREATING" not in details:
+def _recognize_half_made(details: str, stream: Stream) -> PravegaError | None:
+    if _CREATING not in details:
         return None
-    return ServerFailedError(f"stream '{stream}' {_HALF_MADE}, or is being made just now; drop it if that lasts")
+    return HalfMadeStreamError(
+        f"stream '{stream}' is only half made, or is being created right now; drop it if that lasts"
+    )
 
 
 class SegmentCalls(ControllerCalls):
     """Segments, stream cuts, scaling, locations and delegation tokens."""
 
     def current_segments(self, stream: Stream) -> list[SegmentRange]:
-        """Return the segments that take appends, by key range; none when the stream is sealed.
+        """Return the segments that take appends, by key range; none if the stream is sealed.
 
-        So a tail made of them is empty for a sealed stream: its end is that of the segments after `head`.
-        Raises StreamNotFoundError.
+        So they do not give the tail of a sealed stream: it ends where the segments after its `head` end. Raises
+        StreamNotFoundError.
         """
         reply: pb.SegmentRanges = self._call(
             "getCurrentSegments",
             stream_info(stream),
-            self._stream_purpose("look up the segments of stream", stream, refine=lambda said: _refused(said, stream)),
+            self._stream_purpose(
+                "look up the segments of stream", stream, refine=lambda said: _recognize_half_made(said, stream)
+            ),
         )
         return decode_ranges(reply.segmentRanges)
 
-    def half_made(self, stream: Stream) -> bool:
-        """Whether the controller has not made a stream to its end, because it failed or is at it just now.
+    def is_half_made(self, stream: Stream) -> bool:
+        """Return whether the controller has not finished creating a stream, because it failed or is still at it.
 
-        Nothing can be done with such a stream but to delete it, without sealing it. Raises StreamNotFoundError.
+        All that can be done with such a stream is to delete it, without sealing it. Raises StreamNotFoundError.
         """
         try:
             self.current_segments(stream)
-        except ServerFailedError as error:
-            if _HALF_MADE in error.message:
-                return True
-            raise
+        except HalfMadeStreamError:
+            return True
         return False
 
     def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:
@@ -82,7 +88,7 @@ class SegmentCalls(ControllerCalls):
         return decode_ranges(reply.segmentRanges)
 
     def head(self, stream: Stream) -> StreamCut:
-        """Return the position before the first event that is still there. Raises StreamNotFoundError."""
+        """Return the position before the first event that still exists. Raises StreamNotFoundError."""
         reply: pb.SegmentsAtTime = self._call(
             "getSegments",
             pb.GetSegmentsRequest(streamInfo=stream_info(stream), timestamp=0),
@@ -91,30 +97,30 @@ class SegmentCalls(ControllerCalls):
         return StreamCut(stream, {location.segmentId.segmentId: location.offset for location in reply.segments})
 
     def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
-        """Return all segments with data between two cuts (None: to the end of the stream), and a token to read them.
+        """Return the ids of all segments with data between two cuts, in no special order, and a token to read them.
 
-        A start without positions means the head if there is no end, and else the very first event there ever was;
-        a start that lies before the head gives truncated segments as well. In no special order. Needs only READ.
-        Raises StreamNotFoundError, and InvalidOptionError for cuts that do not fit the stream or each other.
+        Without an end they go to the end of the stream. A start without positions means the head if there is no end,
+        and the very first event ever written otherwise. A start before the head includes truncated segments. Needs
+        only READ. Raises StreamNotFoundError, and InvalidOptionError for cuts that do not fit the stream or each other.
         """
         stream = start.stream
         if not start.positions and (end is None or not end.positions):
-            # The server cannot do with two open ends.
+            # The server does not accept two open ends.
             start = self.head(stream)
         if end is not None and end.stream != stream:
             raise InvalidOptionError(f"the stream cuts belong to different streams, '{stream}' and '{end.stream}'")
         try:
             reply = self._segments_between(start, end)
         except (ServerFailedError, StreamNotFoundError) as failure:
-            # All the server says about cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
+            # The server's only answer to cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
             for cut in (start, end):
-                if cut is not None and cut.positions and not self.stream_cut_valid(cut):
+                if cut is not None and cut.positions and not self.is_stream_cut_valid(cut):
                     raise InvalidOptionError(
-                        f"{cut} is no position in stream '{stream}': it must name segments of the stream "
+                        f"{cut} is not a position in stream '{stream}': it must name segments of the stream "
                         "that cover the key space once"
                     ) from None
             if end is not None and isinstance(failure, ServerFailedError) and self._lies_after(start, end):
-                raise InvalidOptionError(f"{start} lies after {end}, so that there is nothing between them") from None
+                raise InvalidOptionError(f"{start} lies after {end}, so there is nothing between them") from None
             raise
         return [segment.segmentId for segment in reply.segments], reply.delegationToken
 
@@ -129,7 +135,7 @@ class SegmentCalls(ControllerCalls):
         return reply
 
     def _lies_after(self, start: StreamCut, end: StreamCut) -> bool:
-        """Tell whether a cut lies after another, at least in part."""
+        """Return whether a cut lies after another one, at least in part."""
         common = start.positions.keys() & end.positions.keys()
         if any(start.positions[segment] > end.positions[segment] for segment in common):
             return True
@@ -139,10 +145,10 @@ class SegmentCalls(ControllerCalls):
             return False
         return True
 
-    def stream_cut_valid(self, cut: StreamCut) -> bool:
-        """Tell whether a cut names segments of the stream that cover the key space once.
+    def is_stream_cut_valid(self, cut: StreamCut) -> bool:
+        """Return whether a cut names segments of the stream that cover the key space once.
 
-        Offsets are not looked at: one beyond the tail counts as valid.
+        Offsets are not checked: one beyond the tail counts as valid.
         """
         stream = cut.stream
         if not cut.positions:
@@ -151,11 +157,11 @@ class SegmentCalls(ControllerCalls):
         try:
             reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", stream_cut_message(cut), purpose)
         except StreamNotFoundError:
-            # What is not found may also be the epoch of a segment; this call fails if it is the stream.
+            # The stream or the epoch of a segment was not found; this call fails if it was the stream.
             self.head(stream)
             return False
         except ServerFailedError:
-            # The server stumbles over segments that the stream does not have.
+            # The server fails for segments that the stream does not have.
             known, _ = self.segments_between(self.head(stream), None)
             if set(cut.positions) <= set(known):
                 raise
@@ -165,7 +171,7 @@ class SegmentCalls(ControllerCalls):
     def successors(self, stream: Stream, segment_id: int) -> dict[SegmentRange, list[int]]:
         """Return the segments that replace a sealed one, each with the ids of all its predecessors.
 
-        Empty for a segment that is still open or was sealed with its stream.
+        There are none for a segment that is still open, or was sealed with its stream.
         """
         reply: pb.SuccessorResponse = self._call(
             "getSegmentsImmediatelyFollowing",
@@ -175,10 +181,10 @@ class SegmentCalls(ControllerCalls):
         return {decode_range(entry.segment): list(entry.value) for entry in reply.segments}
 
     def segment_location(self, stream: Stream, segment_id: int) -> Endpoint:
-        """Return the segment store that serves a segment at the moment; it may move at any time.
+        """Return the segment store that serves a segment now; the segment may move at any time.
 
-        A store without a name of its own (0.0.0.0) is looked for on the controller's host. Raises
-        ServerUnavailableError when no store has taken the segment over within the retry time.
+        A store without a name of its own (0.0.0.0) is taken to be on the controller's host. Raises
+        ServerUnavailableError if no store has taken the segment over within the retry time.
         """
         purpose = self._stream_purpose("find the segment store for stream", stream)
         request = pb.SegmentId(streamInfo=stream_info(stream), segmentId=segment_id)
@@ -193,9 +199,9 @@ class SegmentCalls(ControllerCalls):
         return retry(locate, timeout=self._channel.config.retry_timeout)
 
     def delegation_token(self, stream: Stream, access: Access) -> str:
-        """Return a token to show to segment stores; "" when the server does not check any.
+        """Return a token to show to segment stores; "" if the server does not check tokens.
 
-        Use `DelegationTokens`, which keeps it as long as it is good. Raises PermissionDeniedError.
+        Prefer `DelegationTokens`, which keeps tokens as long as they are valid. Raises PermissionDeniedError.
         """
         purpose = self._stream_purpose(
             "get a token for stream", stream, "READ" if access is Access.READ else "READ_UPDATE"
@@ -217,9 +223,9 @@ class SegmentCalls(ControllerCalls):
     ) -> None:
         """Replace the segments `sealed` by new ones with the given key ranges, and wait until it is done.
 
-        Raises InvalidOptionError if the ranges do not cover exactly those of the sealed segments or a
-        segment is not current, StreamNotFoundError, and ServerTimeoutError after `timeout` seconds (default:
-        the retry time); the scaling may still finish then.
+        Raises InvalidOptionError if the new ranges do not cover exactly those of the sealed segments, or a segment is
+        not current; StreamNotFoundError; ServerTimeoutError after `timeout` seconds (by default the retry time), in
+        which case the scaling may still finish.
         """
         limit = self._channel.config.retry_timeout if timeout is None else timeout
         deadline = time.monotonic() + limit
@@ -232,8 +238,7 @@ class SegmentCalls(ControllerCalls):
         )
         started: pb.ScaleResponse = self._call("scale", request, purpose)
         if started.status != pb.ScaleResponse.STARTED:
-            # FAILURE stands for wrong ranges as well as for a sealed stream, PRECONDITION_FAILED for the
-            # rest.
+            # FAILURE stands for wrong ranges and for a sealed stream, PRECONDITION_FAILED for everything else.
             if not self.current_segments(stream):
                 raise StreamSealedError(f"stream '{stream}' cannot be scaled: it is sealed")
             raise InvalidOptionError(
@@ -242,7 +247,7 @@ class SegmentCalls(ControllerCalls):
                 "at least as many segments as its scaling policy wants"
             )
         check = pb.ScaleStatusRequest(streamInfo=stream_info(stream), epoch=started.epoch)
-        looking = self._stream_purpose("see how far the scaling is of stream", stream)
+        looking = self._stream_purpose("look up the progress of scaling stream", stream)
         pause = 0.05
         while True:
             state: pb.ScaleStatusResponse = self._call("checkScale", check, looking)
@@ -253,7 +258,7 @@ class SegmentCalls(ControllerCalls):
                 raise ServerFailedError(f"the scaling of stream '{stream}' failed ({name}); see the controller's log")
             if time.monotonic() + pause > deadline:
                 raise ServerTimeoutError(
-                    f"the scaling of stream '{stream}' was not done after {limit:g} s; it may still finish"
+                    f"the scaling of stream '{stream}' was not finished after {limit:g} s; it may still finish"
                 )
             cancellation.sleep(pause)
             pause = min(pause * 1.5, 1.0)

@@ -1,4 +1,4 @@
-"""Controller calls for streams as a whole: list, create, configure, seal, truncate, delete."""
+"""Controller calls for whole streams: list, create, configure, seal, truncate, delete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, after_lost_reply, scope_resource, stream_not_found
+from .channel import ControllerCalls, lost_reply_remark, scope_resource, stream_not_found
 from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
@@ -23,9 +23,9 @@ class StreamCalls(ControllerCalls):
     """Streams."""
 
     def list_streams(self, scope: str, tag: str | None = None) -> list[str]:
-        """Return the streams of a scope that the caller may read, sorted; only those with `tag` if one is given.
+        """Return the names of the streams of a scope that the caller may read, sorted, or only of those with a tag.
 
-        Without a tag the internal ones (leading `_`: watermarks, reader groups) are included. Raises
+        Without a tag they include internal streams, of watermarks and reader groups, which begin with `_`. Raises
         ScopeNotFoundError.
         """
         purpose = Purpose(
@@ -42,7 +42,7 @@ class StreamCalls(ControllerCalls):
                 raise scope_not_found(scope)
             if reply.status != pb.StreamsInScopeResponse.SUCCESS:
                 raise self._failed(purpose, pb.StreamsInScopeResponse.Status.Name(reply.status))
-            # A page may carry a token although nothing follows: only an empty page is the end.
+            # A page may carry a token although no page follows: only an empty page is the end.
             if not reply.streams:
                 return sorted(set(names))
             names += [stream.stream for stream in reply.streams]
@@ -62,7 +62,7 @@ class StreamCalls(ControllerCalls):
         return reply
 
     def stream_exists(self, stream: Stream) -> bool:
-        """Tell whether there is such a stream. Needs READ on it."""
+        """Return whether a stream exists. Needs READ on it."""
         reply: pb.ExistsResponse = self._call(
             "checkStreamExists", stream_info(stream), self._stream_purpose("look for stream", stream)
         )
@@ -86,19 +86,19 @@ class StreamCalls(ControllerCalls):
         reply, tries = self._channel.call("createStream", encode_configuration(stream, configuration), purpose)
         if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
             raise StreamExistsError(
-                f"stream '{stream.name}' exists already in scope '{stream.scope}'{after_lost_reply(tries)}"
+                f"stream '{stream.name}' already exists in scope '{stream.scope}'{lost_reply_remark(tries)}"
             )
         if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
             raise scope_not_found(stream.scope)
         if reply.status == pb.CreateStreamStatus.INVALID_STREAM_NAME:
             raise InvalidNameError(
-                f"Pravega does not take '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
+                f"Pravega does not accept '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
             )
         if reply.status != pb.CreateStreamStatus.SUCCESS:
             raise self._failed(purpose, pb.CreateStreamStatus.Status.Name(reply.status))
 
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
-        """Replace all settings of a stream: read, modify and write them to change one.
+        """Replace all settings of a stream. To change one, read them all, change it and write them back.
 
         Raises StreamNotFoundError, StreamSealedError, InvalidOptionError.
         """
@@ -107,7 +107,7 @@ class StreamCalls(ControllerCalls):
         self._check_update(reply, stream, purpose)
 
     def seal_stream(self, stream: Stream) -> None:
-        """End a stream: nothing can be appended any more. Open transactions on it are aborted by the server.
+        """Seal a stream, which takes no more events then; the server aborts open transactions on it.
 
         Sealing a sealed stream succeeds. Raises StreamNotFoundError.
         """
@@ -119,9 +119,9 @@ class StreamCalls(ControllerCalls):
     def truncate_stream(self, cut: StreamCut) -> None:
         """Forget everything before a stream cut, which becomes the head.
 
-        The cut must cover the whole key space and must not lie before the head (InvalidOptionError). The
-        controller does NOT check that the offsets are event boundaries and not beyond the tail; a wrong one
-        cannot be undone, so the caller must have checked them with the segment stores. Raises
+        The controller does NOT check that the offsets are borders between events and not beyond the tail. A wrong
+        truncation cannot be undone, so callers must check the offsets with the segment stores first. Raises
+        InvalidOptionError for a cut that does not cover the whole key space or lies before the head,
         StreamNotFoundError, StreamSealedError.
         """
         purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
@@ -134,14 +134,14 @@ class StreamCalls(ControllerCalls):
         self._check_update(reply, cut.stream, purpose)
 
     def delete_stream(self, stream: Stream) -> None:
-        """Delete a stream, which must be sealed (else UnsupportedOperationError). Raises StreamNotFoundError."""
+        """Delete a sealed stream. Raises UnsupportedOperationError if it is not sealed, StreamNotFoundError."""
         purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE")
         reply, tries = self._channel.call("deleteStream", stream_info(stream), purpose)
         if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:
             if tries == 1:
                 raise stream_not_found(stream)
         elif reply.status == pb.DeleteStreamStatus.STREAM_NOT_SEALED:
-            raise UnsupportedOperationError(f"stream '{stream}' is not sealed; seal it before it is deleted")
+            raise UnsupportedOperationError(f"stream '{stream}' is not sealed; seal it before you delete it")
         elif reply.status != pb.DeleteStreamStatus.SUCCESS:
             raise self._failed(purpose, pb.DeleteStreamStatus.Status.Name(reply.status))
 

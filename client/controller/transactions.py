@@ -24,14 +24,18 @@ from .messages import decode_ranges, decode_transaction_id, stream_cut_message, 
 
 SHORTEST_LEASE_MS = 10_000
 LONGEST_LEASE_MS = 600_000
-"""The limits of Pravega's defaults. A server may be set up with others, and then says so itself."""
+"""The limits by default. A server may be configured with others; its answers then say so."""
+
+_LEASE_TEXTS = ("lease should be greater", "lease value too large")
+_SEALED = "State: SEALED"
+"""The controller's only signs of a lease out of bounds and of a sealed stream, in the text of a status."""
 
 # What Java sends for "no event time".
 _NO_TIMESTAMP = -(1 << 63)
 
 
 class TransactionStatus(enum.Enum):
-    """The state of a transaction, as the controller tells it. UNKNOWN: never heard of, or forgotten (after a day)."""
+    """The state of a transaction in the controller. UNKNOWN: it never existed, or is forgotten (after a day)."""
 
     UNKNOWN = pb.TxnState.UNKNOWN
     OPEN = pb.TxnState.OPEN
@@ -47,10 +51,10 @@ _ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 
 @dataclass(frozen=True)
 class CreatedTransaction:
-    """A new transaction: its id (unique only within its stream), where to append, and a token to do so.
+    """A new transaction: its id (unique only within its stream), the segments to append to, and a token to do so.
 
-    The ids of `segments` carry the transaction's epoch (`transaction_segment_id`), so those of segments that are older
-    differ from the ids that `current_segments` tells.
+    The ids of `segments` carry the transaction's epoch (`transaction_segment_id`), so the ids of older segments differ
+    from those in `current_segments`.
     """
 
     id: uuid.UUID
@@ -62,19 +66,17 @@ class TransactionCalls(ControllerCalls):
     """Transactions."""
 
     def create_transaction(self, stream: Stream, lease_ms: int) -> CreatedTransaction:
-        """Begin a transaction that lives `lease_ms` milliseconds unless it is pinged.
+        """Begin a transaction that lives `lease_ms` milliseconds, unless it is pinged.
 
-        Together with all pings it lives at most 1000 times the first lease, and at most a day. If the reply
-        is lost, the call is sent again and the first transaction stays open, empty and unused, until its
-        lease ends.
-
-        Raises InvalidOptionError for a lease out of bounds, StreamNotFoundError, StreamSealedError.
+        With pings it lives at most 1000 times the first lease, and at most a day. If the reply is lost, the call is
+        sent again, and the first transaction stays open, empty and unused, until its lease ends. Raises
+        InvalidOptionError for a lease out of bounds, StreamNotFoundError, StreamSealedError.
         """
         purpose = self._stream_purpose(
             "begin a transaction on stream",
             stream,
             "READ_UPDATE",
-            refine=lambda details: _refused(details, stream, lease_ms),
+            refine=lambda details: _recognize_refusal(details, stream, lease_ms),
             idempotent=False,
         )
         request = pb.CreateTxnRequest(streamInfo=stream_info(stream), lease=lease_ms)
@@ -86,8 +88,8 @@ class TransactionCalls(ControllerCalls):
     def ping_transaction(self, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> None:
         """Make a transaction live `lease_ms` milliseconds from now on.
 
-        Raises TransactionNotOpenError if it is committed, aborted, unknown, or at the end of its longest
-        possible life; InvalidOptionError for a lease that is too large.
+        Raises TransactionNotOpenError if it is committed, aborted, unknown, or has reached the longest life that the
+        server allows; InvalidOptionError for a lease that is too long.
         """
         purpose = self._stream_purpose(f"keep alive transaction {transaction} on stream", stream, "READ_UPDATE")
         request = pb.PingTxnRequest(
@@ -120,10 +122,10 @@ class TransactionCalls(ControllerCalls):
     def commit_transaction(
         self, stream: Stream, transaction: uuid.UUID, *, writer: str = "", event_time: int | None = None
     ) -> None:
-        """Ask for a commit; it is done once `transaction_status` says COMMITTED.
+        """Ask for a commit; it is done once `transaction_status` returns COMMITTED.
 
-        All appends must be acknowledged before. Asking again is harmless. `event_time` is noted for the
-        watermarks of `writer`. Raises TransactionNotOpenError if it is aborted or unknown.
+        All appends must be acknowledged before. Asking again is harmless. `event_time` counts for the watermarks as a
+        time noted by `writer`. Raises TransactionNotOpenError if the transaction is aborted or unknown.
         """
         purpose = self._stream_purpose(f"commit transaction {transaction} on stream", stream, "READ_UPDATE")
         request = pb.TxnRequest(
@@ -152,7 +154,7 @@ class TransactionCalls(ControllerCalls):
             self._check_refusal("aborted", stream, transaction, _ABORTED)
 
     def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
-        """Tell how far a transaction is. Needs only READ."""
+        """Return the state of a transaction. Needs only READ."""
         purpose = self._stream_purpose(f"look up transaction {transaction} on stream", stream)
         request = pb.TxnRequest(streamInfo=stream_info(stream), txnId=transaction_id_message(transaction))
         reply: pb.TxnState = self._call("checkTransactionState", request, purpose)
@@ -161,40 +163,40 @@ class TransactionCalls(ControllerCalls):
     def _check_refusal(
         self, done: str, stream: Stream, transaction: uuid.UUID, wanted: tuple[TransactionStatus, ...]
     ) -> None:
-        """Find out what a FAILURE, which comes without a reason, means; it is none if the wish is fulfilled already."""
+        """Raise the reason for a FAILURE, which carries none, unless the transaction is in a `wanted` state."""
         status = self.transaction_status(stream, transaction)
         if status in wanted:
             return
         cannot = f"transaction {transaction} on stream '{stream}' cannot be {done}"
         if status is TransactionStatus.OPEN:
-            raise ServerFailedError(f"{cannot} although it is open; see the controller's log")
-        lease = "" if status in _COMMITTED else "; its lease may have ended before"
+            raise ServerFailedError(f"{cannot}, although it is open; see the controller's log")
+        lease = "" if status in _COMMITTED else "; its lease may have ended"
         raise TransactionNotOpenError(f"{cannot}: it is {status.name.lower()}{lease}")
 
 
-def _refused(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
-    if "lease should be greater" in details or "lease value too large" in details:
+def _recognize_refusal(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
+    if any(text in details for text in _LEASE_TEXTS):
         return _bad_lease(lease_ms)
-    if "State: SEALED" in details:
+    if _SEALED in details:
         return StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it. Write to another one")
     return None
 
 
 def _bad_lease(lease_ms: int) -> InvalidOptionError:
     return InvalidOptionError(
-        f"a transaction lease of {lease_ms} ms is refused by the server; "
-        f"it must be from {SHORTEST_LEASE_MS} to {LONGEST_LEASE_MS} ms unless the server is set up with other limits"
+        f"the server refuses a transaction lease of {lease_ms} ms; it must be from {SHORTEST_LEASE_MS} to "
+        f"{LONGEST_LEASE_MS} ms, unless the server is configured with other limits"
     )
 
 
 class EventTimeCalls(ControllerCalls):
-    """Times of writers."""
+    """Event times that writers note, for watermarks."""
 
     def note_time(self, writer: str, position: StreamCut, time: int) -> None:
-        """Promise that what this writer appends after `position` is not older than `time`.
+        """Promise that no event which this writer appends after `position` is older than `time`.
 
-        The controller puts the times of all writers together every 10 seconds or so. `commit_transaction` does the
-        same for a transaction, whose end it knows. Raises InvalidOptionError if the writer was further already,
+        The controller combines the times of all writers every 10 seconds or so. `commit_transaction` notes a time for
+        the end of a transaction. Raises InvalidOptionError if the writer has noted a later time or position,
         StreamNotFoundError.
         """
         purpose = self._stream_purpose(f"note a time of writer '{writer}' on stream", position.stream, "READ_UPDATE")
@@ -202,16 +204,16 @@ class EventTimeCalls(ControllerCalls):
         reply: pb.TimestampResponse = self._call("noteTimestampFromWriter", request, purpose)
         if reply.result in (pb.TimestampResponse.INVALID_TIME, pb.TimestampResponse.INVALID_POSITION):
             raise InvalidOptionError(
-                f"cannot {purpose.action}: it has noted a later time or position before "
+                f"cannot {purpose.action}: it has already noted a later time or position "
                 f"({pb.TimestampResponse.Status.Name(reply.result)})"
             )
         if reply.result != pb.TimestampResponse.SUCCESS:
             raise self._failed(purpose, pb.TimestampResponse.Status.Name(reply.result))
 
     def remove_writer(self, writer: str, stream: Stream) -> bool:
-        """Take a writer for finished, so that times of others do not wait for it; False if it had noted none.
+        """Remove a writer, so that watermarks no longer wait for it; return False if it has noted no time.
 
-        The time it noted last still counts once. Raises StreamNotFoundError.
+        The time that it noted last still counts once. Raises StreamNotFoundError.
         """
         purpose = self._stream_purpose(f"remove writer '{writer}' from stream", stream, "READ_UPDATE")
         request = pb.RemoveWriterRequest(writer=writer, stream=stream_info(stream))

@@ -1,4 +1,7 @@
-"""Finds the table segments that are the partitions of a key-value table, and reads pages of them."""
+"""The partitions of a key-value table: how to find their segments, and the requests for pages of entries.
+
+A partition is a table segment. Only users with READ_UPDATE learn the segments' numbers from the controller.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Protocol
 
 from pyspark_pravega.errors import PermissionDeniedError
 
-from ..segments.failures import SegmentAddress, missing_segment
+from ..segments.failures import SegmentAddress, segment_not_found
 from ..segments.store import Request, SegmentStore
 from ..stream import Access, key_value_table_stream, segment_id
 from ..wire import commands as wire
@@ -17,13 +20,22 @@ from ..wire.replies import NoSuchSegment, Reply
 from ..wire.table_replies import TableEntriesRead, TableKeysRead, TableSegmentInfo
 
 PROBED_STARTS = 1024
-"""How often a table may have been deleted and made again until users with READ alone cannot find it any more."""
+"""How often a table may have been deleted and created again before users with READ alone cannot find it any more."""
 
 _PROBES = (0, 1, 8, 64, 256, PROBED_STARTS)
+"""Bounds of the numbers of earlier tables that are looked for at once."""
+
+_PAGE = 1000
+"""Entries asked for at once. Segment stores answer with 200 to 1,400, however many are asked for and however large."""
+
+_PAGE_BYTES = 2 << 20
+
+PageRequest = Callable[[int, str, str, int, bytes, bytes], bytes]
+"""Makes the frame of a request from its id, the segment's name, a token, a number of entries, and two keys."""
 
 
 class PartitionsController(Protocol):
-    """What TablePartitions needs of the controller."""
+    """The calls of the controller that TablePartitions needs."""
 
     def key_value_table_partitions(self, scope: str, name: str) -> int: ...
 
@@ -31,7 +43,7 @@ class PartitionsController(Protocol):
 
 
 class TablePartitions:
-    """The partitions of one table, as far as known. Thread-safe."""
+    """The segments of one table's partitions, as far as they are known. Thread-safe."""
 
     def __init__(self, store: SegmentStore, controller: PartitionsController, scope: str, name: str) -> None:
         self._store = store
@@ -41,20 +53,20 @@ class TablePartitions:
         self._stream = key_value_table_stream(scope, name)
         self._least = 0
         self.known: tuple[int, ...] | None = None
-        """The segment ids in the order of the partitions; None if nobody has asked yet."""
+        """The segment ids in the order of the partitions; None before they are needed."""
 
     def ids(self) -> tuple[int, ...]:
-        """Return the segment ids in the order of the partitions; found out the first time, see `learn`."""
+        """Return the segment ids in the order of the partitions; the first call finds them, see `learn`."""
         known = self.known
         return self.learn() if known is None else known
 
     def learn(self) -> tuple[int, ...]:
-        """Find out the segment ids, whatever was known.
+        """Find the segment ids again, even if they are known.
 
-        The controller tells them only to users with READ_UPDATE on the table. For others the segments are looked
-        for: any n numbers in a row have exactly one that n divides, so one lookup for each table there may have
-        been of this name will do, up to `PROBED_STARTS` of them. Raises KeyValueTableNotFoundError, and
-        PermissionDeniedError if there are no segments within that bound or the user may not even read.
+        The controller gives them only to users with READ_UPDATE on the table. For others this looks for the segments:
+        n successive numbers include exactly one multiple of n, so one lookup for each table that may have had this name
+        suffices, up to `PROBED_STARTS` of them. Raises KeyValueTableNotFoundError, and PermissionDeniedError if there
+        are no segments within that bound, or the user may not even read.
         """
         try:
             found = tuple(self._controller.key_value_table_segments(self._scope, self._name))
@@ -72,11 +84,11 @@ class TablePartitions:
             found = self._existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
             if len(found) != count:
                 break
-            self._least = found[0]  # numbers only ever grow
+            self._least = found[0]  # numbers only grow
             return tuple(segment_id(number, 0) for number in found)
         else:
             raise denied
-        raise missing_segment(SegmentAddress(self._stream, 0))  # it is being made or deleted right now
+        raise segment_not_found(SegmentAddress(self._stream, 0))  # it is being created or deleted right now
 
     def _existing(self, numbers: Iterable[int]) -> list[int]:
         addresses = [SegmentAddress(self._stream, segment_id(number, 0)) for number in numbers]
@@ -92,33 +104,26 @@ class TablePartitions:
         return found
 
 
-_PAGE = 1000
-"""Entries asked for at once. Segment stores answer with 200 to 1,400, whatever is asked and however large they are."""
-_PAGE_BYTES = 2 << 20
-
-PageRequest = Callable[[int, str, str, int, bytes, bytes], bytes]
-
-
 @dataclass(frozen=True)
 class PartitionSize:
-    """How large a partition is. The number of its entries lags behind writes."""
+    """The size of a partition. The number of its entries lags behind writes."""
 
     bytes: int
     entries: int
 
     @property
     def pages(self) -> int:
-        """Return about how many pages all entries are, at least one."""
+        """Return about how many pages hold all entries, at least one."""
         return 1 + max(self.entries // _PAGE, self.bytes // _PAGE_BYTES)
 
 
-def page_request(request: PageRequest, start: bytes, last: bytes) -> Request:
-    """Return the request for a page that begins with a key and does not go beyond the last (b"": open)."""
+def make_page_request(request: PageRequest, start: bytes, last: bytes) -> Request:
+    """Return the request for a page from the key `start` on, up to the key `last` (b"": without end)."""
     return lambda request_id, segment, token: request(request_id, segment, token, _PAGE, start, last)
 
 
-def start_of_next(page: Reply) -> bytes | None:
-    """Return where the page after this one begins; None when there is none."""
+def find_next_start(page: Reply) -> bytes | None:
+    """Return the first key of the page after this one; None if there is no further page."""
     if isinstance(page, TableEntriesRead) and page.entries:
         return _next_key(page.entries[-1].key)
     if isinstance(page, TableKeysRead) and page.keys:
@@ -127,6 +132,6 @@ def start_of_next(page: Reply) -> bytes | None:
 
 
 def _next_key(key: bytes) -> bytes | None:
-    """Return the key right after `key` among keys of its length, None after the last."""
+    """Return the key right after `key` among keys of its length; None after the last one."""
     number = int.from_bytes(key, "big") + 1
     return number.to_bytes(len(key), "big") if number < 1 << 8 * len(key) else None

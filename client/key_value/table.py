@@ -1,8 +1,8 @@
-"""Key-value tables: entries with versions and conditional writes, each table a few table segments.
+"""Key-value tables: entries with versions and conditional writes.
 
-All tables have keys of a fixed length and are sorted within each partition. One request is atomic on its
-partition. A token for the pretend stream `<table>_kvtable` opens a table's partitions; those that the controller
-hands out for the table itself are refused by the segment stores of Pravega 0.13.
+All tables have keys of a fixed length. Each partition is a table segment, which sorts its keys; one request is atomic
+on its partition. A token for the pretend stream `<table>_kvtable` opens a table's partitions; the segment stores of
+Pravega 0.13 refuse those that the controller hands out for the table itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark_pravega.errors import (
 
 from ..routing import hash_table_key
 from ..segments.connection import LongFrameError
-from ..segments.failures import SegmentAddress, missing_segment
+from ..segments.failures import SegmentAddress, segment_not_found
 from ..segments.store import Request, SegmentStore
 from ..stream import Access, key_value_table_stream
 from ..wire import commands as wire
@@ -39,16 +39,23 @@ from ..wire.table_replies import (
     TableRead,
     TableSegmentInfo,
 )
-from .partitions import PageRequest, PartitionsController, PartitionSize, TablePartitions, page_request, start_of_next
+from .partitions import (
+    PageRequest,
+    PartitionsController,
+    PartitionSize,
+    TablePartitions,
+    find_next_start,
+    make_page_request,
+)
 
 T = TypeVar("T")
 PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)
 
 ANY = wire.ANY_VERSION
-"""Version for `put` and `delete`: whatever is stored, or nothing."""
+"""Version for `put` and `delete`: whether or not there is an entry, and whatever its version is."""
 
 NOT_EXISTS = wire.NOT_EXISTS
-"""Version for `put`: only if the key is absent."""
+"""Version for `put`: only if there is no entry."""
 
 MAX_VALUE_BYTES = 1024 * 1024 - 8 * 1024
 """Most bytes of a value (server constant)."""
@@ -57,19 +64,19 @@ MAX_BATCH_KEYS = 256
 """Most keys of one write (server constant)."""
 
 MAX_READ_KEYS = 15
-"""Most keys of one read: the largest values of more would be too large for a reply."""
+"""Most keys of one read: a reply could not hold more values of the largest size."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A value with its version, which every write of the key changes."""
+    """A value and its version, which every write of the key changes."""
 
     value: bytes = field(repr=False)
     version: int
 
 
 class TableController(PartitionsController, Protocol):
-    """What a KeyValueTable needs of the controller."""
+    """The calls of the controller that a KeyValueTable needs."""
 
     def create_key_value_table(
         self, scope: str, name: str, partitions: int, primary_key_length: int, secondary_key_length: int = 0
@@ -79,12 +86,37 @@ class TableController(PartitionsController, Protocol):
 
 
 class KeyValueTable:
-    """One table. Thread-safe; keeps no connection of its own.
+    """A key-value table.
 
-    Besides what their descriptions say, all calls raise KeyValueTableNotFoundError, PermissionDeniedError,
-    InvalidRowError for keys of a wrong length and values that are too long, TlsError, ServerUnavailableError and
-    ServerTimeoutError. Reading needs only READ on the table and its pretend stream. A table that somebody deletes
-    and makes again is found again, with what is in it now.
+    Thread-safe. It has no connection of its own, and sends nothing before the first call. If the table is deleted and
+    created again, it reads the new one. Reading needs only READ on the table and its pretend stream.
+
+    Parameters
+    ----------
+    store : SegmentStore
+    controller : Controller
+    scope : str
+    name : str
+    primary_key_length : int, optional
+        Bytes of the key that decide on the partition, if the table has secondary keys too.
+
+    Raises
+    ------
+    KeyValueTableNotFoundError
+        Like the errors below, any call may raise it, besides its own errors.
+    PermissionDeniedError
+    InvalidRowError
+        A key has the wrong length, or a value is too long.
+    TlsError, ServerUnavailableError, ServerTimeoutError
+
+    Examples
+    --------
+    >>> table = pravega.key_value_table("plant", "limits")
+    >>> table.create(partitions=1, primary_key_length=4)
+    True
+    >>> version = table.put(b"t001", b"80", NOT_EXISTS)
+    >>> table.get(b"t001").value
+    b'80'
     """
 
     def __init__(
@@ -96,10 +128,6 @@ class KeyValueTable:
         *,
         primary_key_length: int | None = None,
     ) -> None:
-        """Nothing is sent yet.
-
-        `primary_key_length`: bytes of the key that decide on the partition, if the table has secondary keys too.
-        """
         self._store = store
         self._controller = controller
         self._scope = scope
@@ -113,7 +141,19 @@ class KeyValueTable:
         return f"KeyValueTable({self._scope}/{self._name})"
 
     def create(self, partitions: int, primary_key_length: int, secondary_key_length: int = 0) -> bool:
-        """Create the table; False if it exists already. Lengths are bytes. Needs READ_UPDATE on the scope."""
+        """Create the table. Needs READ_UPDATE on the scope.
+
+        Parameters
+        ----------
+        partitions : int
+        primary_key_length, secondary_key_length : int
+            Bytes; all keys have the sum of both.
+
+        Returns
+        -------
+        bool
+            False if the table already exists.
+        """
         created = self._controller.create_key_value_table(
             self._scope, self._name, partitions, primary_key_length, secondary_key_length
         )
@@ -121,7 +161,7 @@ class KeyValueTable:
         return created
 
     def drop(self) -> None:
-        """Delete the table with all its entries."""
+        """Delete the table and all its entries."""
         self._controller.delete_key_value_table(self._scope, self._name)
         self._partitions.known = None
 
@@ -130,19 +170,19 @@ class KeyValueTable:
         self._store.token(self._stream, Access.WRITE)
 
     def get(self, key: bytes) -> Entry | None:
-        """Return the entry of a key, None if there is none."""
+        """Return the entry of a key, or None."""
         return self.get_many([key])[0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
-        """Return the entries of keys, in their order, None where there is none.
+        """Return the entries of keys, in the order of the keys, with None for keys without an entry.
 
-        Atomic for `MAX_READ_KEYS` keys of one partition at most.
+        The read is atomic for at most `MAX_READ_KEYS` keys of one partition.
         """
-        return self._as_it_is_now(lambda: self._get_many(keys))
+        return self._retry_if_recreated(lambda: self._get_many(keys))
 
     def _get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
         found: dict[bytes, Entry | None] = {}
-        for partition, of_partition in self._by_partition(keys).items():
+        for partition, of_partition in self._group_by_partition(keys).items():
             for at in range(0, len(of_partition), MAX_READ_KEYS):
                 for entry in self._read(partition, of_partition[at : at + MAX_READ_KEYS]):
                     found[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
@@ -157,31 +197,46 @@ class KeyValueTable:
         return reply.entries
 
     def put(self, key: bytes, value: bytes, version: int = ANY) -> int:
-        """Write an entry and return its new version.
+        """Write an entry.
 
-        `version`: `ANY`, `NOT_EXISTS`, or the one the entry must have. Raises ConditionalUpdateError when it has
-        another. If the reply to a first attempt is lost and the entry turns out to hold this very value in a new
-        version, it counts as written.
+        If the reply to a first attempt is lost, and the entry then has exactly this value in a new version, it counts
+        as written.
+
+        Parameters
+        ----------
+        key, value : bytes
+        version : int
+            `ANY`, `NOT_EXISTS`, or the version that the entry must have.
+
+        Returns
+        -------
+        int
+            The new version of the entry.
+
+        Raises
+        ------
+        ConditionalUpdateError
+            The entry has another version.
         """
         return self.put_many([(key, value, version)])[0]
 
     def put_many(self, writes: Sequence[tuple[bytes, bytes, int]]) -> list[int]:
-        """Write several (key, value, version) at once or not at all, and return their new versions; see `put`.
+        """Write several (key, value, version) in one step, or none of them; return their new versions. See `put`.
 
-        The keys must be different and in one partition, as they always are in tables with one partition.
+        The keys must differ and lie in one partition.
         """
         for _, value, _ in writes:
             if len(value) > MAX_VALUE_BYTES:
                 raise InvalidRowError(
-                    f"a value of {len(value):,} bytes does not fit {self._title}; at "
+                    f"a value of {len(value):,} bytes does not fit into {self._title}; at "
                     f"most {MAX_VALUE_BYTES:,} are allowed"
                 )
         keys = [key for key, _, _ in writes]
         entries = [TableEntry(key, version, value) for key, value, version in writes]
         repeated: list[None] = []
-        reply = self._as_it_is_now(
+        reply = self._retry_if_recreated(
             lambda: self._request(
-                self._one_partition(keys),
+                self._find_partition(keys),
                 Access.WRITE,
                 "write to",
                 lambda request_id, segment, token: wire.update_table_entries(request_id, segment, token, entries),
@@ -206,12 +261,17 @@ class KeyValueTable:
         raise self._lost_race("written")
 
     def delete(self, key: bytes, version: int = ANY) -> None:
-        """Remove an entry. Without a version it need not exist; with one ConditionalUpdateError is possible.
+        """Remove an entry, which need not exist unless a version is given.
 
-        If the reply to a first attempt is lost and the key turns out to be absent, it counts as removed.
+        If the reply to a first attempt is lost, and there is no entry then, it counts as removed.
+
+        Raises
+        ------
+        ConditionalUpdateError
+            The entry does not have the given version.
         """
         repeated: list[None] = []
-        reply = self._as_it_is_now(
+        reply = self._retry_if_recreated(
             lambda: self._request(
                 self.partition_of(key),
                 Access.WRITE,
@@ -230,15 +290,18 @@ class KeyValueTable:
             raise self._lost_race("removed")
 
     def delete_many(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
-        """Remove entries, all of one partition, whatever their versions; they need not exist.
+        """Remove entries of one partition in one step. Without `versions` they need not exist.
 
-        With `versions` all are removed if each has its version, or ConditionalUpdateError is raised: also if the reply
-        to a first attempt, which removed them, is lost.
+        Raises
+        ------
+        ConditionalUpdateError
+            An entry does not have its version, and none was removed; or the reply to a first attempt was lost, and that
+            attempt has removed them all.
         """
         gone = list(map(TableKey, keys, [ANY] * len(keys) if versions is None else versions))
-        reply = self._as_it_is_now(
+        reply = self._retry_if_recreated(
             lambda: self._request(
-                self._one_partition(keys),
+                self._find_partition(keys),
                 Access.WRITE,
                 "remove from",
                 lambda request_id, segment, token: wire.remove_table_keys(request_id, segment, token, gone),
@@ -251,74 +314,76 @@ class KeyValueTable:
             raise self._lost_race("removed")
 
     def entries(self, first: bytes = b"", last: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
-        """Yield all entries from key `first` to key `last`, both included (b"": open), ascending in each partition.
+        """Yield all entries from the key `first` to the key `last`, both included, ascending in each partition.
 
-        Entries written or removed meanwhile may or may not be seen.
+        b"" leaves an end open. Entries that are written or removed during the iteration may or may not appear.
         """
-        for page in self._of_all(self.pages, first, last):
+        for page in self._read_all_partitions(self.pages, first, last):
             yield from ((entry.key, Entry(entry.value, entry.version)) for entry in page)
 
     def keys(self, first: bytes = b"", last: bytes = b"") -> Iterator[bytes]:
-        """Yield the keys as `entries` does, without the values."""
-        for page in self._of_all(self.key_pages, first, last):
+        """Yield keys as `entries` does, without the values."""
+        for page in self._read_all_partitions(self.key_pages, first, last):
             yield from (key.key for key in page)
 
     def pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableEntry]]:
         """Yield the entries of one partition as `entries` does, many at a time."""
         try:
-            for page in self._pages_of(partition, wire.read_table_entries, TableEntriesRead, first, last):
+            for page in self._read_pages(partition, wire.read_table_entries, TableEntriesRead, first, last):
                 yield page.entries
-                first = start_of_next(page) or first
-        except LongFrameError:  # the server bounds pages by the number of their entries, and these have large values
+                first = find_next_start(page) or first
+        except LongFrameError:  # the server limits the number of entries in a page, but not their size
             for keys in self.key_pages(partition, first, last):
                 for at in range(0, len(keys), MAX_READ_KEYS):
-                    wanted = [each.key for each in keys[at : at + MAX_READ_KEYS]]
-                    found = self._as_it_is_now(partial(self._read, partition, wanted))
-                    yield [each for each in found if each.version != NOT_EXISTS]
+                    wanted = [key.key for key in keys[at : at + MAX_READ_KEYS]]
+                    found = self._retry_if_recreated(partial(self._read, partition, wanted))
+                    yield [entry for entry in found if entry.version != NOT_EXISTS]
 
     def key_pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableKey]]:
         """Yield the keys of one partition as `pages` does, without the values."""
-        for page in self._pages_of(partition, wire.read_table_keys, TableKeysRead, first, last):
+        for page in self._read_pages(partition, wire.read_table_keys, TableKeysRead, first, last):
             yield page.keys
 
     def sizes(self) -> list[PartitionSize]:
-        """Measure each partition, entries included that were replaced a short time ago."""
-        return self._as_it_is_now(self._sizes)
+        """Return the size of each partition, which includes entries that were replaced a short time ago."""
+        return self._retry_if_recreated(self._sizes)
 
     def _sizes(self) -> list[PartitionSize]:
-        addresses = [SegmentAddress(self._stream, each) for each in self._partitions.ids()]
+        addresses = [SegmentAddress(self._stream, segment_id) for segment_id in self._partitions.ids()]
         infos = self._store.request_all(addresses, Access.READ, "look up", wire.get_table_info, TableSegmentInfo)
-        found = [each for each in map(infos.__getitem__, addresses) if isinstance(each, TableSegmentInfo)]
-        return [PartitionSize(each.length - each.start_offset, each.entry_count) for each in found]
+        found = [info for info in map(infos.__getitem__, addresses) if isinstance(info, TableSegmentInfo)]
+        return [PartitionSize(info.length - info.start_offset, info.entry_count) for info in found]
 
     def segments(self) -> tuple[int, ...]:
-        """Ask for the segment ids of the partitions, in their order. A table made again has others."""
+        """Return the present segment ids of the partitions, in order. A table created again has others."""
         return self._partitions.learn()
 
-    def _of_all(self, pages: Callable[[int, bytes, bytes], Iterator[T]], first: bytes, last: bytes) -> Iterator[T]:
+    def _read_all_partitions(
+        self, pages: Callable[[int, bytes, bytes], Iterator[T]], first: bytes, last: bytes
+    ) -> Iterator[T]:
         partition = 0
         while partition < len(self._partitions.ids()):
             yield from pages(partition, first, last)
             partition += 1
 
-    def _pages_of(
+    def _read_pages(
         self, partition: int, request: PageRequest, expected: type[PageT], first: bytes, last: bytes
     ) -> Iterator[PageT]:
         bounds = [key for key in (first, last) if key]
         start: bytes | None = first
         while start is not None:
-            make = page_request(request, start, last)
-            reply = self._as_it_is_now(
+            make = make_page_request(request, start, last)
+            reply = self._retry_if_recreated(
                 partial(self._request, partition, Access.READ, "read", make, expected, keys=bounds)
             )
             assert isinstance(reply, expected)
             yield reply
-            start = start_of_next(reply)
+            start = find_next_start(reply)
             if start is not None and last and start > last:
                 break
 
-    def _as_it_is_now(self, act: Callable[[], T]) -> T:
-        """Do something, once more if the table has other segments than was thought: it was deleted and made again."""
+    def _retry_if_recreated(self, act: Callable[[], T]) -> T:
+        """Call `act`, and call it again if the table turns out to have other segments: it was created again."""
         known = self._partitions.known
         try:
             return act()
@@ -336,18 +401,18 @@ class KeyValueTable:
         position = hash_table_key(key[: self._primary])
         return next((number for number in range(count - 1) if position < (number + 1) * share), count - 1)
 
-    def _by_partition(self, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
+    def _group_by_partition(self, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         groups: dict[int, list[bytes]] = {}
         for key in keys:
             groups.setdefault(self.partition_of(key), []).append(key)
         return groups
 
-    def _one_partition(self, keys: Sequence[bytes]) -> int:
+    def _find_partition(self, keys: Sequence[bytes]) -> int:
         partitions = {self.partition_of(key) for key in keys}
         if len(partitions) != 1:
             raise InvalidRowError(
-                f"{len(keys)} keys of {self._title} are in {len(partitions)} "
-                "partitions; what is written at once must be in one"
+                f"{len(keys)} keys of {self._title} are in {len(partitions)} partitions; keys that are written at once "
+                "must be in one partition"
             )
         return partitions.pop()
 
@@ -361,10 +426,10 @@ class KeyValueTable:
         keys: Sequence[bytes],
         repeated: list[None] | None = None,
     ) -> Reply:
-        """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt before."""
+        """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt."""
         segments = self._partitions.ids()
-        if partition >= len(segments):  # made again with fewer partitions, while its entries were read
-            raise missing_segment(SegmentAddress(self._stream, partition))
+        if partition >= len(segments):  # created again with fewer partitions while its entries are read
+            raise segment_not_found(SegmentAddress(self._stream, partition))
         address = SegmentAddress(self._stream, segments[partition])
         reply = self._store.request(
             address,
@@ -376,17 +441,17 @@ class KeyValueTable:
             on_repeat=None if repeated is None else lambda: repeated.append(None),
         )
         if isinstance(reply, ErrorMessage):
-            raise self._refused(address, keys, reply)
+            raise self._find_refusal(address, keys, reply)
         return reply
 
-    def _refused(self, address: SegmentAddress, keys: Sequence[bytes], reply: ErrorMessage) -> PravegaError:
-        # The segment store only says that an argument was wrong, and the key's length nearly always is it.
+    def _find_refusal(self, address: SegmentAddress, keys: Sequence[bytes], reply: ErrorMessage) -> PravegaError:
+        # The segment store only says that an argument is wrong, which nearly always is the length of a key.
         info = self._store.request(address, Access.READ, "look up", wire.get_table_info, TableSegmentInfo)
         assert isinstance(info, TableSegmentInfo)
         wrong = [key for key in keys if len(key) != info.key_length]
         if wrong:
             return InvalidRowError(
-                f"a key of {len(wrong[0])} bytes does not fit {self._title}; its keys have {info.key_length} bytes"
+                f"a key of {len(wrong[0])} bytes does not fit into {self._title}; its keys have {info.key_length} bytes"
             )
         return ServerFailedError(
             f"the segment store refused a request about {self._title}: "
@@ -395,6 +460,6 @@ class KeyValueTable:
 
     def _lost_race(self, what: str) -> ConditionalUpdateError:
         return ConditionalUpdateError(
-            f"an entry of {self._title} was not {what}: its version is not the expected "
-            "one, because somebody else changed it; read it again"
+            f"an entry of {self._title} was not {what}: it does not have the expected version, because another client "
+            "changed it; read it again"
         )

@@ -1,1 +1,1 @@
-"""The schema registry over its REST interface."""
+"""The client of the schema registry, which has a REST interface."""

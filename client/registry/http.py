@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import logging
 import ssl
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
 import urllib3
+from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import (
     ClosedPoolError,
     ConnectTimeoutError,
@@ -36,9 +38,12 @@ from pyspark_pravega.errors import (
 from ..config import Endpoint
 
 _KEPT = 64
-"""Idle connections that are kept at most: of many statements at the same time, each with several requests."""
+"""Most idle connections that are kept: many statements may run at the same time, each with several requests."""
 
-# That one more connection is not kept is nobody's concern.
+_LONGEST_REASON = 300
+"""Most characters of the registry's own words in a message."""
+
+# It warns of each connection beyond those that are kept.
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
@@ -47,16 +52,16 @@ class NotTakenError(Exception):
 
 
 class NotAnsweredError(Exception):
-    """The server took the connection, and did not answer in time."""
+    """The server took the connection, but did not answer in time."""
 
 
 class NoAnswerError(Exception):
-    """The connection was closed without an answer, or what came is no HTTP."""
+    """The server closed the connection without an answer, or answered with something other than HTTP."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """The answer to a request; `path` is that of the request, as people write it."""
+    """The answer to a request; `path` is the path of the request, unquoted."""
 
     method: str
     path: str
@@ -66,32 +71,50 @@ class Response:
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the server has done what it was asked for."""
+        """Return whether the server did what it was asked to do."""
         return 200 <= self.status < 300
 
     @property
     def text(self) -> str:
-        """Return the body as text, whatever it is."""
+        """Return the body as text, even if it is no valid UTF-8."""
         return self.body.decode("utf-8", errors="replace")
 
     def json(self) -> Any:
-        """Return the body's JSON. Raises ValueError if it is none."""
+        """Return the value of the JSON in the body. Raises ValueError for anything else."""
         return json.loads(self.body)
 
 
+class _TlsConnection(HTTPSConnection):
+    """Reports a handshake that takes too long as a connection that was not taken, not as a missing answer.
+
+    A server that does not speak TLS keeps silent when it is greeted with it.
+    """
+
+    def connect(self) -> None:
+        """Connect and shake hands. Raises ConnectTimeoutError if either takes too long."""
+        try:
+            super().connect()
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, f"the TLS handshake with {self.host}:{self.port} timed out") from error
+
+
+class _TlsConnectionPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
 class HttpServer:
-    """One server, by the address at which all its paths begin. Thread-safe; a request has a connection for itself."""
+    """One server, by the address with which all its URLs begin. Thread-safe; each request has its own connection."""
 
     def __init__(self, uri: str, context: ssl.SSLContext | None) -> None:
-        """`context` is for https. Nothing is sent yet."""
+        """Send nothing yet. `context` is for https."""
         parts = urlsplit(uri.rstrip("/"))
         secure = parts.scheme == "https"
         self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if secure else 80))
         self._prefix = parts.path
         host, port = self.endpoint.host, self.endpoint.port
-        # No proxy of the environment comes between: the server belongs to the cluster.
+        # Proxies of the environment are not used: the server belongs to the cluster.
         self._pool = (
-            urllib3.HTTPSConnectionPool(host, port, maxsize=_KEPT, ssl_context=context)
+            _TlsConnectionPool(host, port, maxsize=_KEPT, ssl_context=context)
             if secure
             else urllib3.HTTPConnectionPool(host, port, maxsize=_KEPT)
         )
@@ -106,10 +129,10 @@ class HttpServer:
         headers: Mapping[str, str],
         seconds: float,
     ) -> Response:
-        """Send a request and return its answer, whatever its status. `body` goes as JSON; None: there is none.
+        """Send a request and return its answer, whatever its status.
 
-        `seconds` bounds the wait for the connection and each wait for the answer. Raises what stands above, and OSError
-        when the server cannot be connected to.
+        `body` is sent as JSON, unless it is None. `seconds` bounds the wait for the connection and each wait for the
+        answer. Raises NotTakenError, NotAnsweredError, NoAnswerError, and OSError if there is no connection.
         """
         path = f"{self._prefix}{path}"
         try:
@@ -124,16 +147,16 @@ class HttpServer:
         except ClosedPoolError as error:
             raise RuntimeError("the client is closed; connect again") from error
         except HTTPError as error:
-            raise _cause(error) from error
+            raise _find_cause(error) from error
         return Response(method, unquote(path), answer.status, answer.reason or "", answer.data)
 
     def close(self) -> None:
-        """Close the idle connections; those in use are closed when they are given back. No request is sent any more."""
+        """Close the idle connections now, and those in use after their answers. Later requests fail."""
         self._pool.close()
 
 
-def _cause(error: HTTPError) -> Exception:
-    """Return what went wrong: one of the errors above, or the OSError for which there is no connection."""
+def _find_cause(error: HTTPError) -> Exception:
+    """Return what went wrong: one of the errors above, or the OSError because of which there is no connection."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, NewConnectionError) and isinstance(cause, OSError):
         return cause
@@ -142,22 +165,29 @@ def _cause(error: HTTPError) -> Exception:
     if isinstance(error, ConnectTimeoutError):
         return NotTakenError()
     if isinstance(error, ReadTimeoutError):
-        # A server that does not speak TLS keeps silent when it is greeted with it.
-        return NotTakenError() if "handshake" in str(cause) else NotAnsweredError()
+        return NotAnsweredError()
     return NoAnswerError()
 
 
-_LONGEST_REASON = 300
+class Right(enum.Enum):
+    """What a request does with the registry or a group, as words that messages put in front of its name."""
+
+    READ = "read"
+    CREATE = "create"
+    DELETE = "delete"
+    SET_POLICY = "set the policy of"
+    ADD_SCHEMA = "add a schema to"
+    DELETE_SCHEMA = "delete a schema of"
+    ADD_CODEC = "add a codec to"
 
 
 def refusal(
-    response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: str
+    response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
 ) -> PravegaError:
-    """Make the error for a status that is no success. `right` says what was tried with the group."""
+    """Make the error for a status that is no success."""
     status = response.status
     reason = _reason(response)
     path = response.path
-    adding_schema = response.method == "POST" and path.endswith("/schemas")
     if group is None:
         target = "the schema registry"
     else:
@@ -171,35 +201,37 @@ def refusal(
             + "; check the credentials"
         )
     if status == 403:
-        return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")
+        return PermissionDeniedError(
+            f"the user may not {right.value} {target}; grant {_needed_permission(namespace, group, right)}"
+        )
     if status == 404 and path.endswith("/v1/groups"):
-        return ProtocolError(f"what answers at {endpoint} is no schema registry; check its address")
+        return ProtocolError(f"the server at {endpoint} is not a schema registry; check the address")
     if status == 404:
-        return SchemaNotFoundError(f"{target} is not there, or has nothing at {path}{reason}")
+        return SchemaNotFoundError(f"{target} does not exist, or has nothing at {path}{reason}")
     if status == 409:
-        if right == "create":
-            return SchemaExistsError(f"{target} exists already")
-        if adding_schema:
+        if right is Right.CREATE:
+            return SchemaExistsError(f"{target} already exists")
+        if right is Right.ADD_SCHEMA:
             return IncompatibleSchemaError(
-                f"{target} refuses the schema: its compatibility policy does not allow the change, or it "
-                f"takes one type only{reason}"
+                f"{target} refuses the schema: its compatibility policy does not allow the change, or the "
+                f"group takes only one type{reason}"
             )
-        return IncompatibleSchemaError(f"{target} was changed by somebody else meanwhile{reason}")
-    if status in (400, 417) and adding_schema:
-        what = "its format is not that of the group" if status == 417 else "it cannot be parsed or is misnamed"
+        return IncompatibleSchemaError(f"{target} was changed by another client in the meantime{reason}")
+    if status in (400, 417) and right is Right.ADD_SCHEMA:
+        what = "its format differs from the group's" if status == 417 else "it cannot be parsed or is misnamed"
         return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
-    error = RegistryError(f"the schema registry answered {status} when asked to {right} {target}{reason}")
+    error = RegistryError(f"the schema registry answered {status} when asked to {right.value} {target}{reason}")
     error.status = status
     error.group = group
     return error
 
 
-def may_pass(error: BaseException) -> bool:
-    """Tell whether a request that may be repeated is sent again: the registry is away, or answered 500.
+def is_transient(error: BaseException) -> bool:
+    """Return whether a request that may be repeated is sent again: the registry is unreachable, or answered 500.
 
     Registry 0.6.0 answers 500 for some seconds while Pravega's containers move to another server ("updateEntries in
-    table: _schemaregistry/groups/0" in its log). On secured servers it answers so to the first change after its own
-    token for Pravega has expired: it gets a new token and then sends a buffer that is freed already
+    table: _schemaregistry/groups/0" in its log). On secured servers it also answers 500 to the first change after its
+    own token for Pravega has expired: it gets a new token, and then sends a buffer that is already freed
     (IllegalReferenceCountException).
     """
     return isinstance(error, ServerUnavailableError) or (isinstance(error, RegistryError) and error.status == 500)
@@ -213,14 +245,14 @@ def _reason(response: Response) -> str:
     return f" ({text[:_LONGEST_REASON]})"
 
 
-def _needed(namespace: str | None, group: str | None, right: str) -> str:
+def _needed_permission(namespace: str | None, group: str | None, right: Right) -> str:
     """Return the permission to ask for, in the notation of the registry's password file."""
     scope = "prn::/" if namespace is None else f"prn::/namespace:{namespace}"
-    if group is None or right == "create":
+    if group is None or right is Right.CREATE:
         return f"{scope},READ_UPDATE"
     resource = f"prn::/namespace:{namespace or '/'}/group:{group}"
-    if right in ("add a schema to", "delete a schema of"):
+    if right in (Right.ADD_SCHEMA, Right.DELETE_SCHEMA):
         return f"{resource}/schemas:*,READ_UPDATE"
-    if right == "add a codec to":
+    if right is Right.ADD_CODEC:
         return f"{resource}/codecs:*,READ"
-    return f"{resource},READ" if right == "read" else f"{resource},READ_UPDATE"
+    return f"{resource},READ" if right is Right.READ else f"{resource},READ_UPDATE"

@@ -1,7 +1,7 @@
-"""The Pravega schema registry 0.6.0 over its REST interface.
+"""The client of Pravega's schema registry 0.6.0.
 
-A group holds the schemas of one stream (group = stream name, namespace = scope). An event's header has an
-encoding id, which stands for a schema version and a codec. Groups of other namespaces are never seen.
+A group holds the schemas of one stream; its name is that of the stream, its namespace that of the scope. An event's
+header has an encoding id, which stands for a schema version and a codec. Other namespaces are never visible.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pyspark_pravega.errors import (
 from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
-from ..retry import FirstContact, retry, why_unreached
-from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, may_pass, refusal
+from ..retry import FirstContact, describe_unreached, retry
+from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, Right, is_transient, refusal
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _log = logging.getLogger(__name__)
@@ -46,21 +46,44 @@ _NEVER_ANSWERED = (
 
 
 class SchemaRegistry:
-    """The groups of one namespace. Thread-safe; may be pickled, the copy makes connections of its own.
+    """The schema groups of one namespace.
 
-    Methods raise, besides what they say: SchemaNotFoundError for a group (schema, encoding id) that is not
-    there, AuthenticationError, PermissionDeniedError, TlsError, ServerUnavailableError (after retries),
-    ServerTimeoutError, and RegistryError for other refusals.
+    Thread-safe. It is a context manager that closes the connections. It can be pickled; the copy opens connections of
+    its own. Nothing is sent before the first call.
+
+    Parameters
+    ----------
+    config : ClientConfig
+        Addresses, credentials, trust and time limits.
+    namespace : str, optional
+        None is the default namespace, which is separate from all named ones.
+    first_contact : FirstContact, optional
+        Limits the tries until the registry has answered; an unpickled copy has no such limit.
+
+    Raises
+    ------
+    InvalidOptionError
+        The configuration has no registry address.
+    SchemaNotFoundError
+        There is no such group, schema or encoding id. Like the errors below, any method may raise it, besides its own.
+    AuthenticationError, PermissionDeniedError, TlsError
+    ServerUnavailableError, ServerTimeoutError
+        The registry cannot be reached, or does not answer, within the configured time.
+    RegistryError
+        Any other refusal.
+
+    Examples
+    --------
+    >>> schema = SchemaInfo.of_text("Reading", "Avro", '{"type": "record", "name": "Reading", "fields": []}')
+    >>> with SchemaRegistry(config, "plant") as registry:
+    ...     registry.create_group("temperatures", GroupProperties("Avro", Compatibility("BackwardTransitive")))
+    ...     version = registry.add_schema("temperatures", schema)
+    ...     encoding_id = registry.encoding_id("temperatures", version)
     """
 
     def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact | None = None) -> None:
-        """`namespace=None` means the default namespace, which is separate from all named ones.
-
-        `first_contact` bounds the tries until the registry has answered; the copy of a pickled one has none.
-        Nothing is sent yet. Raises InvalidOptionError if the configuration has no registry address.
-        """
         if config.registry_uri is None:
-            raise InvalidOptionError("no schema registry address is set; give one such as http://localhost:9092")
+            raise InvalidOptionError("no schema registry address is set; give one, such as http://localhost:9092")
         self.namespace = namespace
         self._config = config
         self._first_contact = first_contact or FirstContact()
@@ -91,13 +114,13 @@ class SchemaRegistry:
     # Groups
 
     def groups(self) -> dict[str, GroupProperties]:
-        """Return all groups of the namespace that the user may read."""
+        """Return the groups of the namespace that the user may read, by name."""
         found: dict[str, GroupProperties] = {}
         token: str | None = None
         while True:
             query = {"limit": str(_PAGE)} | ({} if token is None else {"continuationToken": token})
-            reply = self._json("GET", "/v1/groups", query=query)
-            with _well_formed("list of groups"):
+            reply = self._request_json("GET", "/v1/groups", query=query)
+            with _check_form("list of groups"):
                 page, next_token = reply["groups"], reply["continuationToken"]
                 for name, properties in page.items():
                     # A group that is being deleted is listed without properties.
@@ -108,13 +131,19 @@ class SchemaRegistry:
             token = next_token
 
     def group(self, name: str) -> GroupProperties:
-        """Describe how the group was created, with its present compatibility."""
-        return self._parsed(GroupProperties.from_json, "GET", _group_path(name), group=name)
+        """Return the properties that the group was created with, and its present compatibility."""
+        return self._request_parsed(GroupProperties.from_json, "GET", _group_path(name), group=name)
 
     def create_group(self, name: str, properties: GroupProperties) -> None:
-        """Raises SchemaExistsError if there is one of this name."""
+        """Create a group.
+
+        Raises
+        ------
+        SchemaExistsError
+            There is a group of this name.
+        """
         if not name:
-            # The server would create a group that no address can name.
+            # The server would create a group that no URL can name.
             raise InvalidOptionError("the name of a schema group is empty")
         body = {"groupName": name, "groupProperties": properties.to_json()}
         attempts = 0
@@ -122,13 +151,13 @@ class SchemaRegistry:
         def attempt(seconds: float) -> None:
             nonlocal attempts
             attempts += 1
-            self._send("POST", "/v1/groups", {}, body, name, "create", seconds)
+            self._send("POST", "/v1/groups", {}, body, name, Right.CREATE, seconds)
 
         try:
             retry(
                 attempt,
                 timeout=self._config.retry_timeout,
-                transient=may_pass,
+                transient=is_transient,
                 first_contact=self._first_contact,
             )
         except SchemaExistsError:
@@ -137,138 +166,170 @@ class SchemaRegistry:
                 raise
 
     def delete_group(self, name: str) -> None:
-        """Delete the group with all its schemas. It need not exist."""
-        self._request("DELETE", _group_path(name), group=name, right="delete")
+        """Delete the group and all its schemas. It need not exist."""
+        self._request("DELETE", _group_path(name), group=name, right=Right.DELETE)
         with self._lock:
             self._encodings = {key: value for key, value in self._encodings.items() if key[0] != name}
 
     def compatibility(self, group: str) -> Compatibility:
-        """Tell which new schemas the group accepts."""
+        """Return the policy by which the group accepts new schemas."""
         return self.group(group).compatibility
 
     def set_compatibility(
         self, group: str, compatibility: Compatibility, previous: Compatibility | None = None
     ) -> None:
-        """Replace the policy, if it is still `previous` (when that is given).
+        """Replace the policy by which the group accepts new schemas.
 
-        Raises IncompatibleSchemaError if it is not.
+        Parameters
+        ----------
+        group : str
+        compatibility : Compatibility
+        previous : Compatibility, optional
+            Replace the policy only if it is still this one.
+
+        Raises
+        ------
+        IncompatibleSchemaError
+            The policy is not `previous`.
         """
         body = {"compatibility": compatibility.to_json()}
         if previous is not None:
             body["previousCompatibility"] = previous.to_json()
-        self._request("PUT", _group_path(group, "compatibility"), body=body, group=group, right="set the policy of")
+        self._request("PUT", _group_path(group, "compatibility"), body=body, group=group, right=Right.SET_POLICY)
 
     # Schemas
 
     def add_schema(self, group: str, schema: SchemaInfo) -> VersionInfo:
-        """Register a schema, or find it if the group has it already.
+        """Register a schema, unless the group already has it.
 
-        Raises IncompatibleSchemaError if the group's policy refuses it or the group takes one type only,
-        InvalidSchemaError if the registry cannot parse it, ServerTimeoutError where registry 0.6.0 never
-        answers (a group of format Any that has the type name in another format).
+        Returns
+        -------
+        VersionInfo
+            The version of the schema in the group.
+
+        Raises
+        ------
+        IncompatibleSchemaError
+            The group's policy does not allow the change, or the group takes only one type.
+        InvalidSchemaError
+            The registry cannot parse the schema.
+        ServerTimeoutError
+            Registry 0.6.0 never answers if a group of format Any has the type name in another format.
         """
-        return self._parsed(
+        return self._request_parsed(
             VersionInfo.from_json,
             "POST",
             _group_path(group, "schemas"),
             body=schema.to_json(),
             group=group,
-            right="add a schema to",
+            right=Right.ADD_SCHEMA,
         )
 
     def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
-        """Return the latest schema of each type, or of the one type (an empty list if there is no such type)."""
-        # Asked for an unknown type the server fails with an internal error, so the choice is made here.
-        found = self._parsed(_schema_versions, "GET", _group_path(group, "schemas"), group=group)
-        return found if type is None else [each for each in found if each.schema.type == type]
+        """Return the latest schema of each type, or of one type (an empty list if there is no such type)."""
+        # The server fails with an internal error if it is asked for an unknown type, so this picks the type itself.
+        found = self._request_parsed(_schema_versions, "GET", _group_path(group, "schemas"), group=group)
+        return found if type is None else [version for version in found if version.schema.type == type]
 
     def versions(self, group: str) -> list[SchemaVersion]:
-        """Return all schemas of the group in the order they were added, without deleted ones."""
-        return self._parsed(_schema_versions, "GET", _group_path(group, "schemas/versions"), group=group)
+        """Return all schemas of the group in the order in which they were added, without deleted ones."""
+        return self._request_parsed(_schema_versions, "GET", _group_path(group, "schemas/versions"), group=group)
 
     def schema_by_id(self, group: str, id: int) -> SchemaInfo:
-        """Return the schema with this id (`VersionInfo.id`); deleted ones too."""
+        """Return the schema with this id (`VersionInfo.id`), even if it was deleted."""
         path = _group_path(group, f"schemas/schema/{id}")
-        return self._parsed(SchemaInfo.from_json, "GET", path, group=group)
+        return self._request_parsed(SchemaInfo.from_json, "GET", path, group=group)
 
     def find_version(self, group: str, schema: SchemaInfo) -> VersionInfo | None:
-        """Tell which version this very schema is; None if the group does not have it."""
+        """Return the version of exactly this schema; None if the group does not have it."""
         path = _group_path(group, "schemas/versions/find")
         try:
-            return self._parsed(VersionInfo.from_json, "POST", path, body=schema.to_json(), group=group)
+            return self._request_parsed(VersionInfo.from_json, "POST", path, body=schema.to_json(), group=group)
         except SchemaNotFoundError:
             self.group(group)
             return None
 
     def delete_schema(self, group: str, id: int) -> None:
-        """Take a schema out of the group. Its encoding ids go on resolving; added again it gets a new id."""
+        """Remove a schema from the group. Its encoding ids stay valid; if it is added again, it gets a new id."""
         path = _group_path(group, f"schemas/schema/{id}")
-        self._request("DELETE", path, group=group, right="delete a schema of")
+        self._request("DELETE", path, group=group, right=Right.DELETE_SCHEMA)
 
     def validate(self, group: str, schema: SchemaInfo, compatibility: Compatibility | None = None) -> bool:
-        """Tell whether the schema would be accepted under the policy (None: the group's own).
+        """Return whether the group would accept a schema under a policy (None: its own).
 
         Registry 0.6.0 calls every JSON schema valid, whatever the policy.
         """
         policy = self.compatibility(group) if compatibility is None else compatibility
         body = {"schemaInfo": schema.to_json(), "compatibility": policy.to_json()}
         path = _group_path(group, "schemas/versions/validate")
-        return self._parsed(lambda reply: bool(reply["valid"]), "POST", path, body=body, group=group)
+        return self._request_parsed(lambda reply: bool(reply["valid"]), "POST", path, body=body, group=group)
 
     def can_read(self, group: str, schema: SchemaInfo) -> bool:
-        """Tell whether events of the group's schemas, as its policy guarantees them, can be read with this one."""
+        """Return whether events of the group's schemas, as its policy guarantees them, can be read with this one."""
         path = _group_path(group, "schemas/versions/canRead")
-        return self._parsed(lambda reply: bool(reply["compatible"]), "POST", path, body=schema.to_json(), group=group)
+        return self._request_parsed(
+            lambda reply: bool(reply["compatible"]), "POST", path, body=schema.to_json(), group=group
+        )
 
     # Encodings
 
     def codecs(self, group: str) -> list[str]:
-        """Return the codecs registered with the group; "" (none) is always possible and never listed."""
+        """Return the names of the group's codecs. The codec "" (none) is always usable and never listed."""
 
         def names(reply: Any) -> list[str]:
             return [codec["name"] for codec in reply["codecTypes"]]
 
-        return self._parsed(names, "GET", _group_path(group, "codecTypes"), group=group)
+        return self._request_parsed(names, "GET", _group_path(group, "codecTypes"), group=group)
 
     def add_codec(self, group: str, codec: str) -> None:
-        """Register a codec; doing so again changes nothing."""
+        """Register a codec, unless the group already has it."""
         body = {"name": codec, "properties": {}}
         path = _group_path(group, "codecTypes")
-        self._request("POST", path, body=body, group=group, right="add a codec to")
+        self._request("POST", path, body=body, group=group, right=Right.ADD_CODEC)
 
-    def encoding(self, group: str, id: int, *, anew: bool = False) -> Encoding:
-        """Return what an encoding id stands for.
+    def encoding(self, group: str, id: int, *, refresh: bool = False) -> Encoding:
+        """Return the schema and the codec that an encoding id stands for.
 
-        Asked once in the life of this object: as long as a group lives, ids keep their meaning. With `anew` it is asked
-        again.
+        The registry is asked once in the life of this object, since ids keep their meaning as long as the group exists;
+        with `refresh` it is asked again.
         """
         key = (group, id)
         found = self._encodings.get(key)
-        if found is None or anew:
+        if found is None or refresh:
             path = _group_path(group, f"encodings/{id}")
-            found = self._parsed(Encoding.from_json, "GET", path, group=group)
+            found = self._request_parsed(Encoding.from_json, "GET", path, group=group)
             with self._lock:
                 self._encodings[key] = found
         return found
 
     def encoding_id(self, group: str, version: VersionInfo, codec: str = "") -> int:
-        """Return the id for writing this schema version with this codec (a registry name); allocated when new.
+        """Return the encoding id of a schema version and a codec, which the registry allocates if it is new.
 
-        `version` must come from the registry. The codec must be registered (`add_codec`), else
-        RegistryError with status 412.
+        Parameters
+        ----------
+        group : str
+        version : VersionInfo
+            As the registry returned it.
+        codec : str
+            A codec's name in the registry; "" is none.
+
+        Raises
+        ------
+        RegistryError
+            With status 412 if the codec is not registered; see `add_codec`.
         """
-        # Not remembered: a group dropped and made again has the same versions, and no encoding yet.
+        # Not remembered: a group that was dropped and created again has the same versions, but no encoding yet.
         body = {"versionInfo": version.to_json(), "codecType": codec}
         path = _group_path(group, "encodings")
-        return self._parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
+        return self._request_parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
 
     # Requests
 
     def ping(self) -> None:
-        """Raises if the registry cannot be reached or does not know the user."""
+        """Ask the registry for a sign of life. Raises the errors of the class if it cannot be reached."""
         self._request("GET", "/ping")
 
-    def _parsed(
+    def _request_parsed(
         self,
         parse: Callable[[Any], Parsed],
         method: str,
@@ -276,13 +337,13 @@ class SchemaRegistry:
         *,
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
-        right: str = "read",
+        right: Right = Right.READ,
     ) -> Parsed:
-        reply = self._json(method, path, body=body, group=group, right=right)
-        with _well_formed(f"{method} {path}"):
+        reply = self._request_json(method, path, body=body, group=group, right=right)
+        with _check_form(f"{method} {path}"):
             return parse(reply)
 
-    def _json(
+    def _request_json(
         self,
         method: str,
         path: str,
@@ -290,14 +351,14 @@ class SchemaRegistry:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
-        right: str = "read",
+        right: Right = Right.READ,
     ) -> Any:
         response = self._request(method, path, query=query, body=body, group=group, right=right)
         try:
             return response.json()
         except ValueError as error:
             raise ProtocolError(
-                f"what the server at {self._endpoint} answered to {method} {path} is not JSON; is it a schema registry?"
+                f"the answer of the server at {self._endpoint} to {method} {path} is not JSON; is it a schema registry?"
             ) from error
 
     def _request(
@@ -308,13 +369,13 @@ class SchemaRegistry:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
-        right: str = "read",
+        right: Right = Right.READ,
     ) -> Response:
-        """Send a request that may safely be repeated."""
+        """Send a request that is safe to repeat."""
         return retry(
             lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
             timeout=self._config.retry_timeout,
-            transient=may_pass,
+            transient=is_transient,
             first_contact=self._first_contact,
         )
 
@@ -325,7 +386,7 @@ class SchemaRegistry:
         query: Mapping[str, str],
         body: Mapping[str, Any] | None,
         group: str | None,
-        right: str,
+        right: Right,
         seconds: float,
     ) -> Response:
         parameters = dict(query)
@@ -345,8 +406,8 @@ class SchemaRegistry:
                 seconds=limit,
             )
         except (NotTakenError, NotAnsweredError, NoAnswerError, OSError) as error:
-            raise self._unreachable(error, f"{method} {path}", limit) from error
-        self._first_contact.answered()
+            raise self._unreachable(error, method, path, limit) from error
+        self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
         if response.status in _RETRIED_STATUS:
             raise ServerUnavailableError(
@@ -356,17 +417,17 @@ class SchemaRegistry:
             return response
         raise refusal(response, self._endpoint, namespace=self.namespace, group=group, right=right)
 
-    def _unreachable(self, error: Exception, request: str, limit: float) -> PravegaError:
+    def _unreachable(self, error: Exception, method: str, path: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self._endpoint}"
         if isinstance(error, NotTakenError):
             return ServerTimeoutError(
-                f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak what "
-                "the address says (http:// or https://)?"
+                f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak the "
+                "protocol of the address (http:// or https://)?"
             )
         if isinstance(error, NotAnsweredError):
             return ServerTimeoutError(
-                f"{name} did not answer {request} within {limit:.3g} s. It hangs, or has too much to do: look at its "
-                "log, or raise the request timeout" + (_NEVER_ANSWERED if request.startswith("POST") else "")
+                f"{name} did not answer {method} {path} within {limit:.3g} s. It hangs or is overloaded: look at its "
+                "log, or raise the request timeout" + (_NEVER_ANSWERED if method == "POST" else "")
             )
         if isinstance(error, NoAnswerError):
             return ServerUnavailableError(
@@ -376,28 +437,28 @@ class SchemaRegistry:
             found = tls.connection_error(error, self._endpoint)
             if not isinstance(found, ServerUnavailableError):
                 return found
-        why = why_unreached(error) if isinstance(error, OSError) else None
+        why = describe_unreached(error) if isinstance(error, OSError) else None
         unavailable = ServerUnavailableError(
-            f"cannot reach {name} ({why or error}); check the address and that it runs. A registry whose own Pravega "
-            "user lacks rights runs without ever opening its port; its log says so"
+            f"cannot reach {name} ({why or error}); check the address, and that the server runs. A registry whose own "
+            "Pravega user lacks rights runs without ever opening its port; its log says so"
         )
         unavailable.unreached = None if why is None else Unreached(name, why)
         return unavailable
 
 
 def _group_path(group: str, rest: str = "") -> str:
-    """Escape every character that is not plain, `/` and blanks too. Dots alone would be taken as a path."""
+    """Return the path of a group; special characters, `/` and blanks are escaped, and dots in `.` and `..`."""
     name = group.replace(".", "%2E") if group in (".", "..") else quote(group, safe="")
     return f"/v1/groups/{name}/{rest}" if rest else f"/v1/groups/{name}"
 
 
 def _schema_versions(reply: Any) -> list[SchemaVersion]:
-    return [SchemaVersion.from_json(each) for each in reply["schemas"]]
+    return [SchemaVersion.from_json(schema) for schema in reply["schemas"]]
 
 
 @contextmanager
-def _well_formed(what: str) -> Iterator[None]:
+def _check_form(what: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProtocolError(f"the registry's answer to {what} lacks what it should have ({error!r})") from error
+        raise ProtocolError(f"the registry's answer to {what} does not have the expected form ({error!r})") from error

@@ -18,8 +18,8 @@ from pyspark_pravega.errors import InvalidSchemaError, ProtocolError
 class VersionInfo:
     """The type of a schema and its version in a group.
 
-    `version` counts the versions of one type from 0, `id` all schemas of the group. An encoding id must be
-    asked for with exactly the pair the registry gave out: with another pair it allocates a second id.
+    `version` counts the versions of one type from 0; `id` counts all schemas of the group. Ask for an encoding id with
+    exactly the pair that the registry gave out: for another pair it allocates a second id.
     """
 
     type: str
@@ -42,10 +42,22 @@ class VersionInfo:
 
 @dataclass(frozen=True)
 class SchemaInfo:
-    """A schema: `type` is the full name of an Avro record or Protobuf message, and free for JSON.
+    """A schema.
 
-    `format` is Avro, Json, Protobuf, Any or Custom. `data` is UTF-8 text for Avro and JSON, a file
-    descriptor set for Protobuf.
+    Attributes
+    ----------
+    type : str
+        The full name of the Avro record or Protobuf message; any name for JSON.
+    format : str
+        `Avro`, `Json`, `Protobuf`, `Any` or `Custom`.
+    data : bytes
+        UTF-8 text for Avro and JSON, a file descriptor set for Protobuf.
+    properties : mapping of str to str
+
+    Examples
+    --------
+    >>> SchemaInfo.of_text("Reading", "Json", '{"type": "object"}').data
+    b'{"type": "object"}'
     """
 
     type: str
@@ -55,16 +67,19 @@ class SchemaInfo:
 
     @classmethod
     def of_text(cls, type: str, format: str, text: str) -> SchemaInfo:
-        """Make a schema of a text, as Avro and JSON schemas are; of Protobuf what `text` gives."""
+        """Return the schema of a text as the property `text` returns it."""
         if format == "Protobuf":
             return cls(type, format, base64.b64decode(text.partition(" ")[2]))
         return cls(type, format, text.encode())
 
     @property
     def text(self) -> str:
-        """Return the schema as text: of Protobuf the type's name, a blank and the file descriptor set in base64.
+        """Return the schema as text; for Protobuf the type's name, a blank and the file descriptor set in base64.
 
-        Raises InvalidSchemaError if it is no text.
+        Raises
+        ------
+        InvalidSchemaError
+            The data are not UTF-8.
         """
         if self.format == "Protobuf":
             return f"{self.type} {base64.b64encode(self.data).decode('ascii')}"
@@ -97,7 +112,7 @@ class SchemaInfo:
 
 @dataclass(frozen=True)
 class SchemaVersion:
-    """A schema and its place in the group."""
+    """A schema and its version in the group."""
 
     schema: SchemaInfo
     version: VersionInfo
@@ -139,9 +154,9 @@ POLICIES = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One direction of the policy Advanced: Backward, BackwardTransitive, BackwardTill, Forward, ...
+    """One direction of the policy Advanced: Backward, BackwardTransitive, BackwardTill, Forward and so on.
 
-    `till` is the version that the ...Till rules reach back to.
+    `till` is the version that the `...Till` rules reach back to.
     """
 
     name: str
@@ -158,7 +173,20 @@ class Rule:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """The policy for new schemas of a group: one of POLICIES; `backward` and `forward` belong to Advanced."""
+    """The policy by which a group accepts new schemas.
+
+    Attributes
+    ----------
+    policy : str
+        One of `POLICIES`.
+    backward, forward : Rule, optional
+        The two directions of the policy `Advanced`.
+
+    Examples
+    --------
+    >>> Compatibility("BackwardTransitive")
+    Compatibility(policy='BackwardTransitive', backward=None, forward=None)
+    """
 
     policy: str = "AllowAny"
     backward: Rule | None = None
@@ -188,10 +216,22 @@ class Compatibility:
 
 @dataclass(frozen=True)
 class GroupProperties:
-    """The properties that a group was created with.
+    """The properties that a group is created with.
 
-    `format` is Avro, Json, Protobuf or Any (Custom names are unreliable in registry 0.6.0). Groups of Json,
-    Protobuf and Any can only be created with the policy AllowAny.
+    Attributes
+    ----------
+    format : str
+        `Avro`, `Json`, `Protobuf` or `Any`; custom names are unreliable in registry 0.6.0.
+    compatibility : Compatibility
+        Groups of Json, Protobuf and Any can only be created with the policy AllowAny.
+    allow_multiple_types : bool
+        Whether the group takes schemas of several types.
+    properties : mapping of str to str
+
+    Examples
+    --------
+    >>> GroupProperties("Avro", Compatibility("Backward")).allow_multiple_types
+    False
     """
 
     format: str

@@ -21,10 +21,10 @@ from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
 from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo, WrongHost
-from .append_blocks import Block, Ranges, blocks_of, find_blocks
+from .append_blocks import Block, Ranges, cut_into_blocks, find_blocks
 from .connection import Connection
 from .delegation import refresh_time
-from .failures import TRANSIENT, SegmentAddress, failure
+from .failures import TRANSIENT, SegmentAddress, reply_error
 from .fetch import read_bytes
 from .store import SegmentStore
 
@@ -133,7 +133,7 @@ class SegmentAppender:
         if event_count <= 0 or not len(data):
             raise ProtocolError(f"a block needs at least one event, not {event_count} in {len(data):,} bytes")
         # All of them before the first is sent: whatever fails then, `pending` has the rest.
-        self._blocks.extend(list(blocks_of(data, event_count, self._given + 1)))
+        self._blocks.extend(list(cut_into_blocks(data, event_count, self._given + 1)))
         self._given += event_count
         self._skip(self._stored)
         self._work(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
@@ -228,7 +228,7 @@ class SegmentAppender:
     def _failure(self, reply: Reply) -> PravegaError:
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
-        return failure(reply, self._address, Access.WRITE, "append to")
+        return reply_error(reply, self._address, Access.WRITE, "append to")
 
     def _connect(self, seconds: float) -> None:
         """Connect, learn what is stored, and leave that out."""

@@ -41,7 +41,7 @@ class Block:
         self.events -= events
 
 
-def blocks_of(data: memoryview, events: int, first_number: int) -> Iterator[Block]:
+def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterator[Block]:
     """Yield the block as it is, or cut between events into blocks that fit a wire command.
 
     Raises ProtocolError when the bytes to be cut are not `events` whole events, or one does not fit.
@@ -101,7 +101,7 @@ def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tup
     found = []
     after = 0
     for block in blocks:
-        positions = list(itertools.islice(_occurrences(content, block.data, frames), 2))
+        positions = list(itertools.islice(_find_occurrences(content, block.data, frames), 2))
         if len(positions) != 1 or positions[0] < after:
             return None
         after = positions[0] + len(block)
@@ -109,7 +109,7 @@ def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tup
     return found
 
 
-def _occurrences(content: bytes | bytearray, wanted: memoryview, frames: Offsets) -> Iterator[int]:
+def _find_occurrences(content: bytes | bytearray, wanted: memoryview, frames: Offsets) -> Iterator[int]:
     """Yield the frames at which `content` holds `wanted`."""
     position = content.find(wanted)
     while position >= 0:

@@ -50,7 +50,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
         self.used_before = False
-        """Whether it was idle in a pool: it may have died there."""
+        """Whether it has been idle in a pool, where it may have died."""
         self.writers = 0
         """Writers that were set up on it."""
         self.usable_until = float("inf")
@@ -225,7 +225,7 @@ class Connection:
         return count
 
     def has_input(self) -> bool:
-        """Tell whether something has come in (or the other side has closed)."""
+        """Return whether something has come in (or the other side has closed)."""
         return self.wait_for_input(0)
 
     def wait_for_input(self, seconds: float) -> bool:

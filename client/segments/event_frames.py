@@ -70,7 +70,7 @@ def split(
     view = memoryview(buffer).cast("B")[:end]
     module = native.get_module()
     if module is None:
-        starts, lengths, at = _walked(view, begin)
+        starts, lengths, at = _find_whole_frames(view, begin)
     else:
         found = module.whole_frames(view, begin, end)
         starts, lengths, at = np.frombuffer(found[0], np.int64), np.frombuffer(found[1], np.int64), found[2]
@@ -79,7 +79,7 @@ def split(
     return starts, lengths, at
 
 
-def _walked(view: memoryview, begin: int) -> tuple[Offsets, Offsets, int]:
+def _find_whole_frames(view: memoryview, begin: int) -> tuple[Offsets, Offsets, int]:
     """Do what the native `whole_frames` does."""
     starts: list[Offsets] = []
     at, end = begin, len(view)
@@ -93,9 +93,9 @@ def _walked(view: memoryview, begin: int) -> tuple[Offsets, Offsets, int]:
             break
         starts.append(np.array(walked, np.int64))
         at = following
-        size = _common_size(walked, at)
+        size = _find_common_size(walked, at)
         if size:
-            run = _same_size_run(view, at, size)
+            run = _find_same_size_run(view, at, size)
             starts.append(run)
             at += len(run) * size
             walk = _FIRST_WALK
@@ -124,7 +124,7 @@ def _walk(view: memoryview, at: int) -> tuple[list[int], int]:
     return starts, at
 
 
-def _common_size(starts: list[int], following: int) -> int:
+def _find_common_size(starts: list[int], following: int) -> int:
     """Return the size of the last frames including their headers if it is the same for all of them, else 0."""
     if len(starts) < _SAME_SIZE:
         return 0
@@ -133,7 +133,7 @@ def _common_size(starts: list[int], following: int) -> int:
     return size if all(second - first == size for first, second in itertools.pairwise(tail)) else 0
 
 
-def _same_size_run(view: memoryview, at: int, size: int) -> Offsets:
+def _find_same_size_run(view: memoryview, at: int, size: int) -> Offsets:
     """Starts of the frames from `at` on as long as every header says `size` and the frame lies in `view`."""
     expected = np.uint64(size - HEADER_BYTES)
     count = 0
@@ -181,7 +181,7 @@ def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int
 
     Raises as `frame` does, before it asks for room.
     """
-    wide, lengths = _wide(payloads)
+    wide, lengths = _widen(payloads)
     events = np.bincount(places, minlength=parts)
     sizes = np.bincount(places, lengths, minlength=parts).astype(np.int64) + events * HEADER_BYTES
     nowhere = memoryview(bytearray())
@@ -203,7 +203,7 @@ def frame(payloads: pa.Array) -> memoryview:
     Raises EventTooLargeError for a payload over 8 MiB, which official clients could not read,
     and InvalidRowError for a null.
     """
-    wide, lengths = _wide(payloads)
+    wide, lengths = _widen(payloads)
     if not len(wide):
         return memoryview(b"")
     headers = np.zeros((len(wide), 2), ">i4")
@@ -217,7 +217,7 @@ def frame(payloads: pa.Array) -> memoryview:
     return memoryview(joined.buffers()[2]).cast("B")[:total]
 
 
-def _wide(payloads: pa.Array) -> tuple[pa.LargeBinaryArray, Offsets]:
+def _widen(payloads: pa.Array) -> tuple[pa.LargeBinaryArray, Offsets]:
     """Return payloads that can be written, and their lengths. Raises EventTooLargeError, InvalidRowError."""
     if payloads.null_count:
         raise InvalidRowError("an event to be written is null; every row needs a payload, if only an empty one")

@@ -50,25 +50,25 @@ class SegmentAddress:
         return segment_name(self.stream, self.segment_id, self.transaction)
 
 
-def token_expired(reply: Reply) -> bool:
-    """Tell whether the request may be repeated with a fresh token."""
+def is_token_expired(reply: Reply) -> bool:
+    """Return whether the request may be repeated with a fresh token."""
     return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
 
 
-def failure(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
+def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
     """Make the error for a reply that is not the one hoped for. `action` completes "cannot ..."."""
     cannot = f"cannot {action} segment '{address.name}'"
     match reply:
         case WrongHost():
             return ServerUnavailableError(f"{cannot}: it has moved to another segment store or is being moved")
         case AuthTokenCheckFailed():
-            return _refused(reply, address, access, cannot)
+            return _permission_denied(reply, address, access, cannot)
         case NoSuchSegment() if address.transaction is not None:
-            return _transaction_over(address, cannot, "its segments are gone")
+            return _transaction_not_open(address, cannot, "its segments are gone")
         case NoSuchSegment():
-            return missing_segment(address)
+            return segment_not_found(address)
         case SegmentIsSealed() if address.transaction is not None:
-            return _transaction_over(address, cannot, "its segments are sealed for the commit")
+            return _transaction_not_open(address, cannot, "its segments are sealed for the commit")
         case SegmentIsSealed():
             return SegmentSealedError(
                 f"{cannot}: it is sealed, because stream '{address.stream}' was scaled or sealed; "
@@ -82,12 +82,12 @@ def failure(reply: Reply, address: SegmentAddress, access: Access, action: str) 
         case OperationUnsupported():
             return ServerFailedError(f"{cannot}: the segment store does not support {reply.operation}")
         case ErrorMessage():
-            return ServerFailedError(f"{cannot}: the segment store refused the request ({_short(reply.message)})")
+            return ServerFailedError(f"{cannot}: the segment store refused the request ({_first_line(reply.message)})")
         case _:
             return ProtocolError(f"{cannot}: the segment store answered with an unexpected {type(reply).__name__}")
 
 
-def missing_segment(address: SegmentAddress) -> PravegaError:
+def segment_not_found(address: SegmentAddress) -> PravegaError:
     """Make the error for a segment that is not there."""
     stream = address.stream
     table = key_value_table_of(stream)
@@ -99,13 +99,15 @@ def missing_segment(address: SegmentAddress) -> PravegaError:
     )
 
 
-def _transaction_over(address: SegmentAddress, cannot: str, why: str) -> TransactionNotOpenError:
+def _transaction_not_open(address: SegmentAddress, cannot: str, why: str) -> TransactionNotOpenError:
     return TransactionNotOpenError(
         f"{cannot}: transaction {address.transaction} on stream '{address.stream}' takes no more events: {why}"
     )
 
 
-def _refused(reply: AuthTokenCheckFailed, address: SegmentAddress, access: Access, cannot: str) -> PravegaError:
+def _permission_denied(
+    reply: AuthTokenCheckFailed, address: SegmentAddress, access: Access, cannot: str
+) -> PravegaError:
     if reply.code == TOKEN_EXPIRED:
         return PermissionDeniedError(
             f"{cannot}: the segment store says that the delegation token has expired although it was renewed just now; "
@@ -119,6 +121,6 @@ def _refused(reply: AuthTokenCheckFailed, address: SegmentAddress, access: Acces
     )
 
 
-def _short(text: str) -> str:
+def _first_line(text: str) -> str:
     first = text.split("\n", 1)[0].strip()
     return first if len(first) <= 300 else first[:297] + "..."

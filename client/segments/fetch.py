@@ -19,7 +19,7 @@ from ..stream import Access
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead, WrongHost
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, failure, missing_segment, token_expired
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error, segment_not_found
 from .store import SegmentStore
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class SegmentFetch:
         self._view, self._offset = view, offset
         self._outstanding.clear()
         end = offset + len(view)
-        self._todo = deque((first, last - first) for first, last in itertools.pairwise(_bounds(offset, end)))
+        self._todo = deque((first, last - first) for first, last in itertools.pairwise(_request_bounds(offset, end)))
         start_offset: int | None = None
         started = time.monotonic()
 
@@ -157,15 +157,15 @@ class SegmentFetch:
             raise ServerUnavailableError(f"the segment store gave up reading segment '{self._name}'")
 
     def _refused(self, reply: Reply) -> None:
-        problem = failure(reply, self._address, Access.READ, "read")
+        problem = reply_error(reply, self._address, Access.READ, "read")
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
-        elif token_expired(reply) and not self._renewed:
+        elif is_token_expired(reply) and not self._renewed:
             self._renewed = True
             self._store.renew_token(self._address.stream, Access.READ)
             problem = ServerUnavailableError(f"the delegation token of stream '{self._address.stream}' has expired")
         elif isinstance(reply, NoSuchSegment):
-            problem = missing_segment(self._address) if self._address.transaction is None else problem
+            problem = segment_not_found(self._address) if self._address.transaction is None else problem
         raise problem
 
     def _lose_connection(self) -> bool:
@@ -194,7 +194,7 @@ class SegmentFetch:
         info = infos.get(address.segment_id)
         if info is None:
             self.close()
-            raise failure(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
+            raise reply_error(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
         if info.write_offset < self._offset + len(self._view):
             raise self._too_short(info.write_offset)
 
@@ -222,7 +222,7 @@ class SegmentFetch:
             self._store.pool.give_back(connection)
 
 
-def _bounds(offset: int, end: int) -> list[int]:
+def _request_bounds(offset: int, end: int) -> list[int]:
     """Return where requests for the bytes [offset, end) begin, and the end: all but the first at whole blocks."""
     return [offset, *range(offset - offset % _ASKED + _ASKED, end, _ASKED), end]
 
@@ -235,12 +235,12 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
     content = bytearray(end - start)
     fetch = SegmentFetch(store, address)
     try:
-        with cancellation.ending(fetch.abort):
+        with cancellation.interrupt_by(fetch.abort):
             truncated = fetch.fill(memoryview(content), start)
     finally:
         fetch.close()
     if truncated is not None:
-        raise missing_segment(address)
+        raise segment_not_found(address)
     return content
 
 
@@ -276,7 +276,7 @@ class ReadAhead(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         while True:
-            with cancellation.ending(self._abort):
+            with cancellation.interrupt_by(self._abort):
                 item = self._ready.get()
                 if isinstance(item, StopIteration):
                     self._ended = True

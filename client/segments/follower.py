@@ -11,7 +11,7 @@ from ..stream import Access
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply, SegmentIsSealed, SegmentIsTruncated, SegmentRead, WrongHost
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, failure, token_expired
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
 from .store import SegmentStore
 
 
@@ -29,7 +29,7 @@ class SegmentFollower:
         self.offset = offset
         """Where the next bytes are read. It jumps where data loss is allowed, and bytes were removed."""
         self.sealed = False
-        """Whether all has been read of a segment that takes no more appends."""
+        """Whether the segment takes no more appends and has been read to its end."""
 
     def read(self, until: float) -> bytes | bytearray | memoryview:
         """Wait for bytes, until a time (by `time.monotonic`) or the end of the segment; what has come, or nothing.
@@ -106,12 +106,12 @@ class SegmentFollower:
         if isinstance(reply, SegmentIsSealed) and self._is_at_end():
             self.sealed = True
             return
-        if token_expired(reply):
+        if is_token_expired(reply):
             self._store.renew_token(stream, Access.READ)
             raise ServerUnavailableError(f"the delegation token of stream '{stream}' has expired")
         if isinstance(reply, WrongHost):
             self._store.forget_location(stream, self._address.segment_id)
-        raise failure(reply, self._address, Access.READ, "read")
+        raise reply_error(reply, self._address, Access.READ, "read")
 
     def _is_at_end(self) -> bool:
         segment_id = self._address.segment_id

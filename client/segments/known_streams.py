@@ -113,18 +113,18 @@ class KnownStreams:
             self._learn(stream, replace(known, segments=tuple(segments), current=current))
 
     def is_cut(self, cut: StreamCut) -> bool:
-        """Tell whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
+        """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
 
         Raises StreamNotFoundError.
         """
         if self._covered(cut) is not None:
             return True
-        valid = self._controller.stream_cut_valid(cut)
+        valid = self._controller.is_stream_cut_valid(cut)
         if valid:
             self._learn(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
         return valid
 
-    def between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
+    def infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments between two cuts; None where they are not known, or `start` lies later."""
         if start.positions.keys() != end.positions.keys():
             return None
@@ -148,12 +148,12 @@ class KnownStreams:
         found = {segment: known.ranges[segment] for segment in segments if segment in known.ranges}
         if len(found) < len(segments):
             wanted = set(segments)
-            found |= _of(wanted, self._controller.current_segments(stream))
+            found |= _select(wanted, self._controller.current_segments(stream))
             epochs = {segment_epoch(segment) for segment in wanted - found.keys()}
             if len(epochs) <= _MOST_EPOCHS:
                 with ThreadPoolExecutor(_THREADS) as threads:
-                    for ranges in threads.map(cancellation.carried(partial(self._of_epoch, stream)), epochs):
-                        found |= _of(wanted, ranges)
+                    for ranges in threads.map(cancellation.carry_over(partial(self._of_epoch, stream)), epochs):
+                        found |= _select(wanted, ranges)
             self._learn(stream, replace(self._find(stream), ranges=found))
         return found
 
@@ -163,8 +163,8 @@ class KnownStreams:
         except (PermissionDeniedError, StreamNotFoundError):
             return ()
 
-    def registered(self, stream: Stream) -> bool:
-        """Tell whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
+    def is_registered(self, stream: Stream) -> bool:
+        """Return whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
         return self._find(stream).registered
 
     def note_registered(self, stream: Stream, registered: bool) -> None:
@@ -173,8 +173,8 @@ class KnownStreams:
         if known.registered != registered:
             self._learn(stream, replace(known, registered=registered))
 
-    def logged(self, stream: Stream) -> bool:
-        """Tell whether a commit log has told of the stream, as `note_logged` was told: a hint."""
+    def is_logged(self, stream: Stream) -> bool:
+        """Return whether a commit log has told of the stream, as `note_logged` was told: a hint."""
         return self._find(stream).logged
 
     def note_logged(self, stream: Stream) -> None:
@@ -210,5 +210,5 @@ class KnownStreams:
                 self._known.popitem(last=False)
 
 
-def _of(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
+def _select(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
     return {each.segment_id: each for each in ranges if each.segment_id in wanted}

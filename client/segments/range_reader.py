@@ -56,7 +56,7 @@ class _Chunk:
     gap: bool
 
 
-class _Begun:
+class _Fetching:
     """A fetch of one segment, and the thread that is ahead of its consumer, if there is one."""
 
     def __init__(self, store: SegmentStore, address: SegmentAddress) -> None:
@@ -120,12 +120,12 @@ class SegmentRangeReader:
         self._fail_on_data_loss = fail_on_data_loss
         self._max_event = max_event_bytes
         self._first_bytes = first_bytes
-        self._begun: _Begun | None = None
+        self._begun: _Fetching | None = None
 
     def __iter__(self) -> Iterator[Window]:
         if self._start >= self._stop:
             return
-        begun, self._begun = self._begun or _Begun(self._store, self._address), None
+        begun, self._begun = self._begun or _Fetching(self._store, self._address), None
         try:
             yield from self._windows(self._fetched(begun))
         finally:
@@ -134,7 +134,7 @@ class SegmentRangeReader:
     def begin(self) -> None:
         """Fetch the first bytes now, in another thread, for the next iteration. Call `close` if there may be none."""
         if self._begun is None and self._start < self._stop:
-            self._begun = _Begun(self._store, self._address)
+            self._begun = _Fetching(self._store, self._address)
             self._begun.ahead(self._chunks(self._begun.fetch, self._start, self._stop, self._first_chunk()))
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class SegmentRangeReader:
         # A small beginning, for readers that want only a few events.
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
-    def _fetched(self, begun: _Begun) -> Iterator[_Chunk]:
+    def _fetched(self, begun: _Fetching) -> Iterator[_Chunk]:
         """Yield chunks, which another thread fetches ahead; but not the first one of a reader that may want no more.
 
         The event that reaches beyond the last one wanted is read when it is known that there is one.
@@ -170,7 +170,7 @@ class SegmentRangeReader:
         gap = False
         while offset < end:
             length = min(size, end - offset)
-            data = _memory(_HEAD_ROOM + length)
+            data = _allocate(_HEAD_ROOM + length)
             try:
                 present_from = fetch.fill(data[_HEAD_ROOM:], offset)
             except SegmentNotFoundError:
@@ -191,7 +191,7 @@ class SegmentRangeReader:
             offset, gap = offset + length, False
             size = min(size * _GROWTH, self._window)
         if gap and end < self._end:
-            yield _Chunk(_memory(_HEAD_ROOM), end, gap)
+            yield _Chunk(_allocate(_HEAD_ROOM), end, gap)
 
     def _segment_removed(self, offset: int) -> int:
         """Return the first byte still there when the whole segment is gone; raises if the stream is gone too."""
@@ -256,7 +256,7 @@ class SegmentRangeReader:
         )
 
 
-def _memory(size: int) -> memoryview:
+def _allocate(size: int) -> memoryview:
     """Return memory of Arrow's allocator, which keeps what was freed; the system would clear its pages each time."""
     return memoryview(pa.allocate_buffer(size)).cast("B")
 
@@ -267,7 +267,7 @@ def _join(rest: bytes, data: memoryview) -> tuple[memoryview, int]:
         begin = _HEAD_ROOM - len(rest)
         data[begin:_HEAD_ROOM] = rest
         return data, begin
-    joined = _memory(len(rest) + len(data) - _HEAD_ROOM)
+    joined = _allocate(len(rest) + len(data) - _HEAD_ROOM)
     joined[: len(rest)] = rest
     joined[len(rest) :] = data[_HEAD_ROOM:]
     return joined, 0
@@ -281,7 +281,7 @@ _GUESSED_EVENT = 256
 
 
 @dataclass(frozen=True)
-class Walked:
+class Border:
     """A border between events, and how many events lie before it from where the walk began."""
 
     offset: int
@@ -298,7 +298,7 @@ def walk_events(
     most_bytes: int | None = None,
     most_events: int | None = None,
     fail_on_data_loss: bool = True,
-) -> Walked:
+) -> Border:
     """Find the last border in [start, end), or `end`, with no more bytes and events before it than given.
 
     `start` and `end` must be borders. Bytes that are no events, from which no border can be found, count as one event
@@ -323,5 +323,5 @@ def walk_events(
                 break
     except BrokenFrameError:
         if offset == start and (most_events is None or most_events > 0) and limit == end:
-            return Walked(end, 1)
-    return Walked(offset, events)
+            return Border(end, 1)
+    return Border(offset, events)

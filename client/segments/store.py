@@ -37,7 +37,7 @@ from ..wire.replies import (
 )
 from .connection import Connection, ConnectionPool
 from .delegation import DelegationTokens, granted_access
-from .failures import TRANSIENT, SegmentAddress, failure, token_expired
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class SegmentStore:
             unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
         if len(unknown) > 1:
             with ThreadPoolExecutor(min(_LOOKUPS, len(unknown))) as threads:
-                location = cancellation.carried(self.location)
+                location = cancellation.carry_over(self.location)
                 list(threads.map(lambda segment_id: location(stream, segment_id), unknown))
         return {segment_id: self.location(stream, segment_id) for segment_id in wanted}
 
@@ -139,7 +139,7 @@ class SegmentStore:
             self._locations.pop((stream, segment_id), None)
 
     def stream_exists(self, stream: Stream) -> bool:
-        """Tell whether the controller knows the stream; tells a deleted stream from a removed segment."""
+        """Return whether the controller knows the stream; tells a deleted stream from a removed segment."""
         return self._controller.stream_exists(stream)
 
     def token(self, stream: Stream, access: Access) -> str:
@@ -193,10 +193,10 @@ class SegmentStore:
                 if isinstance(reply, expected):
                     replies[address] = reply
                     continue
-                problem = failure(reply, address, access, action)
+                problem = reply_error(reply, address, access, action)
                 if isinstance(reply, WrongHost):
                     self.forget_location(address.stream, address.segment_id)
-                elif token_expired(reply) and address not in renewed:
+                elif is_token_expired(reply) and address not in renewed:
                     renewed.add(address)
                     self.renew_token(address.stream, access)
                     problem = ServerUnavailableError(f"the delegation token of stream '{address.stream}' has expired")
@@ -227,7 +227,7 @@ class SegmentStore:
             try:
                 connection = self.pool.borrow(endpoint, min(self.config.request_timeout, seconds_left))
                 try:
-                    with cancellation.ending(connection.abort):
+                    with cancellation.interrupt_by(connection.abort):
                         for first in range(0, len(there), _PIPELINED):
                             results += self._pipeline(connection, there[first : first + _PIPELINED], access, make)
                 except BaseException:

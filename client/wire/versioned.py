@@ -86,7 +86,7 @@ class VersionedWriter:
             value(its)
 
 
-def versioned(revisions: Sequence[bytes], *, version: int = 0, type: int | None = None) -> bytes:
+def encode_versioned(revisions: Sequence[bytes], *, version: int = 0, type: int | None = None) -> bytes:
     """Return a value made of its revisions; `type` where values of several types stand in one place."""
     header = [_FORMAT] if type is None else [_FORMAT, type]
     parts = [bytes([*header, version, len(revisions)])]

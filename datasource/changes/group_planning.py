@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import carried
+from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.client.stream import Access, Stream
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.formats.changes.feed import list_key_columns
@@ -30,7 +30,7 @@ def by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice])
     group_of = _Groups()
     known: set[int] = set()
     left = set(pieces)
-    successors_of = carried(lambda segment: pravega.controller.successors(stream, segment))
+    successors_of = carry_over(lambda segment: pravega.controller.successors(stream, segment))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lineage") as pool:
         while left:
             known |= left

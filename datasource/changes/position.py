@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, InvalidOptionError
@@ -95,7 +95,7 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
     """
     if since.begin is None and until.begin is not None:
         since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
-    checks = [begun(partial(_check_cut, pravega, stream, position.cut)) for position in (since, until)]
+    checks = [run_in_background(partial(_check_cut, pravega, stream, position.cut)) for position in (since, until)]
     for done in checks:
         done()
     return since

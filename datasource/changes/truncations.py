@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import carried
+from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
@@ -214,7 +214,7 @@ def truncations_in(
         partitions = group_partitions(pravega, plan.table, [[piece] for piece in rest])
         return Unsearched(SearchReader(plan, partitions) if search.most else None)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
-        known = reduce(Searched.joined, pool.map(carried(partial(_search, pravega, plan)), rest), known)
+        known = reduce(Searched.joined, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)
     memory.remember(known, slices)
     return known.among(slices)
 

@@ -316,7 +316,7 @@ class CommitLog(VersionTable):
 
     def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
         known = self._pravega.known_streams
-        if not known.logged(self._stream):
+        if not known.is_logged(self._stream):
             result, head = measure(None), self.head()
             # Whoever commits is entered before, and the row stays: if there is none yet, nobody was entered meanwhile.
             if head is None or head == Head():

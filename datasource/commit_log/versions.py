@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES
 from pyspark_pravega.client.key_value.table import Entry as Stored
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
@@ -187,7 +187,7 @@ class VersionTable(LogTable):
         if version % FOLDED:
             return
         try:
-            with at_most(_FOLDING_SECONDS):
+            with limit_retries(_FOLDING_SECONDS):
                 self.fold()
         except (ConditionalUpdateError, KeyValueTableNotFoundError):
             LOG.debug("Somebody else folds the commit log of stream %s, or drops it.", self._stream)

@@ -17,7 +17,7 @@ from enum import IntEnum
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
@@ -318,7 +318,7 @@ class Commit:
         """Abort the transaction; True if that shows that it was committed, and only the answer was lost."""
         transaction = self._target
         try:
-            with at_most(CLEAN_UP_SECONDS):
+            with limit_retries(CLEAN_UP_SECONDS):
                 transaction.abort()
         except TransactionNotOpenError:
             if isinstance(error, TransactionOutcomeUnknownError):
@@ -336,7 +336,9 @@ class Commit:
 
     def _ended(self, transaction: Transaction) -> TransactionNotOpenError:
         """Make the error for a transaction that ended before it was committed."""
-        return TransactionNotOpenError(f"{transaction.ended().message}. {self._settings.unit.next_step.capitalize()}.")
+        return TransactionNotOpenError(
+            f"{transaction.explain_end().message}. {self._settings.unit.next_step.capitalize()}."
+        )
 
     def _lost_track(self) -> PravegaError:
         """Make the error for a process that died while it left bytes of failed attempts behind."""
@@ -374,7 +376,7 @@ def outcome_unknown(stream: Stream, transaction: uuid.UUID, error: PravegaError)
 def clean_up(step: Callable[[], None]) -> None:
     """Clean up as far as possible. What cannot be ended now ends with the lease of its transaction."""
     try:
-        with at_most(CLEAN_UP_SECONDS):
+        with limit_retries(CLEAN_UP_SECONDS):
             step()
     except PravegaError as error:
         LOG.warning("Cleaning up after an INSERT: %s", error)

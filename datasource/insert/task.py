@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.routing import SegmentRouter
@@ -150,7 +150,7 @@ class InsertWriter(DataSourceArrowWriter):
                         pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
                 written = _append(pravega.segments, spec, partition, spool)
             except TransactionNotOpenError:
-                raise transaction.ended() from None
+                raise transaction.explain_end() from None
             except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
                 # A commit begins only when all tasks have succeeded.
                 raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
@@ -275,7 +275,7 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
         return None
     registry = pravega.registry(table.stream.scope)
     version = VersionInfo.from_json(table.schema_version)
-    asked = begun(lambda: registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec]))
+    asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec]))
     # A group that was deleted and made again counts its versions anew.
     if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
         raise InvalidSchemaError(

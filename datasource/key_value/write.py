@@ -119,7 +119,7 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
         if part:
             entries.put_many(part)
 
-    list(threads.map(cancellation.carried(put), of_partitions.values()))
+    list(threads.map(cancellation.carry_over(put), of_partitions.values()))
 
 
 def remove_entries(pravega: Pravega, table: StreamTable) -> None:

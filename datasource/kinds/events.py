@@ -9,7 +9,7 @@ from typing import Self
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 
@@ -74,7 +74,7 @@ class EventTable(TableKind):
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         read = self._read()
-        schemas = begun(partial(likely_schemas, read, wanted.columns))
+        schemas = run_in_background(partial(likely_schemas, read, wanted.columns))
         measured = measure_scan(read, wanted.earlier)
         selection = EventSelection(
             schemas=schemas,

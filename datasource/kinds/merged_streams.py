@@ -156,7 +156,7 @@ class MergedStreams(EventTable):
             return plan(number, StructType([field for field in required if field.name in names]))
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            planned = list(threads.map(cancellation.carried(plan_member), range(len(table.members))))
+            planned = list(threads.map(cancellation.carry_over(plan_member), range(len(table.members))))
         return merge_scans(table.members, planned, strings)
 
 

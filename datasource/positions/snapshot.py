@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -49,7 +49,9 @@ def take_snapshot(
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
     named = (("start-stream-cut", start), ("end-stream-cut", end))
-    checks = [begun(partial(check_cut, pravega, stream, name, cut)) for name, cut in named if cut is not None]
+    checks = [
+        run_in_background(partial(check_cut, pravega, stream, name, cut)) for name, cut in named if cut is not None
+    ]
     for done in checks:
         done()
 
@@ -101,7 +103,7 @@ def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
         return not pravega.controller.successors(stream, segment)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = threads.map(cancellation.carried(is_last), segments)
+        found = threads.map(cancellation.carry_over(is_last), segments)
         return [segment for segment, last in zip(segments, found, strict=True) if last]
 
 
@@ -113,7 +115,7 @@ def _measure(
         return _not_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
-    infos = pravega.known_streams.between(start, end) if start is not None and end is not None else None
+    infos = pravega.known_streams.infos_between(start, end) if start is not None and end is not None else None
     if infos is not None:
         segments = list(infos)
     else:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Access, Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.client.watermarks import marks_end, read_watermarks
+from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
@@ -189,8 +189,8 @@ def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
     registry, known = pravega.registry(stream.scope), pravega.known_streams
     for encoding_id in known.encodings(stream):
         try:
-            with at_most(_LIKELY_SECONDS):
-                schemas.know(encoding_id, registry.encoding(stream.name, encoding_id, anew=True))
+            with limit_retries(_LIKELY_SECONDS):
+                schemas.know(encoding_id, registry.encoding(stream.name, encoding_id, refresh=True))
         except SchemaNotFoundError:
             known.note_encoding(stream, encoding_id, there=False)
         except PravegaError as error:
@@ -211,7 +211,7 @@ def _times(
         return None
     pravega, stream = opened.pravega, opened.stream
     if times is None:
-        found = read_watermarks(pravega, stream, 0, marks_end(pravega, stream))
+        found = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
         times = EventTimes(mark for _, mark in found)
     return {segment_name(stream, piece.segment_id): times.of(piece) for piece in slices}
 

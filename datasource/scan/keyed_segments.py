@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidRowError
 
@@ -71,7 +71,7 @@ def segments_of_keys(
     positions = None if keys is None else _positions(keys, type)
     if positions is None:
         return None
-    configuration = begun(lambda: pravega.controller.stream_configuration(table.stream))
+    configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))
     ranges = pravega.known_streams.ranges(table.stream, [piece.segment_id for piece in slices])
     if promised_key(stored_properties(configuration().tags)) != column:
         return None

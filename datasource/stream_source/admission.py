@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Walked, walk_events
+from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Border, walk_events
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql import options as o
 
@@ -57,7 +57,7 @@ class Walks(Protocol[Key_contra]):
 
     def walk(
         self, segment: Key_contra, start: int, end: int, most_bytes: int | None, most_events: int | None
-    ) -> Walked:
+    ) -> Border:
         """Find the last border between events within the limits."""
         ...
 
@@ -80,7 +80,7 @@ class Walker:
         self._stream = stream
         self._fail_on_data_loss = fail_on_data_loss
 
-    def walk(self, segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Walked:
+    def walk(self, segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
         """Find the last border between events within the limits."""
         return walk_events(
             self._pravega.segments,
@@ -105,7 +105,7 @@ def admitted(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, i
     def share(limit: int | None, segment: Key) -> int | None:
         return None if limit is None else limit * backlog[segment] // total
 
-    def walk(segment: Key) -> Walked:
+    def walk(segment: Key) -> Border:
         return walker.walk(
             segment,
             begins[segment],
@@ -115,7 +115,7 @@ def admitted(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, i
         )
 
     with ThreadPoolExecutor(min(_WALKS, len(backlog))) as threads:
-        walked = dict(zip(backlog, threads.map(cancellation.carried(walk), backlog), strict=True))
+        walked = dict(zip(backlog, threads.map(cancellation.carry_over(walk), backlog), strict=True))
     reached = {**begins, **{segment: each.offset for segment, each in walked.items()}}
     left_bytes = _less(limits.max_bytes, sum(each.offset - begins[segment] for segment, each in walked.items()))
     left_rows = _less(limits.max_rows, sum(each.events for each in walked.values()))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.segments.range_reader import Walked
+from pyspark_pravega.client.segments.range_reader import Border
 from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoundError
 
 from ..positions.snapshot import SegmentSlice
@@ -192,7 +192,7 @@ class TableStreams:
     def _of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
         """Return what is found of each stream, at the same time, without those of which it is None."""
         with ThreadPoolExecutor(_THREADS) as threads:
-            found = list(threads.map(cancellation.carried(find), names))
+            found = list(threads.map(cancellation.carry_over(find), names))
         return {name: each for name, each in zip(names, found, strict=True) if each is not None}
 
     def _behind(self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]) -> Mapping[str, str]:
@@ -228,7 +228,7 @@ class _Walkers:
     def __init__(self, walkers: Mapping[str, Walker]) -> None:
         self._walkers = walkers
 
-    def walk(self, segment: _Segment, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Walked:
+    def walk(self, segment: _Segment, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Border:
         name, segment_id = segment
         return self._walkers[name].walk(segment_id, start, end, most_bytes, most_events)
 

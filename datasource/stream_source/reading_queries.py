@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
-from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.client.watermarks import Watermark, marks_end, read_watermarks
+from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerTimeoutError, ServerUnavailableError
 
 from ..scan.event_times import EventTimes, passed
@@ -78,7 +78,7 @@ class Consumption:
         if end is None:
             return
         try:
-            with at_most(MOVE_SECONDS):
+            with limit_retries(MOVE_SECONDS):
                 self._consumer.move(end)
         except _PASSING as error:
             LOG.warning("Consumer %s is moved later: %s", self._consumer.name, error)
@@ -102,7 +102,7 @@ class KnownMarks:
 
     def end(self) -> int:
         """Return how far the watermarks go now."""
-        return marks_end(self.pravega, self._stream)
+        return find_watermarks_end(self.pravega, self._stream)
 
     def times(self, since: Mapping[int, int], until: Mapping[int, int], end: int) -> EventTimes:
         """Return what the rows between two cuts have for times, by the watermarks up to `end`.

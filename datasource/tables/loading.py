@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
@@ -91,7 +91,7 @@ def load_table(
     """
     # Where there was a schema, the registry is asked for it before the controller has said that it may be asked.
     asked = partial(_schema, pravega, stream, event_type, schema_version)
-    schemas = begun(asked) if pravega.known_streams.registered(stream) else asked
+    schemas = run_in_background(asked) if pravega.known_streams.is_registered(stream) else asked
     configuration = pravega.controller.stream_configuration(stream)
     stored = stored_properties(configuration.tags)
     named = stored.get("format")
@@ -210,7 +210,7 @@ def _schema(
     if pravega.config.registry_uri is None:
         return None, None
     registry = pravega.registry(stream.scope)
-    schemas = begun(lambda: registry.latest_schemas(stream.name))
+    schemas = run_in_background(lambda: registry.latest_schemas(stream.name))
     try:
         group = registry.group(stream.name)
     except SchemaNotFoundError:

@@ -215,7 +215,7 @@ class WriterSchemas:
             if registry is None:
                 registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
             # Kept connections outlive a group that is made again, and its ids.
-            found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, anew=True)
+            found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
         return found
 
     def known(self, encoding_id: int) -> Encoding | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
 
-from ..directories import exclusive, jar_directory
+from ..directories import hold_lock, jar_directory
 from ..java import Java
 from . import ivy
 from .lock_file import Artifact, sha256_of
@@ -17,7 +17,7 @@ from .lock_file import Artifact, sha256_of
 _MEGABYTE = 1_000_000
 
 
-def class_path(
+def provide_class_path(
     artifacts: Sequence[Artifact],
     *,
     java: Java,
@@ -43,7 +43,7 @@ def class_path(
             fetch failed.
     """
     directory = jar_directory() if directory is None else directory
-    missing = _missing(artifacts, directory)
+    missing = _find_missing(artifacts, directory)
     if missing:
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -52,16 +52,16 @@ def class_path(
                 f"the jar cache {directory} cannot be created: {describe_os_error(error)}; "
                 "set XDG_CACHE_HOME to a directory that can be written"
             ) from error
-        with exclusive(
+        with hold_lock(
             directory / ".lock", lambda: report(f"waiting for another process that fetches into {directory}")
         ):
-            missing = _missing(artifacts, directory)
+            missing = _find_missing(artifacts, directory)
             if missing:
-                _fetch(missing, directory, java, _settings(ivy_settings), report)
+                _fetch(missing, directory, java, _find_settings(ivy_settings), report)
     return [directory / artifact.relative_path for artifact in artifacts]
 
 
-def _missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifact]:
+def _find_missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifact]:
     """Artifacts without a file; a file with other bytes than locked is an error."""
     missing = []
     for artifact in artifacts:
@@ -77,7 +77,7 @@ def _missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifact]:
     return missing
 
 
-def _settings(given: Path | None) -> Path | None:
+def _find_settings(given: Path | None) -> Path | None:
     if given is not None:
         return given.absolute()
     named = os.environ.get(ivy.SETTINGS_VARIABLE)

@@ -63,7 +63,7 @@ def retrieve(
     """
     directory.mkdir(parents=True, exist_ok=True)
     module = directory / "ivy.xml"
-    module.write_text(_module(artifacts), encoding="utf-8")
+    module.write_text(_format_module(artifacts), encoding="utf-8")
     command = [str(java.executable)]
     if settings is None:
         settings = directory / "ivysettings.xml"
@@ -74,7 +74,7 @@ def retrieve(
         raise SetupError(
             f"the Ivy settings file {settings} does not exist: correct --ivy-settings or {SETTINGS_VARIABLE}"
         )
-    command += ["-jar", str(ivy_jar()), "-settings", str(settings), "-ivy", str(module)]
+    command += ["-jar", str(find_ivy_jar()), "-settings", str(settings), "-ivy", str(module)]
     command += ["-cache", str(directory / "cache"), "-retrieve", str(directory / RETRIEVE_PATTERN)]
     status, complaints = _run(command, directory, len(artifacts), report)
     if status != 0:
@@ -87,7 +87,7 @@ def retrieve(
         )
 
 
-def ivy_jar() -> Path:
+def find_ivy_jar() -> Path:
     """The Ivy jar among pyspark's own jars.
 
     Raises:
@@ -108,7 +108,7 @@ def ivy_jar() -> Path:
     )
 
 
-def _module(artifacts: Sequence[Artifact]) -> str:
+def _format_module(artifacts: Sequence[Artifact]) -> str:
     lines = [
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
         '  <info organisation="pyspark-pravega" module="jars" revision="1"/>',

@@ -45,7 +45,7 @@ class Artifact:
         return Path(self.group, self.file_name)
 
     def matches(self, path: Path) -> bool:
-        """Whether the file exists and has exactly the locked bytes."""
+        """Return whether the file exists and has exactly the locked bytes."""
         return path.is_file() and path.stat().st_size == self.size and sha256_of(path) == self.sha256
 
 

@@ -263,20 +263,20 @@ def class_archive(delete: bool) -> None:
     and the commands of pyspark-pravega use it. It takes a minute, and is for this Spark and this Java: run it again
     after an upgrade. Archives that were not used for 30 days are deleted when another one is written.
     """
-    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, record
+    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, find_archive, record
     from pyspark_pravega.spark.home import find_spark_home
 
     with _show_errors():
         spark_home = find_spark_home(os.environ)
         if delete:
-            archive = SparkClassArchive.of(spark_home, os.environ)
+            archive = find_archive(spark_home, os.environ)
             deleted = archive is not None and archive.delete()
             click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is no archive.")
             return
         with undo_on_interrupt():
             archive = record(spark_home, os.environ)
     click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")
-    click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {archive.options()}")
+    click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {' '.join(archive.options())}")
 
 
 @main.command()

@@ -45,7 +45,7 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
     committed, which happens when the next one begins. The position of a reader group of other clients is not known
     here.
     """
-    from pyspark_pravega.client.consumers.consumer import consumers_of_scopes
+    from pyspark_pravega.client.consumers.consumer import list_consumers_of_scopes
     from pyspark_pravega.sql.identifiers import is_internal
 
     with _connect(controller_uri) as pravega:
@@ -53,7 +53,7 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
             found = _list_consumers(pravega, _parse_stream(table))
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
-            found = list(consumers_of_scopes(pravega, scopes))
+            found = list(list_consumers_of_scopes(pravega, scopes))
     if not found:
         click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.spark.class_archive import SparkClassArchive, check_class_path
+from pyspark_pravega.spark.class_archive import check_class_path, find_archive
 from pyspark_pravega.spark.home import (
     find_adapter_jar,
     find_spark_home,
@@ -170,7 +170,7 @@ def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult
     except PravegaError:
         return  # said before
     try:
-        archive = SparkClassArchive.of(spark_home, environment)
+        archive = find_archive(spark_home, environment)
         check_class_path(spark_home, environment)
     except PravegaError as error:
         yield CheckResult("Class archive", True, f"not used. {error}")

@@ -78,7 +78,7 @@ WRONG_CONFS = [
     ({"controller-uri": "localhost:9090"}, ("'localhost:9090'", "tcp://localhost:9090")),
     ({"controller-uri": "tcp://localhost:99999"}, ("'99999'", "1 to 65535")),
     ({"controller-uri": "tcp://localhost:port"}, ("'port'", "1 to 65535")),
-    ({"controller-uri": "tcp://"}, ("'tcp://'", "lacks a host")),
+    ({"controller-uri": "tcp://"}, ("'tcp://'", "has no host")),
     ({"controller-uri": "tcp://local host:9090"}, ("'local host'", "host name")),
     ({"controller-uri": ""}, ("'controller-uri'", "it is empty")),
     ({"controller-uri": f"tcp://me:{SECRET}@localhost:9090"}, ("'controller-uri'", "security.username")),
@@ -241,8 +241,8 @@ def test_what_listens_is_no_registry(watched: Watched, configured: Configured, c
             statement,
             "PRAVEGA_PROTOCOL_ERROR",
             (
-                "is no schema registry",
-                "check its address",
+                "is not a schema registry",
+                "check the address",
             ),
         )
     )

@@ -21,7 +21,7 @@ from pyspark_pravega.catalog.storage.scope_table import ScopeTable
 from pyspark_pravega.catalog.tables import stream_tables
 from pyspark_pravega.catalog.tables.stream_tables import drop, exists, list_tables, load
 from pyspark_pravega.client import cancellation, connect
-from pyspark_pravega.client.cancellation import Cancellation, Cancelled, check, under
+from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate, check
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
@@ -68,7 +68,7 @@ def cancelled_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str], Cance
 def test_a_new_table(
     catalog: Catalog, scope: str, cancelled_in: Callable[[type, str], Cancellation], client: type, request_name: str
 ) -> None:
-    with under(cancelled_in(client, request_name)), pytest.raises(Cancelled):
+    with activate(cancelled_in(client, request_name)), pytest.raises(Cancelled):
         create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=False))
     assert list_tables(catalog, [scope]) == []
     assert "t" not in catalog.pravega.registry(scope).groups()
@@ -79,7 +79,7 @@ def test_a_stream_that_becomes_a_table(
 ) -> None:
     catalog.pravega.controller.create_stream(Stream(scope, "t"), StreamConfiguration(ScalingPolicy(min_segments=1)))
     before = load(catalog, [scope], "t")
-    with under(cancelled_in(Controller, "update_stream")), pytest.raises(Cancelled):
+    with activate(cancelled_in(Controller, "update_stream")), pytest.raises(Cancelled):
         create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
     assert load(catalog, [scope], "t") == before
     assert "t" not in catalog.pravega.registry(scope).groups()
@@ -195,7 +195,7 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
 def test_a_key_value_table_that_is_cancelled_is_whole(
     catalog: Catalog, scope: str, cancelled_in: Callable[[type, str], Cancellation]
 ) -> None:
-    with under(cancelled_in(Controller, "create_key_value_table")), pytest.raises(Cancelled):
+    with activate(cancelled_in(Controller, "create_key_value_table")), pytest.raises(Cancelled):
         create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
     assert load(catalog, [scope], "k").schema.names == ENTRIES.names
 

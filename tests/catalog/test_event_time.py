@@ -15,7 +15,7 @@ from pyspark.sql.functions import window
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.watermarks import Watermark, marks_end, read_watermarks
+from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign, ForeignClient
 from tests.streams import run_available
@@ -39,7 +39,7 @@ def watermarks(pravega: Pravega, stream: Stream, at_least: int) -> list[Watermar
     """All watermarks, once there is one of this time."""
     deadline = time.monotonic() + 60
     while True:
-        found = [mark for _, mark in read_watermarks(pravega, stream, 0, marks_end(pravega, stream))]
+        found = [mark for _, mark in read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))]
         if found and found[-1].time >= at_least:
             return found
         assert time.monotonic() < deadline, found

@@ -305,7 +305,7 @@ def test_a_transaction_of_another_program(raw: Called, pravega: Pravega) -> None
     assert raw.spark.table(raw.table).count() == 8
     assert "LocalTableScan" in raw.spark.sql(f"EXPLAIN SELECT count(*) FROM {raw.table}").first()[0]  # by the log
     again = raw.refused("commit_transaction", f"transaction => '{left}', complete => true")
-    assert "is committed already" in again
+    assert "is already committed" in again
     assert "cannot be aborted: it is committed" in raw.refused("abort_transaction", f"transaction => '{left}'")
     for id in (uuid.UUID(int=7), uuid.UUID(int=(1 << 128) - 7), "cc1ee505-09e6-4020-8448-33a463503fd9"):
         unknown = f"transaction => '{id}'"

@@ -126,7 +126,7 @@ def test_one_that_was_aborted_meanwhile_is_not_used(query: Query) -> None:
     query.commit(1)
     ahead = query.ahead()
     assert ahead is not None
-    ahead.transaction._failure = ahead.transaction.ended()  # as the keep-alive learns it from the server
+    ahead.transaction._failure = ahead.transaction.explain_end()  # as the keep-alive learns it from the server
     begun = query.begin()
     assert begun.transaction.id != ahead.transaction.id
     begun.abort()
@@ -167,7 +167,7 @@ def test_it_is_replaced_before_it_is_too_old(query: Query, monkeypatch: pytest.M
     query.keep(empty)
     kept = query.begin()
     assert kept.transaction.id == empty.transaction.id
-    assert kept.transaction.begun == empty.transaction.begun
+    assert kept.transaction.begun_at == empty.transaction.begun_at
     monkeypatch.setattr(writing_queries, "OLDEST_SECONDS", 0.0)
     query.keep(kept)
     assert ends(kept)

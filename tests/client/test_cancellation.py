@@ -11,7 +11,16 @@ from contextlib import ExitStack
 import pytest
 
 from pyspark_pravega.client import ClientConfig, Pravega, connect
-from pyspark_pravega.client.cancellation import Cancellation, Cancelled, carried, check, ending, shielded, sleep, under
+from pyspark_pravega.client.cancellation import (
+    Cancellation,
+    Cancelled,
+    activate,
+    carry_over,
+    check,
+    interrupt_by,
+    shield,
+    sleep,
+)
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.retry import retry
 from pyspark_pravega.client.segments.fetch import ReadAhead
@@ -48,7 +57,7 @@ def end(call: Callable[[], object], begun: Callable[[], object]) -> None:
     cancellation = Cancellation()
 
     def run() -> None:
-        with under(cancellation), pytest.raises(Cancelled):
+        with activate(cancellation), pytest.raises(Cancelled):
             call()
 
     with ThreadPoolExecutor(1) as pool:
@@ -107,7 +116,7 @@ def test_what_another_thread_makes() -> None:
 def test_a_call_that_is_cancelled_begins_nothing() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
-    with under(cancellation):
+    with activate(cancellation):
         for step in (
             check,
             lambda: sleep(HOURS),
@@ -115,15 +124,15 @@ def test_a_call_that_is_cancelled_begins_nothing() -> None:
         ):
             with pytest.raises(Cancelled):
                 step()
-        with pytest.raises(Cancelled), ending(pytest.fail):
+        with pytest.raises(Cancelled), interrupt_by(pytest.fail):
             pytest.fail("it began")
 
 
 def test_what_is_shielded_comes_to_its_end() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
-    with under(cancellation):
-        with shielded():
+    with activate(cancellation):
+        with shield():
             assert retry(lambda seconds_left: "done", timeout=HOURS) == "done"
         with pytest.raises(Cancelled):
             check()
@@ -133,12 +142,12 @@ def test_what_is_shielded_comes_to_its_end() -> None:
 def test_threads_of_a_call_are_part_of_it() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
-    with under(cancellation), ThreadPoolExecutor(1) as pool:
+    with activate(cancellation), ThreadPoolExecutor(1) as pool:
         assert pool.submit(check).result() is None
         with pytest.raises(Cancelled):
-            pool.submit(carried(check)).result()
+            pool.submit(carry_over(check)).result()
 
 
 def test_an_error_that_comes_first_stays_what_it_is() -> None:
-    with under(Cancellation()), pytest.raises(OSError, match="broken"), ending(pytest.fail):
+    with activate(Cancellation()), pytest.raises(OSError, match="broken"), interrupt_by(pytest.fail):
         raise OSError("broken")

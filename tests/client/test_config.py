@@ -86,18 +86,18 @@ def test_ipv6_hosts_have_no_brackets() -> None:
         ("localhost:9090", "must begin with one of tcp://"),
         ("http://localhost:9090", "must begin with one of tcp://"),
         ("tcp:/localhost:9090", "must begin with one of tcp://"),
-        ("tcp://", "lacks a host"),
-        ("tcp://:9090", "where a host name should be"),
-        ("tcp://a:1,,b:2", "lacks a host"),
+        ("tcp://", "has no host"),
+        ("tcp://:9090", "which is not a host name"),
+        ("tcp://a:1,,b:2", "has no host"),
         ("tcp://a:1,tcp://b:2", "repeats the scheme"),
-        ("tcp://a:x", "'x' where a port"),
-        ("tcp://a:0", "'0' where a port"),
-        ("tcp://a:65536", "'65536' where a port"),
-        ("tcp://a:", "'' where a port"),
-        ("tcp://a b:1", "where a host name should be"),
-        ("tcp://a:1/path", "where a port"),
-        ("tcp://[::1:9090", "no \\[IPv6\\]:port"),
-        ("tcp://[xyz]:9090", "no \\[IPv6\\]:port"),
+        ("tcp://a:x", "'x', which is not a port"),
+        ("tcp://a:0", "'0', which is not a port"),
+        ("tcp://a:65536", "'65536', which is not a port"),
+        ("tcp://a:", "'', which is not a port"),
+        ("tcp://a b:1", "which is not a host name"),
+        ("tcp://a:1/path", "which is not a port"),
+        ("tcp://[::1:9090", "not of the form \\[IPv6\\]:port"),
+        ("tcp://[xyz]:9090", "not of the form \\[IPv6\\]:port"),
     ],
 )
 def test_bad_addresses(uri: str, reason: str) -> None:
@@ -203,7 +203,7 @@ def test_bad_plug_ins(reference: str, reason: str, plug_in_module: str) -> None:
     "credentials", [Careless(None), Careless(SECRET), Careless(f"Bearer {SECRET}\n"), Careless("")]
 )
 def test_values_that_are_no_header_are_refused(credentials: Credentials) -> None:
-    with pytest.raises(AuthenticationError, match="no authorization header") as caught:
+    with pytest.raises(AuthenticationError, match="no valid authorization header") as caught:
         authorization_header(credentials)
     assert SECRET not in str(caught.value)
 

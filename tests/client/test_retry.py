@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.client.retry import LONGEST_PAUSE, at_most, retry
+from pyspark_pravega.client.retry import LONGEST_PAUSE, limit_retries, retry
 from pyspark_pravega.errors import (
     AuthenticationError,
     DataLossError,
@@ -90,7 +90,7 @@ def test_retries_inside_of_others_end_with_them() -> None:
 
 def test_retries_of_a_block_that_has_a_time_of_its_own() -> None:
     operation = Operation(*[ServerUnavailableError("again")] * 10_000)
-    with at_most(0.5), pytest.raises(ServerUnavailableError, match=r"tries in 0\.\d+ s"):
+    with limit_retries(0.5), pytest.raises(ServerUnavailableError, match=r"tries in 0\.\d+ s"):
         retry(operation, timeout=3600.0)
     operation = Operation()
     assert retry(operation, timeout=30.0) == "done"

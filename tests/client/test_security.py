@@ -166,7 +166,7 @@ def test_a_reader_reads(connect_as: Callable[[str], Controller], stream: Stream)
     segments, token = reader.segments_between(head, None)
     assert (segments, expiry(token) is not None) == ([0], True)
     assert reader.successors(stream, 0) == {}
-    assert reader.stream_cut_valid(head)
+    assert reader.is_stream_cut_valid(head)
     assert reader.segment_location(stream, 0).host not in ("", "0.0.0.0")
     assert reader.delegation_token(stream, Access.READ)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark_pravega.client.stream import Stream, segment_id
 from pyspark_pravega.client.stream_cut import UNBOUNDED, StreamCut
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.cache import provide_class_path
 from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
 
@@ -55,7 +55,7 @@ def test_reads_what_java_wrote() -> None:
 def test_java_reads_what_we_write() -> None:
     cuts = [StreamCut.from_text(text) for text, positions in java_vectors() if positions]
     java = find_java()
-    jars = class_path(read_lock(SERVERS_LOCK), java=java, report=print)
+    jars = provide_class_path(read_lock(SERVERS_LOCK), java=java, report=print)
     program = [str(java.executable), "-cp", ":".join(map(str, jars)), str(INTEROP / "java" / "Vectors.java"), "read"]
     ran = subprocess.run([*program, *(cut.to_text() for cut in cuts)], capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines() == [shown(cut) for cut in cuts], ran.stderr

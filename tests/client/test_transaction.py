@@ -139,15 +139,15 @@ def test_what_has_become_of_it(controller: Controller, stream: Stream) -> None:
     never = Transaction(controller, stream, uuid.uuid4(), [], SHORTEST_LEASE)
     for transaction, expected in (
         (open_one, "is sealed, because it is about to be committed"),
-        (committed, "is committed already"),
+        (committed, "is already committed"),
         (
             aborted,
-            "was aborted: by somebody, or by the server because .* for the lease of 10 s. Nothing of it is visible",
+            "was aborted: by a client, or by the server because .* during the lease of 10 s. Nothing of it is visible",
         ),
         (never, "is not known to the server"),
     ):
         with pytest.raises(TransactionNotOpenError, match=f"{transaction.id} on stream '{stream}' {expected}"):
-            raise transaction.ended()
+            raise transaction.explain_end()
     open_one.abort()
 
 

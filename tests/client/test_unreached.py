@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from pyspark_pravega.client import ClientConfig, Pravega, connect
-from pyspark_pravega.client.retry import TOLD_AFTER
+from pyspark_pravega.client.retry import LOG_AFTER_SECONDS
 from pyspark_pravega.datasource.workers.connections import FIRST_CONTACT, first_contact
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerUnavailableError
 from pyspark_pravega.sql.options import resolve
@@ -98,7 +98,7 @@ def test_what_cannot_be_reached_is_told_after_a_while_and_not_by_each_call(
     dead_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    with connect(config(f"tcp://127.0.0.1:{dead_port}", retry_timeout=TOLD_AFTER + 3)) as pravega:
+    with connect(config(f"tcp://127.0.0.1:{dead_port}", retry_timeout=LOG_AFTER_SECONDS + 3)) as pravega:
         with ThreadPoolExecutor(4) as threads:
             for call in [threads.submit(failed, pravega.controller.list_scopes) for _ in range(4)]:
                 call.result()

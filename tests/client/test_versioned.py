@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.client.wire.versioned import VersionedReader, VersionedWriter, versioned
+from pyspark_pravega.client.wire.versioned import VersionedReader, VersionedWriter, encode_versioned
 from pyspark_pravega.errors import ProtocolError
 
 
@@ -37,7 +37,7 @@ def test_numbers_are_compact(value: int, integer: str | None, long: str, signed:
 def test_readers_pass_over_revisions_they_do_not_know() -> None:
     writer = VersionedWriter()
     writer.mapping({"a": 1, "b": 2}, writer.text, lambda number: writer.pack("q", number))
-    value = versioned([writer.getvalue(), b"something newer"]) + b"what follows"
+    value = encode_versioned([writer.getvalue(), b"something newer"]) + b"what follows"
     reader = VersionedReader(value, "it")
     fields = reader.revisions()[0]
     assert fields.mapping(fields.text, lambda: fields.unpack("q")[0]) == {"a": 1, "b": 2}
@@ -45,7 +45,7 @@ def test_readers_pass_over_revisions_they_do_not_know() -> None:
 
 
 def test_what_is_no_such_value_is_an_error_that_names_it() -> None:
-    value = versioned([b"\0" * 8], version=1)
+    value = encode_versioned([b"\0" * 8], version=1)
     with pytest.raises(ProtocolError, match="a mark is not what was expected: it begins with"):
         VersionedReader(value, "a mark").revisions()
     for length in range(len(value)):

@@ -15,7 +15,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_id
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.client.watermarks import Watermark, marks_end, read_watermarks
+from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
 
 LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
 NEW_LEFT, NEW_RIGHT = segment_id(3, 2), segment_id(4, 2)
@@ -44,7 +44,7 @@ def test_a_reader_may_read_them(secure_client_config: Callable[..., ClientConfig
         transaction.commit(event_time=("writer", 1234))
         with connect(secure_client_config("reader")) as reader:
             deadline = time.monotonic() + 60
-            while (end := marks_end(reader, stream)) == 0 and time.monotonic() < deadline:
+            while (end := find_watermarks_end(reader, stream)) == 0 and time.monotonic() < deadline:
                 time.sleep(0.2)
             ((_, mark),) = read_watermarks(reader, stream, 0, end)
     assert mark.time == 1234
@@ -59,7 +59,7 @@ def quick(quick_config: ClientConfig) -> Iterator[Pravega]:
 def test_the_controller_makes_watermarks_of_the_times_of_commits(quick: Pravega, quick_scope: str) -> None:
     pravega, stream = quick, Stream(quick_scope, "timed")
     pravega.controller.create_stream(stream, StreamConfiguration(scaling=ScalingPolicy(min_segments=2)))
-    assert marks_end(pravega, stream) == 0 and list(read_watermarks(pravega, stream, 0, 0)) == []
+    assert find_watermarks_end(pravega, stream) == 0 and list(read_watermarks(pravega, stream, 0, 0)) == []
     transaction = Transaction.begin(pravega.controller, stream, 30_000)
     first, second = sorted(segment.segment_id for segment in transaction.segments)
     for segment in (first, second):
@@ -70,7 +70,7 @@ def test_the_controller_makes_watermarks_of_the_times_of_commits(quick: Pravega,
     assert pravega.controller.remove_writer("writer", stream)
     assert not pravega.controller.remove_writer("another", stream)
     deadline = time.monotonic() + 60
-    while (end := marks_end(pravega, stream)) == 0 and time.monotonic() < deadline:
+    while (end := find_watermarks_end(pravega, stream)) == 0 and time.monotonic() < deadline:
         time.sleep(0.2)
     ((at, mark),) = read_watermarks(pravega, stream, 0, end)
     assert at == end

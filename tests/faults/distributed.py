@@ -20,8 +20,8 @@ from pyspark_pravega.local import readiness
 from pyspark_pravega.local.jars import cache
 from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.ports import free_ports
-from pyspark_pravega.local.servers import ServerSettings, registry_program, server_environment
+from pyspark_pravega.local.ports import find_free_ports
+from pyspark_pravega.local.servers import ServerSettings, prepare_registry, server_environment
 from pyspark_pravega.local.state import ClusterInfo
 
 CLUSTER = "faults"
@@ -51,9 +51,9 @@ class Servers:
         self._java = find_java()
         locks = (SERVERS_LOCK, Path(__file__).parent / "bookkeeper.lock")
         artifacts = [artifact for lock in locks for artifact in read_lock(lock)]
-        self._jars = cache.class_path(artifacts, java=self._java, report=print)
-        self._settings = ServerSettings(free_ports(), heap="512m")
-        self._bookie = free_ports().zookeeper
+        self._jars = cache.provide_class_path(artifacts, java=self._java, report=print)
+        self._settings = ServerSettings(find_free_ports(), heap="512m")
+        self._bookie = find_free_ports().zookeeper
         self.info = ClusterInfo(
             self._settings.controller_uri, self._settings.registry_uri, self._settings.rest_uri, None, {}
         )
@@ -104,7 +104,7 @@ class Servers:
             self._start(server)
         self._keeper.start()  # the segment store gives up where ZooKeeper does not answer yet
         self._wait_for(probes.pravega)
-        registry = registry_program(
+        registry = prepare_registry(
             self._settings, java=self._java, class_path=self._jars, run=self._directory, logs=self._directory
         )
         self._run("registry", list(registry.command))

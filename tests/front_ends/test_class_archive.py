@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import SetupError
+from pyspark_pravega.local.class_archive import ClassArchive
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, SparkClassArchive, choose_driver_options, record
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options, find_archive, record
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.launch import plan
 
@@ -31,9 +32,9 @@ print(open(sys.argv[1]).read().count("source: shared objects file (top)"))
 """
 
 
-def placed(cache: Path, content: bytes = b"") -> SparkClassArchive:
+def placed(cache: Path, content: bytes = b"") -> ClassArchive:
     """Write `content` where the archive has its place in a cache."""
-    archive = SparkClassArchive.of(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
+    archive = find_archive(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
     assert archive is not None
     archive.file.parent.mkdir(parents=True)
     archive.file.write_bytes(content)
@@ -60,7 +61,7 @@ def classes_from_the_archive(tmp_path: Path, cache: Path) -> int:
 
 def test_a_session_starts_from_what_another_one_recorded(tmp_path: Path) -> None:
     """The archive is the one of `make setup`, or is recorded here where there is none."""
-    archive = SparkClassArchive.of(SPARK_HOME, os.environ)
+    archive = find_archive(SPARK_HOME, os.environ)
     assert archive is not None
     if not archive.file.is_file():
         subprocess.run([sys.executable, "-m", "pyspark_pravega", "class-archive"], check=True, timeout=280)
@@ -76,7 +77,7 @@ def test_an_archive_that_java_cannot_use_changes_nothing(tmp_path: Path) -> None
 def test_commands_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert not any(SHARED in part for part in command(cache=cache))
-    ours = f"{JAVA_OPTIONS_CONF}={placed(cache).options()}"
+    ours = f"{JAVA_OPTIONS_CONF}={' '.join(placed(cache).options())}"
     assert SHARED in ours and ours in command(cache=cache)
     for chosen in (
         ("--conf", f"{JAVA_OPTIONS_CONF}=-Xss8m"),
@@ -117,7 +118,9 @@ options("--driver-java-options -Xshare:off pyspark-shell")
 """
     given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", program], env=given, text=True, capture_output=True)
-    assert done.stdout.splitlines() == [archive.options()] * 2 + ["-Xss8m", "none", "none", "none"], done.stderr
+    assert done.stdout.splitlines() == [" ".join(archive.options())] * 2 + ["-Xss8m", "none", "none", "none"], (
+        done.stderr
+    )
 
 
 def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     (other / "bin/java").touch()
 
     def file(**environment: str) -> Path:
-        found = SparkClassArchive.of(home, {**os.environ, **environment})
+        found = find_archive(home, {**os.environ, **environment})
         assert found is not None
         return found.file
 
@@ -137,7 +140,7 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     assert first != file(JAVA_HOME=str(other))
     (home / "jars/a.jar").write_bytes(b"ab")
     assert first != file()
-    assert SparkClassArchive.of(home, {"PATH": str(tmp_path)}) is None
+    assert find_archive(home, {"PATH": str(tmp_path)}) is None
     assert choose_driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
 
 

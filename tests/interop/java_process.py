@@ -39,7 +39,7 @@ class JavaProcess:
             log: the file of its standard error.
         """
         java = find_java()
-        jars: list[str | Path] = [*cache.class_path(read_lock(_HERE / lock), java=java, report=print)]
+        jars: list[str | Path] = [*cache.provide_class_path(read_lock(_HERE / lock), java=java, report=print)]
         if not main.endswith(".java"):
             jars.append(_compiled(java, jars, main.partition(".")[0], log.parent))
         command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.cache import provide_class_path
 from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.ports import free_ports
+from pyspark_pravega.local.ports import find_free_ports
 from tests.spark_servers import listens
 
 LOCK = Path(__file__).with_name("broker.lock")
@@ -22,7 +22,7 @@ _PATIENCE_S = 120
 @contextmanager
 def broker(directory: Path) -> Iterator[str]:
     """Run a broker with its files in a directory, and give its address."""
-    ports = free_ports()
+    ports = find_free_ports()
     address, controller = f"127.0.0.1:{ports.controller}", f"127.0.0.1:{ports.registry}"
     settings = {
         "process.roles": "broker,controller",
@@ -36,7 +36,7 @@ def broker(directory: Path) -> Iterator[str]:
     conf, log = directory / "server.properties", directory / "broker.log"
     conf.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
     found = find_java()
-    jars = class_path(read_lock(LOCK), java=found, report=print)
+    jars = provide_class_path(read_lock(LOCK), java=found, report=print)
     java = [str(found.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     java += ["-cp", os.pathsep.join(map(str, jars))]
     format_ = [

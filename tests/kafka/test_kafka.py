@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.cache import provide_class_path
 from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import find_java
 from pyspark_pravega.local.state import ClusterInfo
@@ -24,7 +24,7 @@ LOCK = Path(__file__).with_name("packages.lock")
 def test_a_topic_of_avro_is_copied_once_each_way(cluster: ClusterInfo, scope: str, tmp_path: Path) -> None:
     version = PACKAGES[VERSION]
     artifacts = [each for each in read_lock(LOCK) if each.group != "org.apache.spark" or each.version == version]
-    jars = ",".join(map(str, class_path(artifacts, java=find_java(), report=print)))
+    jars = ",".join(map(str, provide_class_path(artifacts, java=find_java(), report=print)))
     with broker(tmp_path) as address:
         found = run_driver(cluster, "tests.kafka.driver", jars, str(tmp_path), scope, address)
     assert found["table"] == [[1, 20.5], [2, None], [3, -1.0]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.cache import provide_class_path
 from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import find_java
 from pyspark_pravega.local.state import ClusterInfo
@@ -26,7 +26,7 @@ LOCK = Path(__file__).parent / "lakehouse.lock"
 def test_tables_and_streams_of_both(cluster: ClusterInfo, scope: str, tmp_path: Path) -> None:
     lakehouse, group = LAKEHOUSES[VERSION]
     artifacts = [artifact for artifact in read_lock(LOCK) if artifact.group == group]
-    jars = class_path(artifacts, java=find_java(), report=print)
+    jars = provide_class_path(artifacts, java=find_java(), report=print)
     joined = ",".join(map(str, jars))
     found = run_driver(cluster, "tests.lakehouse.driver", lakehouse, joined, str(tmp_path), scope)
     assert found["both ways"] == [[1, "a"], [2, "b"], [11, "a"], [12, "b"]]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.local import class_archive
-from pyspark_pravega.local.class_archive import ClassArchive
+from pyspark_pravega.local.class_archive import ClassArchive, find_server_archive
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.directories import jar_directory
 from pyspark_pravega.local.java import find_java
@@ -39,21 +38,21 @@ def test_first_cluster_leaves_archives(tmp_path: Path, monkeypatch: pytest.Monke
 def test_damaged_archive_is_ignored_by_java(tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     java = find_java()
-    archive = ClassArchive.of("server", java, [], tmp_path)
+    archive = find_server_archive("server", java, [])
     archive.file.parent.mkdir(parents=True)
     archive.file.write_bytes(content)
-    options, recordings = archive.options()
-    assert recordings == {}
+    options = archive.options()
+    assert options[0] == f"-XX:SharedArchiveFile={archive.file}"
     result = subprocess.run([java.executable, *options, "-version"], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "")
     assert result.stderr.splitlines()[0] == java.build.splitlines()[0]
 
 
-def test_archives_belong_to_one_java_and_class_path(tmp_path: Path) -> None:
+def test_archives_belong_to_one_java_and_class_path() -> None:
     java = find_java()
-    first = ClassArchive.of("server", java, [Path("a.jar")], tmp_path)
-    assert first == ClassArchive.of("server", java, [Path("a.jar")], tmp_path)
-    assert first != ClassArchive.of("server", java, [Path("b.jar")], tmp_path)
+    first = find_server_archive("server", java, [Path("a.jar")])
+    assert first == find_server_archive("server", java, [Path("a.jar")])
+    assert first != find_server_archive("server", java, [Path("b.jar")])
 
 
 def test_unused_archives_go(tmp_path: Path) -> None:
@@ -65,8 +64,8 @@ def test_unused_archives_go(tmp_path: Path) -> None:
         (cache / f"{name}.jsa").touch()
         then = time.time() - days * 24 * 3600
         os.utime(cache / f"{name}.jsa", (then, then))
-    class_archive.keep(recording, cache / "server.jsa")
+    ClassArchive(cache / "server.jsa").keep(recording)
     assert {path.name for path in cache.iterdir()} == {"recent.jsa", "server.jsa"}
     assert (cache / "server.jsa").read_bytes() == b"new"
-    class_archive.keep(tmp_path / "not recorded", cache / "other.jsa")
+    ClassArchive(cache / "other.jsa").keep(tmp_path / "not recorded")
     assert not (cache / "other.jsa").exists()

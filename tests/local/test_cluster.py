@@ -23,7 +23,7 @@ from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, Perm
 from pyspark_pravega.local import cluster as cluster_module
 from pyspark_pravega.local.accounts import Account
 from pyspark_pravega.local.cluster import LocalCluster
-from pyspark_pravega.local.ports import Ports, free_ports
+from pyspark_pravega.local.ports import Ports, find_free_ports
 from pyspark_pravega.local.processes import ServerProcess
 from pyspark_pravega.local.state import ClusterInfo, ClusterState
 from pyspark_pravega.local.tls.files import STORE_PASSWORD
@@ -188,14 +188,14 @@ def test_ports_taken_by_other_programs(directory: Path, monkeypatch: pytest.Monk
     with ExitStack() as others:
 
         def choose() -> Ports:
-            choices.append(free_ports())
+            choices.append(find_free_ports())
             if len(choices) <= len(losses):
                 other = others.enter_context(socket.socket())
                 other.bind(("127.0.0.1", getattr(choices[-1], losses[len(choices) - 1])))
                 other.listen()
             return choices[-1]
 
-        monkeypatch.setattr(cluster_module, "free_ports", choose)
+        monkeypatch.setattr(cluster_module, "find_free_ports", choose)
         reports: list[str] = []
         with LocalCluster.start(directory, timeout=240, report=reports.append) as running:
             assert running.state.ports == choices[-1]

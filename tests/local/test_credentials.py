@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file, with_passwords
+from pyspark_pravega.local.accounts import SERVER_USER, Account, fill_in_passwords, password_file
 from pyspark_pravega.local.tls.certificates import create_certificates
 from pyspark_pravega.local.tls.files import Certificates
 
@@ -60,7 +60,7 @@ def test_only_the_authority_can_be_read_by_others(tmp_path: Path) -> None:
 
 
 def test_password_file() -> None:
-    accounts = with_passwords(
+    accounts = fill_in_passwords(
         {"ünal": Account(("prn::/scope:s,READ", "prn::/scope:s/*,NONE"), "pä:ss wörd"), "n": Account()}
     )
     lines = password_file(accounts).splitlines()
@@ -75,7 +75,7 @@ def test_password_file() -> None:
 
 
 def test_passwords_are_random_and_hidden() -> None:
-    first, second = with_passwords({"u": Account()}), with_passwords({"u": Account()})
+    first, second = fill_in_passwords({"u": Account()}), fill_in_passwords({"u": Account()})
     assert first["u"].password != second["u"].password
     assert str(first["u"].password) not in repr(first)
 
@@ -83,10 +83,10 @@ def test_passwords_are_random_and_hidden() -> None:
 @pytest.mark.parametrize("name", ["", "a:b", "a\nb", "#a", SERVER_USER])
 def test_user_names_that_the_file_cannot_hold(name: str) -> None:
     with pytest.raises(InvalidOptionError, match="user name"):
-        with_passwords({name: Account()})
+        fill_in_passwords({name: Account()})
 
 
 @pytest.mark.parametrize("entry", ["prn::*", "prn::*,WRITE", "prn::*,READ;", ",READ"])
 def test_entries_that_the_server_would_drop(entry: str) -> None:
     with pytest.raises(InvalidOptionError, match="access entry"):
-        with_passwords({"u": Account((entry,))})
+        fill_in_passwords({"u": Account((entry,))})

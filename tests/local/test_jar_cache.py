@@ -96,14 +96,16 @@ def test_fetch_verify_and_then_offline(tmp_path: Path, artifacts: list[Artifact]
     settings, cache = repository.settings(tmp_path / "settings.xml"), tmp_path / "cache"
     reports: list[str] = []
     java = find_java()
-    paths = jar_cache.class_path(artifacts, java=java, report=reports.append, directory=cache, ivy_settings=settings)
+    paths = jar_cache.provide_class_path(
+        artifacts, java=java, report=reports.append, directory=cache, ivy_settings=settings
+    )
     assert [path.read_bytes() for path in paths] == list(CONTENTS.values())
     assert "3 jars" in reports[0]
     assert not (cache / ".fetch").exists()
 
     # Complete: neither Ivy nor the repository is asked, whatever the settings.
     repository.requested.clear()
-    again = jar_cache.class_path(
+    again = jar_cache.provide_class_path(
         artifacts[::-1], java=NO_JAVA, report=reports.append, directory=cache, ivy_settings=tmp_path / "none.xml"
     )
     assert again == paths[::-1]
@@ -111,7 +113,7 @@ def test_fetch_verify_and_then_offline(tmp_path: Path, artifacts: list[Artifact]
 
     # Only what is missing is fetched.
     paths[1].unlink()
-    jar_cache.class_path(artifacts, java=java, report=reports.append, directory=cache, ivy_settings=settings)
+    jar_cache.provide_class_path(artifacts, java=java, report=reports.append, directory=cache, ivy_settings=settings)
     assert all("lib-b" in path for path in repository.requested)
     assert paths[1].read_bytes() == CONTENTS["lib-b"]
 
@@ -121,7 +123,7 @@ def test_settings_by_environment(
 ) -> None:
     monkeypatch.setenv(ivy.SETTINGS_VARIABLE, str(repository.settings(tmp_path / "settings.xml")))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    (path,) = jar_cache.class_path(artifacts[:1], java=find_java(), report=lambda _: None)
+    (path,) = jar_cache.provide_class_path(artifacts[:1], java=find_java(), report=lambda _: None)
     assert path == tmp_path / "xdg/pyspark-pravega/jars/org.example/lib-a-1.0.jar"
 
 
@@ -130,7 +132,7 @@ def test_changed_cached_file(tmp_path: Path, artifacts: list[Artifact]) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"x" * 1000)
     with pytest.raises(SetupError) as caught:
-        jar_cache.class_path(artifacts, java=NO_JAVA, report=lambda _: None, directory=tmp_path / "cache")
+        jar_cache.provide_class_path(artifacts, java=NO_JAVA, report=lambda _: None, directory=tmp_path / "cache")
     found = hashlib.sha256(b"x" * 1000).hexdigest()
     for part in (str(path), artifacts[0].sha256, found, "delete the file"):
         assert part in str(caught.value)
@@ -142,7 +144,9 @@ def test_mirror_with_another_file(tmp_path: Path, artifacts: list[Artifact], rep
     jar.write_bytes(b"y" * 1000)
     java = find_java()
     with pytest.raises(SetupError) as caught:
-        jar_cache.class_path(artifacts, java=java, report=lambda _: None, directory=cache, ivy_settings=settings)
+        jar_cache.provide_class_path(
+            artifacts, java=java, report=lambda _: None, directory=cache, ivy_settings=settings
+        )
     found = hashlib.sha256(b"y" * 1000).hexdigest()
     for part in ("lib-b-1.0.jar", artifacts[1].sha256, found, "--ivy-settings"):
         assert part in str(caught.value)
@@ -150,13 +154,13 @@ def test_mirror_with_another_file(tmp_path: Path, artifacts: list[Artifact], rep
 
     # Ivy's own copy of the wrong file is gone too.
     jar.write_bytes(CONTENTS["lib-b"])
-    jar_cache.class_path(artifacts, java=java, report=lambda _: None, directory=cache, ivy_settings=settings)
+    jar_cache.provide_class_path(artifacts, java=java, report=lambda _: None, directory=cache, ivy_settings=settings)
 
 
 def test_jar_that_the_mirror_lacks(tmp_path: Path, artifacts: list[Artifact], repository: Repository) -> None:
     (tmp_path / "repository/org/example/lib-c/1.0/lib-c-1.0.jar").unlink()
     with pytest.raises(SetupError, match=r"(?s)Ivy could not fetch.*lib-c.*--ivy-settings"):
-        jar_cache.class_path(
+        jar_cache.provide_class_path(
             artifacts,
             java=find_java(),
             report=lambda _: None,
@@ -167,7 +171,7 @@ def test_jar_that_the_mirror_lacks(tmp_path: Path, artifacts: list[Artifact], re
 
 def test_settings_file_that_is_not_there(tmp_path: Path, artifacts: list[Artifact]) -> None:
     with pytest.raises(SetupError, match=r"none\.xml does not exist"):
-        jar_cache.class_path(
+        jar_cache.provide_class_path(
             artifacts,
             java=NO_JAVA,
             report=lambda _: None,

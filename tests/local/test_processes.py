@@ -33,20 +33,20 @@ def _spawn(script: str, directory: Path) -> ServerProcess:
 def test_end(tmp_path: Path, script: str) -> None:
     process = _spawn(script, tmp_path)
     assert process.is_alive()
-    processes.end([process], grace_s=0.2)
+    processes.end_processes([process], grace_s=0.2)
     assert not process.is_alive()
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
-    processes.end([process])
+    processes.end_processes([process])
 
 
 def test_later_process_with_the_same_id_is_left_alone(tmp_path: Path) -> None:
     process = _spawn(_OBEDIENT, tmp_path)
     earlier = replace(process, birth="before the reboot/123")
     assert not earlier.is_alive()
-    processes.end([earlier])
+    processes.end_processes([earlier])
     assert process.is_alive()
-    processes.end([process])
+    processes.end_processes([process])
 
 
 def test_ended_child_is_not_alive_before_it_is_reaped(tmp_path: Path) -> None:
@@ -55,25 +55,25 @@ def test_ended_child_is_not_alive_before_it_is_reaped(tmp_path: Path) -> None:
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert not process.is_alive()
     assert processes.exit_code(process) == -signal.SIGKILL
-    processes.end([process])
+    processes.end_processes([process])
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="this machine has no ps")
 def test_birth_where_there_is_no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "birth_of", processes._birth_from_ps)
+    monkeypatch.setattr(processes, "find_birth", processes._find_birth_by_ps)
     process = _spawn(_OBEDIENT, tmp_path)
     assert process.is_alive()
     assert process.birth.endswith(str(date.today().year))
     os.kill(process.pid, signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert not process.is_alive()
-    processes.end([process])
+    processes.end_processes([process])
     assert not process.is_alive()
 
 
 def test_output_is_private(tmp_path: Path) -> None:
     process = _spawn(_OBEDIENT, tmp_path)
-    processes.end([process])
+    processes.end_processes([process])
     assert (tmp_path / "output").stat().st_mode & 0o777 == 0o600
 
 

@@ -1,4 +1,4 @@
-"""Record an archive of Spark's classes: a session uses what most sessions use, and Java keeps what it has loaded."""
+"""Recording an archive of Spark's classes: a session uses what most sessions use, and Java keeps what it loaded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
-from pyspark_pravega.local.class_archive import keep
-from pyspark_pravega.spark.class_archive.archive import (
-    JAVA_OPTIONS_CONF,
-    SparkClassArchive,
-    check_class_path,
-    check_path,
-)
+from pyspark_pravega.local.class_archive import ClassArchive, recording_options
+from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, check_class_path, check_path, find_archive
 
 _TIMEOUT_S = 600.0
 # What would send the session elsewhere, or have it write to the user's file system and metastore.
@@ -31,19 +26,19 @@ _WITHOUT = (
     "HIVE_CONF_DIR",
 )
 _OF_PRAVEGA = "pravega_"
-"""Prefix of the environment variables for servers and logins. The session needs no server."""
+"""What the environment's variables for servers and logins begin with. The session asks no server."""
 
 
-def record(spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchive:
+def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     """Record the archive for a Spark and the Java that runs it, in about a minute, and return it.
 
-    Replaces an existing archive, without disturbing programs that are starting from it.
+    One that is there is replaced; who starts from it meanwhile is not disturbed.
 
     Raises:
         SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no
             archive, or it cannot be kept.
     """
-    archive = SparkClassArchive.of(spark_home, environment)
+    archive = find_archive(spark_home, environment)
     if archive is None:
         raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17, 21 or 25 on PATH.")
     check_class_path(spark_home, environment)
@@ -53,7 +48,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> SparkClassArchiv
             check_path(Path(folder), "TMPDIR")
             recording = Path(folder, "spark.jsa")
             _run(spark_home, environment, folder, recording)
-            keep(recording, archive.file)
+            archive.keep(recording)
     except OSError as error:
         raise SetupError(f"The archive {archive.file} cannot be written: {describe_os_error(error)}") from error
     return archive
@@ -67,7 +62,7 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
         if key not in _WITHOUT and not key.lower().startswith(_OF_PRAVEGA)
     }
     given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
-    options = f"-XX:ArchiveClassesAtExit={recording} -Xlog:cds*=error -Xlog:class+path=off"
+    options = " ".join(recording_options(recording, "error"))
     session = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
         env=given,
@@ -89,14 +84,12 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
                 f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
             ) from error
     if session.returncode:
-        raise SetupError(
-            f"The session that should load Spark's classes failed ({session.returncode}): {_keep_ends(shown)}"
-        )
+        raise SetupError(f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}")
     if not recording.exists():
-        raise SetupError(f"Java wrote no archive of Spark's classes: {_keep_ends(shown)}")
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
 
 
-def _keep_ends(text: str) -> str:
-    """Keep the beginning, where Java complains, and the end, where Python does, without the options given to Java."""
+def _ends(text: str) -> str:
+    """Keep the beginning, where Java complains, and the end, where Python does; not the options that Java was given."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Picked up "))
     return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"

@@ -1,4 +1,4 @@
-"""Run the session whose classes are archived: a separate program, so that its driver ends with all that it has loaded.
+"""The session whose classes are archived: a program of its own, so that its driver ends with all it has loaded.
 
     python -m pyspark_pravega.spark.class_archive.training KEY=VALUE
 
@@ -51,7 +51,7 @@ _CLASSES = (
 
 
 class _Numbers(DataSource):
-    """Numbers with names, in Arrow batches from Python workers, like tables of Pravega."""
+    """Numbers with names, in Arrow batches from Python workers, as tables of Pravega come."""
 
     def schema(self) -> str:
         """Name the columns."""

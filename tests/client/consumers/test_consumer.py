@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import (
     Consumer,
-    consumers_of_scope,
-    consumers_of_scopes,
     drop_consumer,
     drop_consumers_of,
     list_consumers,
+    list_consumers_of_scope,
+    list_consumers_of_scopes,
 )
 from pyspark_pravega.client.consumers.group_state import GroupLog
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -57,9 +57,9 @@ def test_a_consumer_is_where_it_was_moved(pravega: Pravega, kept: Stream) -> Non
     for events in (2, 2, 5, 9):
         consumer.move(at(kept, events))
         assert position(pravega, kept) == at(kept, events)
-    (found,) = consumers_of_scope(pravega, kept.scope)
+    (found,) = list_consumers_of_scope(pravega, kept.scope)
     assert (found.stream, found.name, found.bytes_behind) == (kept, "nightly", EVENT)
-    assert list(consumers_of_scopes(pravega, ["dropped-meanwhile", kept.scope])) == [found]
+    assert list(list_consumers_of_scopes(pravega, ["dropped-meanwhile", kept.scope])) == [found]
 
 
 def test_the_newest_owner_moves_a_consumer_alone(pravega: Pravega, kept: Stream) -> None:

@@ -112,7 +112,7 @@ def test_a_stream_comes_and_goes(controller: Controller, scope: str) -> None:
     controller.create_stream(stream, FIXED_TWO)
     assert controller.stream_exists(stream)
     assert controller.list_streams(scope) == ["_MARKa-stream.1", "a-stream.1"]
-    with pytest.raises(StreamExistsError, match="'a-stream.1' exists already"):
+    with pytest.raises(StreamExistsError, match="'a-stream.1' already exists"):
         controller.create_stream(stream, FIXED_TWO)
     with pytest.raises(UnsupportedOperationError, match="not sealed"):
         controller.delete_stream(stream)
@@ -296,9 +296,9 @@ def test_scaling_that_cannot_be(
 def test_cuts_that_do_not_fit_the_stream(controller: Controller, stream: Stream) -> None:
     unknown, partial = StreamCut(stream, {77: 0}), StreamCut(stream, {0: 0})
     of_no_epoch, empty = StreamCut(stream, {segment_id(0, 5): 0, segment_id(1, 5): 0}), StreamCut(stream, {})
-    assert controller.stream_cut_valid(controller.head(stream))
+    assert controller.is_stream_cut_valid(controller.head(stream))
     for cut in (unknown, partial, of_no_epoch, empty):
-        assert not controller.stream_cut_valid(cut)
+        assert not controller.is_stream_cut_valid(cut)
     for cut in (unknown, partial):
         with pytest.raises(InvalidOptionError, match="cover the whole key space"):
             controller.truncate_stream(cut)
@@ -308,7 +308,7 @@ def test_cuts_that_do_not_fit_the_stream(controller: Controller, stream: Stream)
     with pytest.raises(InvalidOptionError, match="lies after"):
         controller.segments_between(StreamCut(stream, {0: 8, 1: 0}), controller.head(stream))
     with pytest.raises(StreamNotFoundError):
-        controller.stream_cut_valid(StreamCut(Stream(stream.scope, "absent"), {0: 0}))
+        controller.is_stream_cut_valid(StreamCut(Stream(stream.scope, "absent"), {0: 0}))
     with pytest.raises(InvalidOptionError, match="different streams"):
         controller.segments_between(StreamCut(stream, {0: 0}), StreamCut(Stream("a", "b"), {0: 0}))
 
