@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -93,7 +93,7 @@ final class SparkLine {
   static void checkChanges(StreamingRelationV2 read) {}
 
   /** Fails: the service is not asked for views. */
-  static Object view(JsonNode found) {
+  static Object view(ViewDefinition found) {
     throw new IllegalStateException("Spark 4.1 loads no views from catalogs of tables");
   }
 }

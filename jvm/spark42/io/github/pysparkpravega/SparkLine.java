@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -68,7 +68,7 @@ final class SparkLine {
   }
 
   /** The view that the service describes. */
-  static Object view(JsonNode found) {
+  static Object view(ViewDefinition found) {
     return Views.of(found);
   }
 }

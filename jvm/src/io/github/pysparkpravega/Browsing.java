@@ -21,7 +21,7 @@ final class Browsing {
   private static final String CATALOG = ".classic.Catalog";
   private static final ThreadLocal<Browsing> CURRENT = new ThreadLocal<>();
 
-  private final PravegaCatalog catalog;
+  private final Tables catalog;
   private final Identifier[] tables;
   private final boolean extended;
   private final Map<Integer, Future<Object>> ahead = new TreeMap<>();
@@ -30,7 +30,7 @@ final class Browsing {
   private int next;
   private int run;
 
-  private Browsing(PravegaCatalog catalog, Identifier[] tables, boolean extended) {
+  private Browsing(Tables catalog, Identifier[] tables, boolean extended) {
     this.catalog = catalog;
     this.tables = tables;
     this.extended = extended;
@@ -44,7 +44,7 @@ final class Browsing {
   }
 
   /** Takes note of what is listed, if it is for a statement that loads what it has listed; returns it. */
-  static Identifier[] listed(PravegaCatalog catalog, Identifier[] tables) {
+  static Identifier[] listed(Tables catalog, Identifier[] tables) {
     boolean extended = isExtended();
     CURRENT.remove();
     if (extended || isCatalogList()) {
@@ -57,7 +57,7 @@ final class Browsing {
    * Loads a table or a view, or gives the one that was loaded ahead in the same statement. One that is there and cannot be loaded
    * hides no other from SHOW TABLE EXTENDED, and exists to catalog.tableExists().
    */
-  static Object loaded(PravegaCatalog catalog, Identifier ident, Function<Identifier, Object> load) {
+  static Object loaded(Tables catalog, Identifier ident, Function<Identifier, Object> load) {
     Browsing current = CURRENT.get();
     if (current != null && (current.catalog != catalog || !(current.extended ? isExtended() : isCatalogList()))) {
       CURRENT.remove(); // that statement is over

@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import java.util.List;
+import io.github.pysparkpravega.Requests.HintOfTable;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
@@ -76,7 +76,7 @@ final class NearTables extends Rule<LogicalPlan> {
 
   private static String hint(NamedTable table) {
     try {
-      return table.catalog().service().call("hint_of_table", PravegaCatalog.arguments(table.ident())).asText();
+      return table.catalog().service().call(new HintOfTable(table.ident().namespace(), table.ident().name()));
     } catch (Exception e) {
       if (e instanceof PravegaException) {
         return ""; // a service that cannot answer takes nothing away from Spark's error

@@ -1,8 +1,8 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.SourceDescription;
+import io.github.pysparkpravega.Requests.LoadSource;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -108,19 +108,14 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
         session.add(key.substring(CATALOGS.length()));
       }
     });
-    ObjectNode arguments = Service.JSON.createObjectNode().put("writing", writing);
-    arguments.set("options", Service.pairs(options));
-    arguments.put("schema", schema == null ? null : schema.json());
-    ArrayNode catalogs = arguments.putArray("catalogs");
-    session.forEach(catalogs::add);
     String only = session.size() == 1 ? session.first() : "";
     String wanted = new CaseInsensitiveStringMap(options).getOrDefault("catalog", only);
     PravegaService service = session.contains(wanted)
         ? ((PravegaCatalog) SparkSession.active().sessionState().catalogManager().catalog(wanted)).service()
         : PravegaService.of(CaseInsensitiveStringMap.empty());
-    JsonNode source = service.call("load_source", arguments);
-    JsonNode stream = source.get("identifier");
-    return new PravegaTable(new PravegaService(service.python(), (ArrayNode) source.get("connection")),
-        Identifier.of(new String[] {stream.get(0).asText()}, stream.get(1).asText()), source.get("table"));
+    SourceDescription source = service.call(new LoadSource(options, schema, writing, List.copyOf(session)));
+    String[] stream = source.identifier();
+    return new PravegaTable(new PravegaService(service.python(), source.connection()),
+        Identifier.of(new String[] {stream[0]}, stream[1]), source.table());
   }
 }

@@ -1,8 +1,9 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.*;
 import java.util.Locale;
 import java.util.UUID;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -11,7 +12,6 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 
 /** One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number. */
@@ -44,23 +44,22 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
-    ObjectNode arguments = epoch(Service.JSON.createObjectNode());
-    return new EpochWrites(batch.begin(each -> table.repeat("begin_epoch", each), physical, arguments));
+    return new EpochWrites(batch.writers(table.service().repeat(new BeginEpoch(
+        table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(),
+        query.id().toString(), query.runId().toString()))));
   }
 
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
-    ObjectNode arguments = epoch(Service.JSON.createObjectNode().put("epoch", epoch));
-    batch.commit("commit_epoch", arguments.put("offsets", SparkLine.logged(query, epoch)), messages);
+    String offsets = SparkLine.logged(query, epoch);
+    batch.commit((insert, again) -> new CommitEpoch(
+        table.handle(), insert, PravegaBatchWrite.pickled(messages), again, query.id().toString(),
+        query.runId().toString(), epoch, offsets));
   }
 
   @Override
   public void abort(long epoch, WriterCommitMessage[] messages) {
     batch.abort(messages);
-  }
-
-  private ObjectNode epoch(ObjectNode arguments) {
-    return arguments.put("query", query.id().toString()).put("run", query.runId().toString());
   }
 
   private record EpochWrites(DataWriterFactory tasks) implements StreamingDataWriterFactory {

@@ -1,5 +1,6 @@
 package io.github.pysparkpravega;
 
+import io.github.pysparkpravega.Replies.PlannedTasks;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
@@ -33,6 +34,18 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     Option<String> artifacts) implements Serializable {
   /** So that large rows are encoded while the next ones are made, and neither side holds much of them. */
   private static final long MOST_BYTES = 4 << 20;
+
+  /** A function that takes rows to write, and returns one message. */
+  static PythonTask writing(byte[] function, String python, StructType rows) {
+    return new PythonTask(PythonWorkers.source(python), function, "write_to_data_source", rows,
+        UserDefinedPythonDataSource.writeOutputSchema(), PythonWorkers.artifacts());
+  }
+
+  /** A function that reads a partition, which is handed to it. */
+  static PythonTask reading(PlannedTasks tasks, Map<String, String> environment) {
+    return new PythonTask(PythonWorkers.source(tasks.python(), environment), tasks.function(), "read_from_data_source",
+        UserDefinedPythonDataSource.readInputSchema(), tasks.output(), PythonWorkers.artifacts());
+  }
 
   static scala.collection.immutable.Map<String, SQLMetric> metrics() {
     return PythonCustomMetric.pythonMetrics();

@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.PlannedRead;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,10 +24,10 @@ import scala.jdk.javaapi.CollectionConverters;
 record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) implements PartitionReaderFactory {
   private static final String UNTIL = "pravega.real-time.until";
 
-  static InputPartition[] partitions(JsonNode plan) {
-    InputPartition[] partitions = PravegaScan.partitions(plan.get("tasks"));
+  static InputPartition[] partitions(PlannedRead plan) {
+    InputPartition[] partitions = PravegaScan.partitions(plan.tasks());
     for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new Segment(partitions[index], plan.get("affinities").get(index).asText());
+      partitions[index] = new Segment(partitions[index], plan.affinities().get(index).toString());
     }
     return partitions;
   }

@@ -1,18 +1,9 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.StreamReadConstraints;
-import com.fasterxml.jackson.core.json.JsonWriteFeature;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -30,14 +21,9 @@ import java.util.concurrent.atomic.AtomicLong;
  * a call's number and JSON. It ends with the driver, because its stdin then closes. Calls run concurrently.
  */
 final class Service {
-  /** ASCII, since Java's strings may be no Unicode; replies are Python's own, and as long as what they tell. */
-  static final ObjectMapper JSON = new ObjectMapper(JsonFactory.builder()
-      .enable(JsonWriteFeature.ESCAPE_NON_ASCII)
-      .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build())
-      .build());
-
-  private static final String FAILED = "PRAVEGA_SERVICE_FAILED";
+  static final String FAILED = "PRAVEGA_SERVICE_FAILED";
   private static final String SYSTEM_ERROR = "58000";
+  private static final String TAKEN_BACK = "null";
   private static final Map<String, Service> RUNNING = new ConcurrentHashMap<>();
 
   private static final Set<CompletableFuture<String>> CANCELLABLE = ConcurrentHashMap.newKeySet();
@@ -59,30 +45,8 @@ final class Service {
   private volatile boolean ended = false;
   private volatile int exitCode;
 
-  /** Sends one request and waits for its answer, or for an interrupt, which takes the request back. */
-  static JsonNode call(String python, String operation, ArrayNode conf, ObjectNode arguments) {
-    return running(python).send(operation, conf, arguments, true);
-  }
-
-  /** As call, for what may be done twice: asked for again if the service ends before its answer. */
-  static JsonNode repeat(String python, String operation, ArrayNode conf, ObjectNode arguments) {
-    try {
-      return call(python, operation, conf, arguments);
-    } catch (Exception e) {
-      if (!PravegaException.is(e, FAILED)) {
-        throw e;
-      }
-      return call(python, operation, conf, arguments);
-    }
-  }
-
-  /** As call, for what must come to its end: an interrupt is kept for later. */
-  static JsonNode finish(String python, String operation, ArrayNode conf, ObjectNode arguments) {
-    return running(python).send(operation, conf, arguments, false);
-  }
-
   /** A service that has died is started again. */
-  private static Service running(String python) {
+  static Service running(String python) {
     return RUNNING.compute(
         python, (key, running) -> running == null || running.ended ? new Service(key) : running);
   }
@@ -110,36 +74,37 @@ final class Service {
     return thread;
   }
 
-  private JsonNode send(String operation, ArrayNode conf, ObjectNode arguments, boolean interruptible) {
+  /**
+   * Sends one request and waits for its reply. An interrupt takes the request back if it is `interruptible`; else it is kept
+   * for later.
+   */
+  <R> R send(Map<String, String> conf, Request<R> request, boolean interruptible) {
     long id = lastId.incrementAndGet();
-    ObjectNode request = JSON.createObjectNode().put("operation", operation);
-    request.set("conf", conf);
-    request.set("arguments", arguments);
     CompletableFuture<String> reply = new CompletableFuture<>();
     pending.put(id, reply);
     boolean interrupted = false;
     try {
-      write(id, request);
+      write(id, Json.write(conf, request));
       if (interruptible) {
         CANCELLABLE.add(reply);
       }
       while (true) {
         try {
-          return result(operation, reply.get());
+          return Json.read(request, reply.get());
         } catch (InterruptedException e) {
           if (interruptible) {
-            write(id, null);
+            write(id, TAKEN_BACK);
             throw e;
           }
           interrupted = true;
         }
       }
     } catch (CancellationException e) {
-      write(id, null);
+      write(id, TAKEN_BACK);
       throw PravegaException.unchecked(
           new PravegaException("PRAVEGA_CANCELLED", "HY008", "The statement was cancelled.", null));
     } catch (ExecutionException e) {
-      throw PravegaException.unchecked(failure(operation));
+      throw PravegaException.unchecked(failure(request.operation()));
     } catch (InterruptedException e) {
       throw PravegaException.unchecked(e);
     } finally {
@@ -151,10 +116,10 @@ final class Service {
     }
   }
 
-  /** Written by one thread, so that no caller waits for the pipe. Null takes the call back. */
-  private void write(long id, ObjectNode request) {
+  /** One thread writes, so that no caller waits for the pipe. */
+  private void write(long id, String call) {
+    byte[] line = (id + " " + call + "\n").getBytes(StandardCharsets.US_ASCII);
     try {
-      byte[] line = (id + " " + JSON.writeValueAsString(request) + "\n").getBytes(StandardCharsets.US_ASCII);
       requests.execute(() -> {
         try {
           process.getOutputStream().write(line);
@@ -165,27 +130,7 @@ final class Service {
       });
     } catch (RejectedExecutionException e) {
       failPending();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
     }
-  }
-
-  /** Read by the thread that waits for it: a reply that is none fails its own call. */
-  private static JsonNode result(String operation, String line) {
-    JsonNode reply;
-    try {
-      reply = JSON.readTree(line);
-    } catch (IOException e) {
-      throw PravegaException.unchecked(new PravegaException("PRAVEGA_INTERNAL_ERROR", "XX000",
-          "The catalog service's reply to '" + operation + "' cannot be read: " + e.getMessage(), e));
-    }
-    JsonNode error = reply.get("error");
-    if (error != null) {
-      throw PravegaException.unchecked(
-          new PravegaException(error.get("condition").asText(), error.get("sql_state").asText(),
-              error.get("message").asText(), null));
-    }
-    return reply.get("result");
   }
 
   private PravegaException failure(String operation) {
@@ -235,19 +180,5 @@ final class Service {
 
   private void failPending() {
     pending.values().forEach(waiting -> waiting.completeExceptionally(new IOException("the service has ended")));
-  }
-
-  // Texts by texts are lists of pairs, because users' texts make no good keys: Jackson takes short ones only.
-
-  static ArrayNode pairs(Map<String, String> texts) {
-    ArrayNode pairs = JSON.createArrayNode();
-    texts.forEach((key, value) -> pairs.addArray().add(key).add(value));
-    return pairs;
-  }
-
-  static Map<String, String> texts(JsonNode pairs) {
-    Map<String, String> texts = new HashMap<>();
-    pairs.forEach(pair -> texts.put(pair.get(0).asText(), pair.get(1).asText()));
-    return texts;
   }
 }
