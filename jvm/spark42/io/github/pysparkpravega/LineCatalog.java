@@ -18,7 +18,7 @@ import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What Spark asks of catalogs from 4.2 on; of that, options and contexts of loads from 4.3 on. */
+/** What catalogs have from Spark 4.2 on; loads with options and contexts from 4.3 on. */
 interface LineCatalog extends Views {
   private Tables self() {
     return (Tables) this;
@@ -30,7 +30,7 @@ interface LineCatalog extends Views {
     return PravegaTable.COLUMN_OPTIONS;
   }
 
-  /** Queries without time travel, and without options that change columns, ask for a table or a view so. */
+  /** Loads a table or a view for a query without time travel and without options that change columns. */
   @Override
   default Relation loadRelation(Identifier ident) throws NoSuchTableException {
     return (Relation) self().load(ident, CaseInsensitiveStringMap.empty(), false, null, true);
@@ -61,7 +61,7 @@ interface LineCatalog extends Views {
     }
   }
 
-  /** What describes a table of Pravega makes an equal one; of others the columns are taken. */
+  /** Makes an equal table if the source is one of Pravega; of others it takes the columns. */
   @Override
   default Table createTableLike(Identifier ident, TableInfo info, Table source)
       throws TableAlreadyExistsException, NoSuchNamespaceException {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The changes of a table in a range, as the catalog service described them. Updates have both their images. */
+/** The changes of a table in a range, as the catalog service described them. Updates have both images. */
 final class PravegaChangelog implements Changelog {
   private final PravegaTable changes;
 

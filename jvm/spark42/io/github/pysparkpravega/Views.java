@@ -30,7 +30,7 @@ interface Views extends RelationCatalog {
     }
   }
 
-  /** All that SHOW TABLES lists; Spark's own way loads each table to say what it is. */
+  /** Lists all that SHOW TABLES shows; Spark's own method loads each table to say what it is. */
   @Override
   default TableSummary[] listRelationSummaries(String[] namespace) throws NoSuchNamespaceException {
     try {
@@ -38,7 +38,7 @@ interface Views extends RelationCatalog {
       TableSummary[] all = Stream.concat(
           summaries(namespace, found.tables(), TableSummary.MANAGED_TABLE_TYPE),
           summaries(namespace, found.views(), TableSummary.VIEW_TABLE_TYPE)).toArray(TableSummary[]::new);
-      Browsing.listed((Tables) this, Arrays.stream(all).map(TableSummary::identifier).toArray(Identifier[]::new));
+      Browsing.noteTables((Tables) this, Arrays.stream(all).map(TableSummary::identifier).toArray(Identifier[]::new));
       return all;
     } catch (Exception e) {
       throw error(e, namespace, null);
@@ -92,7 +92,7 @@ interface Views extends RelationCatalog {
     }
   }
 
-  /** Whether the query of a view reads a STREAM; the text of a view of metrics is no query. */
+  /** Returns whether the query of a view reads a STREAM; the text of a view of metrics is not a query. */
   private static boolean isStreaming(View view) throws ParseException {
     ParserInterface parser = SparkSession.active().sessionState().sqlParser();
     boolean metrics = TableSummary.METRIC_VIEW_TABLE_TYPE.equals(view.properties().get(TableCatalog.PROP_TABLE_TYPE));

@@ -30,7 +30,7 @@ interface Functions extends FunctionCatalog, Namespaces {
       } catch (Exception e) {
         boolean missing = PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND");
         throw PravegaException.unchecked(!missing ? e
-            : Browsing.isAskedForFunction() ? new NoSuchFunctionException(ident) : new NoSuchTableException(table));
+            : Callers.isFunctionExists() ? new NoSuchFunctionException(ident) : new NoSuchTableException(table));
       }
     }
     if (found == null) {

@@ -25,9 +25,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The JSON of the pipe, as catalog/protocol/messages.py has it: a record is an object, its components spelled in snake case
- * are the keys. Schemas are Spark's JSON texts. Texts by texts are lists of pairs, because users' texts make no good keys:
- * Jackson takes short ones only.
+ * The JSON of the pipe, as catalog/protocol/messages.py has it: a record is an object, its components spelled in snake
+ * case are the keys. Schemas are Spark's JSON texts. Texts by texts are lists of pairs, because users' texts make no
+ * good keys: Jackson takes short ones only.
  */
 final class Json {
   /** ASCII, because Java's strings may be no Unicode; replies are Python's own, and as long as what they say. */

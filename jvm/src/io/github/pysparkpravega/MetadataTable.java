@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A small table about a stream. The service makes its rows for every query. */
+/** A small table about a stream. The service makes its rows again for every query. */
 record MetadataTable(PravegaService service, Identifier ident, MetadataDescription description)
     implements SupportsRead, TruncatableTable {
   @Override

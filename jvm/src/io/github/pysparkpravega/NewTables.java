@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 
-/** Describes tables that are to be made to the service. */
+/** Describes new tables to the service. */
 final class NewTables {
   private NewTables() {}
 
@@ -37,7 +37,9 @@ final class NewTables {
         constraint.getClass().getSimpleName(), constraint.toDDL(), constraint.enforced(), columns);
   }
 
-  /** The columns of a query have the defaults of the columns that it selects, which are none of the new table's. */
+  /**
+   * Leaves out defaults: those of a query's columns come from the columns that it selects, and not from the statement.
+   */
   static TableInfo ofQuery(TableInfo info) {
     TableInfo.Builder plain = new TableInfo.Builder();
     plain.withColumns(Arrays.stream(info.columns()).map(column -> Column.create(
@@ -49,7 +51,7 @@ final class NewTables {
     return plain.build();
   }
 
-  /** How a table of another catalog is laid out says nothing about a stream. */
+  /** Leaves out partitions: the layout of another catalog's table says nothing about a stream. */
   static TableInfo withoutPartitions(TableInfo info) {
     TableInfo.Builder plain = new TableInfo.Builder();
     plain.withColumns(info.columns());

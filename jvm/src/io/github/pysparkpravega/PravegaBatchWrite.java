@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * One INSERT. The service begins the transaction when Spark starts the job, keeps it alive, and commits it with the
- * tasks' messages; the writers' Python workers run the tasks.
+ * messages of the tasks, which run in Python workers.
  */
 final class PravegaBatchWrite implements BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(PravegaBatchWrite.class);
@@ -38,12 +38,12 @@ final class PravegaBatchWrite implements BatchWrite {
 
   DataWriterFactory writers(InsertBegun begun) {
     insert = begun.insert();
-    return new PythonWriters(PythonTask.writing(begun.function(), begun.python(), info.schema()));
+    return new PythonWriters(PythonTask.ofWriter(begun.function(), begun.python(), info.schema()));
   }
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    commit((committed, again) -> new CommitInsert(table.handle(), committed, pickled(messages), again));
+    commit((committed, again) -> new CommitInsert(table.handle(), committed, messagesOf(messages), again));
   }
 
   /** Makes the request to commit; `again` if a service that has ended may have done it already. */
@@ -52,8 +52,8 @@ final class PravegaBatchWrite implements BatchWrite {
   }
 
   /**
-   * A service that ends leaves open what has become of the commit; the one in its place finds out. Other errors say
-   * that nothing is visible, or that nobody knows. Either way there is nothing left to abort. A thread that is interrupted
+   * Commits the rows. If the service ends meanwhile, the next one finds out what has become of the commit. Other errors
+   * say that nothing is visible, or that nobody knows. Either way there is nothing left to abort. An interrupted thread
    * commits all the same: whoever cancels the statement must not be left with an unknown outcome.
    */
   void commit(Commit commit) {
@@ -72,28 +72,31 @@ final class PravegaBatchWrite implements BatchWrite {
         }
         if (services == SERVICES) {
           throw PravegaException.unchecked(new PravegaException("PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN", "08007",
-              "Whether the rows of this INSERT into " + table.name() + " are visible is not known: the catalog service"
-                  + " ended " + SERVICES + " times while it committed transaction "
+              "It is not known whether the rows of this INSERT into " + table.name() + " are visible: the catalog"
+                  + " service ended " + SERVICES + " times while it committed transaction "
                   + committed.transaction() + "; its own messages are on the driver's standard error."
-                  + " All of the rows are visible, or none: look at the table before you run the statement again.", e));
+                  + " Either all of the rows are visible or none: check the table before you run the statement again.",
+              e));
         }
       }
     }
   }
 
-  /** Spark hides the error that it aborts for when this fails too. The transaction's lease ends it in any case. */
+  /**
+   * Only logs its own failure, which would hide the error that Spark aborts for. The lease ends the transaction anyway.
+   */
   @Override
   public void abort(WriterCommitMessage[] messages) {
     if (insert != null) {
       try {
         table.service().finish(new AbortInsert(table.handle(), insert));
       } catch (Exception e) {
-        LOG.warn("Aborting an INSERT into {}: {}", table.name(), e.getMessage());
+        LOG.warn("Cannot abort an INSERT into {}: {}", table.name(), e.getMessage());
       }
     }
   }
 
-  static List<byte[]> pickled(WriterCommitMessage[] messages) {
+  static List<byte[]> messagesOf(WriterCommitMessage[] messages) {
     List<byte[]> pickled = new ArrayList<>();
     for (WriterCommitMessage message : messages) {
       if (message instanceof PythonWriterCommitMessage python) {

@@ -9,14 +9,40 @@ import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. Each of the
- * interfaces that it is made of has the calls about one thing.
+ * Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. Each of
+ * the interfaces that it is made of has the calls about one thing.
  */
 public final class PravegaCatalog implements Tables, Functions, Procedures {
-  private final TablesOfQueries ofQueries = new TablesOfQueries();
+  private final TablesOfQueries ofQueries;
+  private final boolean ofCreateTable;
+  private final Browsing ofShowTableExtended;
   private String name;
   private PravegaService service;
   private volatile String[] selected;
+
+  public PravegaCatalog() {
+    this.ofQueries = new TablesOfQueries();
+    this.ofCreateTable = false;
+    this.ofShowTableExtended = null;
+  }
+
+  private PravegaCatalog(PravegaCatalog ofSession, boolean ofCreateTable) {
+    this.name = ofSession.name;
+    this.service = ofSession.service;
+    this.ofQueries = ofSession.ofQueries;
+    this.ofCreateTable = ofCreateTable;
+    this.ofShowTableExtended = ofCreateTable ? null : new Browsing(this);
+  }
+
+  /** This catalog for the plan of one CREATE TABLE. */
+  PravegaCatalog forCreateTable() {
+    return new PravegaCatalog(this, true);
+  }
+
+  /** This catalog for the plan of one SHOW TABLE EXTENDED. */
+  PravegaCatalog forShowTableExtended() {
+    return new PravegaCatalog(this, false);
+  }
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -50,15 +76,20 @@ public final class PravegaCatalog implements Tables, Functions, Procedures {
   }
 
   @Override
+  public boolean isOfCreateTable() {
+    return ofCreateTable;
+  }
+
+  @Override
+  public Browsing ofShowTableExtended() {
+    return ofShowTableExtended;
+  }
+
+  @Override
   public String[] defaultNamespace() {
     if (selected == null) {
       selected = service.call(new DefaultNamespace());
     }
     return selected.clone();
-  }
-
-  static boolean calledBy(String name, String method, int depth) {
-    return StackWalker.getInstance().walk(frames -> frames.limit(depth).anyMatch(
-        frame -> frame.getClassName().endsWith(name) && frame.getMethodName().equals(method)));
   }
 }

@@ -41,7 +41,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()).withFolder() : null;
   }
 
-  /** Return what the progress of a query calls its source. */
+  /** Returns the name of the source in a query's progress. */
   @Override
   public String toString() {
     return table.name();
@@ -54,7 +54,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public Offset latestOffset() {
-    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called instead");
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
   }
 
   @Override
@@ -108,7 +108,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     return partitions;
   }
 
-  /** Spark asks for it after the partitions of the same batch. */
+  /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ColumnarReaders python = PravegaScan.readerFactory(plan.tasks());
@@ -125,7 +125,9 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   @Override
   public void stop() {}
 
-  /** In an order that stays, so that a partition comes to the executor that knows the rows of its segments. */
+  /**
+   * Returns executors in a stable order, so that a partition gets to the executor that knows the rows of its segments.
+   */
   private static List<BlockManagerId> executors() {
     BlockManager driver = SparkEnv.get().blockManager();
     List<BlockManagerId> found =

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** DELETE, UPDATE or MERGE of a table whose rows are told by keys: rows are read, and then replaced or removed by key. */
+/** DELETE, UPDATE or MERGE of a table whose rows have keys: rows are read, and then replaced or removed by key. */
 record PravegaRowChanges(PravegaTable table, Command command) implements RowLevelOperation, SupportsDelta {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -54,7 +54,7 @@ record PravegaRowChanges(PravegaTable table, Command command) implements RowLeve
       schema = info.schema().isEmpty() ? schema : schema.add("row", info.schema());
       RowChangesBegun begun = table.service().call(
           new BeginRowChanges(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
-      return new RowChangeWriters(PythonTask.writing(begun.function(), begun.python(), schema));
+      return new RowChangeWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
     }
 
     @Override

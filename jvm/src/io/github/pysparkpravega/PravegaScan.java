@@ -44,7 +44,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private MicroBatchStream stream;
 
   /**
-   * A scan as the fields of PlanScan say.
+   * Makes a scan; the parameters are the fields of PlanScan.
    *
    * @param joined whether joins may tell which keys they need.
    */
@@ -69,7 +69,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
             ofJoins));
   }
 
-  /** Planned as soon as Spark asks for the columns of a batch, without its tasks if they take long to plan. */
+  /** Plans the scan when Spark first asks for its columns, without its tasks if these take long to plan. */
   private synchronized PlannedRead plan() {
     if (plan == null) {
       plan = plan(found);
@@ -77,7 +77,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return plan;
   }
 
-  /** The number of rows, where it is all that is asked for and nothing has to be read to find it. */
+  /** Returns the number of rows if nothing else is asked for and nothing has to be read to find it. */
   OptionalLong known() {
     Long known = plan().known();
     return known == null ? OptionalLong.empty() : OptionalLong.of(known);
@@ -88,7 +88,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return plan.tasks();
   }
 
-  /** The plan of a scan that is run: EXPLAIN needs less. What it needs to know before, tasks search for. */
+  /**
+   * Completes a plan for a scan that is run; EXPLAIN needs less. Tasks search for what the planning must know before.
+   */
   static PlannedRead complete(PlannedRead plan, Function<List<String>, PlannedRead> again) {
     PlannedRead complete = plan;
     while (complete.tasks() == null) {
@@ -129,7 +131,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return all;
   }
 
-  /** The key columns by whose values the other side of a join can leave out entries, before they are read. */
+  /**
+   * Returns the key columns: by their values on the other side of a join, entries are left out before they are read.
+   */
   @Override
   public NamedReference[] filterAttributes() {
     if (stream != null || !joined || !table.takesUpdates() || aggregation != null) {
@@ -140,7 +144,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
         .toArray(NamedReference[]::new);
   }
 
-  /** Plans anew with what Spark has found out about keys since it planned the query. */
+  /** Plans again, with what Spark has found out about keys since it planned the query. */
   @Override
   public synchronized void filter(Predicate[] found) {
     every = CatalogV2Util.v2ColumnsToStructType(table.columns());
@@ -156,7 +160,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     if (!conditions.isEmpty()) {
-      throw new IllegalStateException("Spark pushes no conditions into streams, and no stream evaluates any");
+      throw new IllegalStateException("A stream evaluates no conditions, and Spark should not push any");
     }
     stream = table.isOfChanges()
         ? new PravegaChangesStream(table, columns, options, checkpointLocation)
@@ -183,13 +187,13 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   static ColumnarReaders readerFactory(PlannedTasks tasks) {
     int columns = tasks.schema().length();
-    ColumnarReaders python = new PythonReaders(PythonTask.reading(tasks, Map.of()));
+    ColumnarReaders python = new PythonReaders(PythonTask.ofReader(tasks, Map.of()));
     return tasks.output().length() == columns ? python : new CountingReaderFactory(python, columns);
   }
 
   static PartitionReaderFactory realTimeReaderFactory(PlannedTasks tasks) {
     // Makes workers send each batch of rows at once, and not when a buffer is full.
-    PythonTask task = PythonTask.reading(tasks, Map.of("SPARK_PIPELINED_UDF", "1"));
+    PythonTask task = PythonTask.ofReader(tasks, Map.of("SPARK_PIPELINED_UDF", "1"));
     return new RealTimeReaderFactory(new PythonReaders(task), tasks.schema());
   }
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Collects what Spark needs of the table and has the service plan the scan: the read function and its partitions. */
+/** Collects what Spark needs from the table, so that the service can plan the scan: its function and its partitions. */
 final class PravegaScanBuilder
     implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit,
         SupportsPushDownAggregates {
@@ -38,7 +38,9 @@ final class PravegaScanBuilder
     this.options = options.asCaseSensitiveMap();
   }
 
-  /** Spark would read the table twice to find out which keys a statement changes, to no avail. */
+  /**
+   * Makes it a scan of changed rows, whose keys joins must not ask for: Spark would read the table twice for nothing.
+   */
   PravegaScanBuilder ofRowChanges() {
     rowChanges = true;
     return this;
@@ -49,7 +51,7 @@ final class PravegaScanBuilder
     required = requiredSchema;
   }
 
-  /** Spark evaluates those that the service does not take. */
+  /** Returns the predicates that the service does not take, which Spark evaluates. */
   @Override
   public Predicate[] pushPredicates(Predicate[] asked) {
     List<Condition> described = PushedConditions.describe(asked);
@@ -85,8 +87,8 @@ final class PravegaScanBuilder
   }
 
   /**
-   * Spark asks first about the aggregation that is written in the query, then about one without AVG. The scan of a number
-   * of rows is planned at once, because that number may be known then.
+   * Spark asks first about the aggregation as the query has it, then about one without AVG. If only rows are counted,
+   * the scan is planned at once, because that may already give their number.
    */
   @Override
   public boolean supportCompletePushDown(Aggregation asked) {

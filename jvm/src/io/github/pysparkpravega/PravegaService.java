@@ -39,7 +39,7 @@ record PravegaService(String python, Map<String, String> conf) {
     return Service.running(python).send(conf, request, false);
   }
 
-  /** Throws the service's sentence about a statement that streams cannot do. */
+  /** Throws the service's error for a statement that tables cannot do. */
   void refuse(Identifier ident, String statement) {
     call(new Refuse(ident.namespace(), ident.name(), statement, null));
   }

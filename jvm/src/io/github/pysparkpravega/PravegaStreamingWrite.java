@@ -14,7 +14,9 @@ import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 
-/** One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number. */
+/**
+ * One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number.
+ */
 final class PravegaStreamingWrite implements StreamingWrite {
   private final PravegaTable table;
   private final LogicalWriteInfo info;
@@ -28,14 +30,14 @@ final class PravegaStreamingWrite implements StreamingWrite {
     this.batch = new PravegaBatchWrite(table, info);
   }
 
-  /** The streaming query of an id, whose session is a copy of the one it was started in; null for a batch's. */
+  /** Returns the streaming query with an id, whose session is a copy of the one that started it; null for a batch. */
   static StreamExecution query(String id) {
     return SparkSession.active().sharedState().activeStreamingQueries().get(UUID.fromString(id));
   }
 
   /**
-   * A query's output mode, append for a batch. Spark tells it to nobody: it takes every update for an append, and every
-   * complete result for an overwrite.
+   * Returns a query's output mode, append for a batch. Spark tells it to no sink: it hands over every update as an
+   * append, and every complete result as an overwrite.
    */
   static String outputMode(LogicalWriteInfo info) {
     StreamExecution query = query(info.queryId());
@@ -51,9 +53,9 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
-    String offsets = SparkLine.logged(query, epoch);
+    String offsets = SparkLine.readLog(query, epoch);
     batch.commit((insert, again) -> new CommitEpoch(
-        table.handle(), insert, PravegaBatchWrite.pickled(messages), again, query.id().toString(),
+        table.handle(), insert, PravegaBatchWrite.messagesOf(messages), again, query.id().toString(),
         query.runId().toString(), epoch, offsets));
   }
 

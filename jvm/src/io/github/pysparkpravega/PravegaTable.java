@@ -36,10 +36,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
 final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
     SupportsRowLevelOperations, EvolvingTable, TruncatableTable {
-  /** Those that change what columns a table has. */
+  /** Options that change which columns a table has. */
   static final Set<String> COLUMN_OPTIONS = Set.of("mode", "schema-version");
 
-  /** In the options of a streaming read: all hidden columns follow those of the table. */
+  /** An option of a streaming read by which all hidden columns follow those of the table. */
   static final String WITH_HIDDEN_COLUMNS = "pyspark-pravega.with-hidden-columns";
 
   private final PravegaService service;
@@ -64,8 +64,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   /**
-   * A new table of toTable, which is made when its query starts, or when it is used before. Spark would make it without
-   * the query's options; they come with the first micro-batch. Until then it has the columns that Spark asks for.
+   * A new table of toTable, which is made when its query starts or when it is first used. Spark would make it without
+   * the query's options, which come with the first micro-batch. Until then it has the columns that Spark asks for.
    */
   PravegaTable(
       PravegaService service, Identifier ident, String called, Column[] asked, Supplier<TableDescription> creation) {
@@ -91,7 +91,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description;
   }
 
-  /** Makes the table, if it is one that is yet to be made. */
+  /** Makes the table, if that is yet to be done. */
   void make() {
     if (description == null) {
       synchronized (creation) {
@@ -100,14 +100,14 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     }
   }
 
-  /** Return what the progress of a query calls its sink. */
+  /** Returns the name of the sink in a query's progress. */
   @Override
   public String toString() {
     return name();
   }
 
   /**
-   * Another stream of the same name is another table: Spark refuses to go on with a plan for the old one.
+   * Another stream of the same name is another table: Spark refuses to continue with a plan for the old one.
    * Null, which Spark does not compare, for a user who may not ask which stream it is.
    */
   @Override
@@ -115,7 +115,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description().id();
   }
 
-  /** Never twice the same, so that Spark loads the table once for every query, and all its scans end at one tail. */
+  /** Never the same twice, so that Spark loads the table once for every query, and all its scans end at one tail. */
   @Override
   public String version() {
     return version;
@@ -126,7 +126,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description == null ? asked : SparkLine.columns(description.schema());
   }
 
-  /** The primary key, which nothing checks: it tells the rows of a table of changes. */
+  /** Returns the primary key, which nothing checks: it identifies the rows of a table of changes. */
   @Override
   public Constraint[] constraints() {
     NamedReference[] columns = rowKey();
@@ -177,11 +177,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
         schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
       }
     }
-    return new PravegaScanBuilder(this, schema, given(asked));
+    return new PravegaScanBuilder(this, schema, dropOwnOptions(asked));
   }
 
-  /** The options of a read that are not the adapter's own. */
-  static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {
+  /** Returns the options of a read without the adapter's own. */
+  static CaseInsensitiveStringMap dropOwnOptions(CaseInsensitiveStringMap options) {
     if (!options.containsKey(WITH_HIDDEN_COLUMNS)) {
       return options;
     }
@@ -236,14 +236,17 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     service.call(new Refuse(ident.namespace(), ident.name(), statement, loaded));
   }
 
-  /** Refuses an output mode. What a new table of toTable takes is known only when its query's options come. */
+  /**
+   * Refuses an output mode that the table does not take. A new table of toTable takes what its query's options say
+   * later.
+   */
   void checkOutputMode(String mode) {
     if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && takesUpdates())) {
       refuse("writeStream.outputMode('" + mode + "')");
     }
   }
 
-  /** Checks the options of a streaming read, once: Spark analyzes what is made of it again and again. */
+  /** Checks the options of a streaming read, once: Spark analyzes the read again in every query that is made of it. */
   synchronized void checkReadOptions(CaseInsensitiveStringMap options) {
     if (options.equals(checked)) {
       return;
@@ -257,7 +260,10 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     checked = options;
   }
 
-  /** Spark before 4.3 does not load the table again for these options, and would go on with the columns that it has. */
+  /**
+   * Checks options that Spark before 4.3 would ignore: it does not load the table again for them, and keeps its
+   * columns.
+   */
   synchronized void checkColumnOptions(CaseInsensitiveStringMap options) {
     if (COLUMN_OPTIONS.stream().anyMatch(options::containsKey) && !options.equals(followed)) {
       service.call(new CheckColumnOptions(handle(), options.asCaseSensitiveMap()));
@@ -265,12 +271,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     }
   }
 
-  /** Whether rows that are written replace those with the same keys. */
+  /** Returns whether rows that are written replace those with the same keys. */
   boolean takesUpdates() {
     return description().takesUpdates();
   }
 
-  /** The table as the service described it when it was loaded, for requests about it. */
+  /** Returns the table as the service described it when it was loaded, for requests about it. */
   String handle() {
     return description().table();
   }
@@ -279,7 +285,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return references(description().rowKey());
   }
 
-  /** Whether a change of this table is one of a row that a key tells, and not a row of its own. */
+  /** Returns whether a change of this table is one of a row with a key, and not a row of its own. */
   boolean hasRowKey() {
     return !description().rowKey().isEmpty();
   }

@@ -35,7 +35,7 @@ final class PravegaTableStream
     this.checkpoint = checkpoint;
   }
 
-  /** Return what the progress of a query calls its source. */
+  /** Returns the name of the source in a query's progress. */
   @Override
   public String toString() {
     return table.name();
@@ -55,7 +55,7 @@ final class PravegaTableStream
 
   @Override
   public Offset latestOffset() {
-    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called instead");
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
   }
 
   @Override
@@ -92,7 +92,7 @@ final class PravegaTableStream
     return PravegaScan.partitions(plan.tasks());
   }
 
-  /** Spark asks for it after the partitions of the same batch. */
+  /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return realTime ? PravegaScan.realTimeReaderFactory(plan.tasks()) : PravegaScan.readerFactory(plan.tasks());

@@ -25,7 +25,7 @@ final class Procedure implements LineProcedure {
     this.ident = ident;
   }
 
-  private ProcedureDescription described() {
+  private ProcedureDescription describe() {
     if (description == null) {
       description = load(null);
     }
@@ -38,15 +38,15 @@ final class Procedure implements LineProcedure {
 
   @Override
   public String name() {
-    return described().name();
+    return describe().name();
   }
 
   @Override
   public String description() {
-    return described().comment();
+    return describe().comment();
   }
 
-  /** Spark binds what is unbound again: what is returned is not. */
+  /** Returns a bound procedure that is not unbound too: Spark would bind that again. */
   @Override
   public BoundProcedure bind(StructType given) {
     description = load(given);
@@ -82,7 +82,7 @@ final class Procedure implements LineProcedure {
 
   @Override
   public ProcedureParameter[] parameters() {
-    return described().parameters().stream().map(described -> {
+    return describe().parameters().stream().map(described -> {
       ProcedureParameter.Builder builder = ProcedureParameter.in(described.name(), described.type());
       builder.comment(described.comment());
       return (described.optional() ? builder.defaultValue("NULL") : builder).build();
@@ -99,7 +99,7 @@ final class Procedure implements LineProcedure {
       }
     }
     JsonNode rows = service.call(new CallProcedure(ident.namespace(), ident.name(), given)).rows();
-    Scan result = new RowsOfService(described().schema(), () -> rows);
+    Scan result = new RowsOfService(describe().schema(), () -> rows);
     return List.of(result).iterator();
   }
 }

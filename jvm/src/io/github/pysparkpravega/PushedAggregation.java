@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 
-/** Spells an aggregation that Spark asks a scan for. Whatever is no column has an empty name. */
+/** Describes an aggregation that Spark asks a scan for. Anything but a column has an empty name. */
 final class PushedAggregation {
   private PushedAggregation() {}
 
@@ -18,7 +18,7 @@ final class PushedAggregation {
         Arrays.stream(aggregation.groupByExpressions()).map(PushedAggregation::column).toList());
   }
 
-  /** Whether the number of all rows is asked for, and nothing else. */
+  /** Returns whether nothing but the number of all rows is asked for. */
   static boolean countsRows(Aggregation aggregation) {
     return aggregation.groupByExpressions().length == 0
         && Arrays.stream(aggregation.aggregateExpressions()).allMatch(CountStar.class::isInstance);

@@ -12,9 +12,9 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Spells the conditions that Spark has for the rows of a scan: terms, each behind those that it is about. */
+/** Describes Spark's conditions for the rows of a scan: terms, each after its operands. */
 final class PushedConditions {
-  // A condition with more, such as a long IN, takes longer to hand out than it saves.
+  // A condition with more terms, such as a long IN, takes longer to send to tasks than it saves.
   private static final int MOST_TERMS = 500;
 
   private PushedConditions() {}
@@ -23,7 +23,7 @@ final class PushedConditions {
     return describe(predicates, MOST_TERMS);
   }
 
-  /** @param most terms of a condition that is spelled. */
+  /** @param most terms of a condition that is described. */
   static List<Condition> describe(Predicate[] predicates, int most) {
     return Arrays.stream(predicates).map(predicate -> {
       List<Term> terms = new ArrayList<>();
@@ -34,7 +34,7 @@ final class PushedConditions {
     }).toList();
   }
 
-  /** Tells that a condition is an IN of a column and literals, which cannot fail. */
+  /** Returns whether a condition is an IN of a column and literals, which cannot fail. */
   private static boolean isPlainList(Predicate predicate) {
     Expression[] children = predicate.children();
     return predicate.name().equals("IN") && children[0] instanceof NamedReference

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxBytes;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 
-/** Limits of micro-batches: Spark's own, and the service's description of them. */
+/** Turns the service's limits of micro-batches into Spark's, and vice versa. */
 final class ReadLimits {
   private ReadLimits() {}
 
@@ -32,12 +32,14 @@ final class ReadLimits {
     Long maxRows = null;
     Long minRows = null;
     long maxDelayMs = 0;
-    for (ReadLimit each : limit instanceof CompositeReadLimit composite ? composite.getReadLimits() : new ReadLimit[] {limit}) {
-      if (each instanceof ReadMaxBytes bytes) {
+    ReadLimit[] parts =
+        limit instanceof CompositeReadLimit composite ? composite.getReadLimits() : new ReadLimit[] {limit};
+    for (ReadLimit part : parts) {
+      if (part instanceof ReadMaxBytes bytes) {
         maxBytes = bytes.maxBytes();
-      } else if (each instanceof ReadMaxRows rows) {
+      } else if (part instanceof ReadMaxRows rows) {
         maxRows = rows.maxRows();
-      } else if (each instanceof ReadMinRows rows) {
+      } else if (part instanceof ReadMinRows rows) {
         minRows = rows.minRows();
         maxDelayMs = rows.maxTriggerDelayMs();
       }

@@ -18,8 +18,8 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Readers of segments whose Python tasks give rows as events are appended. Behind the columns of the table a row tells a
- * number of bad events, if it is none of the table, and how far the segment has been read with it.
+ * Readers of segments whose Python tasks give rows as events are appended. Behind the columns of the table,
+ * each row says how far the segment has been read; one that does not belong to the table says a number of bad events.
  */
 record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) implements PartitionReaderFactory {
   private static final String UNTIL = "pravega.real-time.until";
@@ -72,7 +72,7 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
       return RecordStatus.newStatusWithoutArrivalTime(next());
     }
 
-    /** Is what Spark 4.2.0 asks for, whose interface lacks the other one. Spark 4.1 has only the other one. */
+    /** Spark 4.2.0 calls this method, and its interface lacks the other one. Spark 4.1 has only the other one. */
     public RecordStatus nextWithTimeout(Long start, Long timeout) throws IOException {
       return nextWithTimeout(timeout);
     }

@@ -8,8 +8,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The replies of the catalog service that are more than one value. The dataclasses of catalog/protocol/replies.py have the
- * same names and fields, and say what these mean. A JsonNode is what Java hands back, or reads by the type of a column.
+ * The replies of the catalog service that are more than one value. The dataclasses of catalog/protocol/replies.py have
+ * the same names and fields, and say what these mean. A JsonNode is what Java hands back, or reads by the type of a
+ * column.
  */
 interface Replies {
   record HiddenColumn(String name, DataType type, boolean nullable, String comment) implements MetadataColumn {

@@ -1,8 +1,8 @@
 package io.github.pysparkpravega;
 
-/** What the catalog service can be asked for; `R` is its reply. The records of {@link Requests} are all there are. */
+/** A request to the catalog service; `R` is its reply. {@link Requests} has all of them. */
 interface Request<R> {
-  /** The operation, spelled as the service does: the name of the record in snake case. */
+  /** Returns the operation as the service spells it: the name of the record in snake case. */
   default String operation() {
     return getClass().getSimpleName().replaceAll("(?<=.)(?=[A-Z])", "_").toLowerCase(java.util.Locale.ROOT);
   }

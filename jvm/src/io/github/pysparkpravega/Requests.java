@@ -7,8 +7,8 @@ import java.util.Map;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The requests to the catalog service, and what is in them. The dataclasses of catalog/protocol/ have the same names and
- * fields, and say what these mean. `table` is that of the table's description.
+ * The requests to the catalog service, and what is in them. The dataclasses of catalog/protocol/ have the same names
+ * and fields, and say what these mean. `table` is that of the table's description.
  */
 interface Requests {
   // catalog/protocol/namespaces.py

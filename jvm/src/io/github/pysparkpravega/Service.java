@@ -17,8 +17,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * The catalog service: one Python process per driver and interpreter, spoken to by lines on its stdin and stdout, each
- * a call's number and JSON. It ends with the driver, because its stdin then closes. Calls run concurrently.
+ * The catalog service: one Python process per driver and interpreter. Calls and replies are lines on its stdin and
+ * stdout, each with the number of the call and JSON. It ends with the driver, because its stdin then closes. Calls run
+ * concurrently.
  */
 final class Service {
   static final String FAILED = "PRAVEGA_SERVICE_FAILED";
@@ -45,7 +46,7 @@ final class Service {
   private volatile boolean ended = false;
   private volatile int exitCode;
 
-  /** A service that has died is started again. */
+  /** Returns the running service of an interpreter. Starts it, also again after it has died. */
   static Service running(String python) {
     return RUNNING.compute(
         python, (key, running) -> running == null || running.ended ? new Service(key) : running);
@@ -53,7 +54,7 @@ final class Service {
 
   private Service(String python) {
     this.python = python;
-    // With -P, modules in the driver's working directory are none of the service's.
+    // With -P, the service does not import modules from the driver's working directory.
     ProcessBuilder builder = new ProcessBuilder(python, "-P", "-m", "pyspark_pravega.catalog.service");
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     PythonWorkers.addPackages(builder.environment());
@@ -61,9 +62,10 @@ final class Service {
     try {
       process = builder.start();
     } catch (IOException e) {
-      throw PravegaException.unchecked(new PravegaException(FAILED, SYSTEM_ERROR, "Cannot start the catalog service with the Python interpreter '" + python
-          + "': " + e.getMessage() + ". Set PYSPARK_PYTHON or the catalog's 'python' conf to a Python that has"
-          + " pyspark-pravega installed.", e));
+      throw PravegaException.unchecked(new PravegaException(FAILED, SYSTEM_ERROR,
+          "Cannot start the catalog service with the Python interpreter '" + python + "': " + e.getMessage()
+              + ". Set PYSPARK_PYTHON or the catalog's 'python' conf to a Python that has pyspark-pravega installed.",
+          e));
     }
     daemon(this::readReplies, "replies").start();
   }
@@ -75,8 +77,8 @@ final class Service {
   }
 
   /**
-   * Sends one request and waits for its reply. An interrupt takes the request back if it is `interruptible`; else it is kept
-   * for later.
+   * Sends one request and waits for its reply. An interrupt takes the request back if it is `interruptible`; else it is
+   * kept for later.
    */
   <R> R send(Map<String, String> conf, Request<R> request, boolean interruptible) {
     long id = lastId.incrementAndGet();
@@ -125,7 +127,7 @@ final class Service {
           process.getOutputStream().write(line);
           process.getOutputStream().flush();
         } catch (IOException e) {
-          end(); // it reads no more; those who wait are told when its output ends
+          end(); // it reads no more; waiting callers learn of it when its output ends
         }
       });
     } catch (RejectedExecutionException e) {
@@ -138,11 +140,11 @@ final class Service {
     boolean begun = answered || exitCode < 1 || exitCode > 2; // 1: no such module, 2: no such option
     return new PravegaException(FAILED, SYSTEM_ERROR, begun
         ? "The catalog service (" + python + " -m pyspark_pravega.catalog.service) " + how + " during '" + operation
-            + "'; its own message is on the driver's standard error. It is started again by the next statement."
-            + " If this one changes anything, look whether it has done so before you run it again."
+            + "'; its own message is on the driver's standard error. The next statement starts it again. If this one"
+            + " changes anything, check whether it has done so before you run it again."
         : "The catalog service does not run with the Python interpreter '" + python + "' (it " + how + "); its own"
-            + " message is on the driver's standard error. That must be Python 3.11 or newer with pyspark-pravega"
-            + " installed: name one that has with PYSPARK_PYTHON or the catalog's 'python' conf.", null);
+            + " message is on the driver's standard error. The service needs Python 3.11 or newer with pyspark-pravega"
+            + " installed: set PYSPARK_PYTHON or the catalog's 'python' conf to such an interpreter.", null);
   }
 
   private void readReplies() {
@@ -166,7 +168,7 @@ final class Service {
     }
   }
 
-  /** Waits for its end, which must be near; its exit code. */
+  /** Waits for the end of the process, which must be near; returns the exit code. */
   private int end() {
     try {
       if (!process.waitFor(10, TimeUnit.SECONDS)) {

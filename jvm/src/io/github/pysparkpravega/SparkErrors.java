@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** Errors of the service for which Spark has some of its own. They throw the one or the other. */
+/** Throws errors of the service, as Spark's own where Spark has them. */
 final class SparkErrors {
   private SparkErrors() {}
 

@@ -56,7 +56,7 @@ final class TableChanges {
     return name[name.length - 1];
   }
 
-  /** Return what a default is now, as text; null if it is NULL or no constant. */
+  /** Returns the present value of a default as text; null if it is NULL or not a constant. */
   static String initial(ColumnDefaultValue value) {
     Object now = value.getValue() == null ? null : value.getValue().value();
     return now instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : Objects.toString(now, null);

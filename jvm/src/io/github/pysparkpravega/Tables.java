@@ -25,12 +25,21 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 interface Tables extends StagingTableCatalog, LineCatalog {
   TablesOfQueries ofQueries();
 
+  /**
+   * Whether CREATE TABLE alone uses this catalog. Spark asks it whether the table exists, and never calls createTable
+   * when the answer is yes. A stream without a schema is a table to every statement but this one, which may adopt it.
+   */
+  boolean isOfCreateTable();
+
+  /** The loads ahead of SHOW TABLE EXTENDED, if that statement alone uses this catalog; else null. */
+  Browsing ofShowTableExtended();
+
   @Override
   default Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     try {
       Identifier[] tables = Arrays.stream(service().call(new ListTables(namespace)))
           .map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new);
-      return Browsing.listed(this, tables);
+      return Browsing.noteTables(this, tables);
     } catch (Exception e) {
       throw SparkErrors.ofNamespace(e, namespace);
     }
@@ -42,19 +51,19 @@ interface Tables extends StagingTableCatalog, LineCatalog {
     return made != null ? made : (Table) load(ident, CaseInsensitiveStringMap.empty(), false, null, false);
   }
 
-  /** Spark before 4.3 asks so for a table that is written. */
+  /** Spark before 4.3 calls this for a table that is written. */
   @Override
   default Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), true, null, false);
   }
 
-  /** Spark before 4.3 asks so for VERSION AS OF. */
+  /** Spark before 4.3 calls this for VERSION AS OF. */
   @Override
   default Table loadTable(Identifier ident, String version) throws NoSuchTableException {
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.version(version), false);
   }
 
-  /** Spark before 4.3 asks so for TIMESTAMP AS OF. */
+  /** Spark before 4.3 calls this for TIMESTAMP AS OF. */
   @Override
   default Table loadTable(Identifier ident, long micros) throws NoSuchTableException {
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.timestamp(micros), false);
@@ -68,7 +77,7 @@ interface Tables extends StagingTableCatalog, LineCatalog {
   default Object load(
       Identifier ident, CaseInsensitiveStringMap options, boolean writing, TimeTravel at, boolean orView)
       throws NoSuchTableException {
-    return Browsing.loaded(this, ident, found -> {
+    return Browsing.load(this, ident, found -> {
       try {
         return relation(found, service().call(new LoadTable(found.namespace(), found.name(),
             options.asCaseSensitiveMap(), writing, at, orView, SQLConf.get().caseSensitiveAnalysis())));
@@ -86,32 +95,29 @@ interface Tables extends StagingTableCatalog, LineCatalog {
 
   @Override
   default boolean tableExists(Identifier ident) {
-    // Spark asks before CREATE TABLE and never calls createTable when the answer is yes. A stream without a
-    // schema is a table to every statement but this one, which may adopt it; nothing but the caller tells them apart.
-    boolean creating = PravegaCatalog.calledBy(".CreateTableExec", "run", 12);
     ofQueries().forget();
-    return service().call(new TableExists(ident.namespace(), ident.name(), creating));
+    return service().call(new TableExists(ident.namespace(), ident.name(), isOfCreateTable()));
   }
 
   @Override
   default Table createTable(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     Map<String, String> properties = new HashMap<>(info.properties());
-    if (!TablesOfQueries.isAsking()) {
+    if (!Callers.isToTable()) {
       return create(ident, info, properties, true);
     }
-    // Spark takes its default format for the one of a stream's table, unless another is named.
+    // Spark names its default format as the provider unless the query names another.
     properties.remove(TableCatalog.PROP_PROVIDER, SQLConf.get().defaultDataSourceName());
     return ofQueries().keep(new PravegaTable(
-        service(), ident, name() + "." + ident, info.columns(), () -> created(ident, info, properties, true)));
+        service(), ident, name() + "." + ident, info.columns(), () -> makeTable(ident, info, properties, true)));
   }
 
   /** Makes a table now. */
   default PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
-    return new PravegaTable(service(), ident, created(ident, info, properties, adopt));
+    return new PravegaTable(service(), ident, makeTable(ident, info, properties, adopt));
   }
 
-  private TableDescription created(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
+  private TableDescription makeTable(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
     CreateTable request = NewTables.request(ident, info, properties, adopt);
     try {
       return service().call(request);
