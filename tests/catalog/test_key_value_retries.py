@@ -106,5 +106,5 @@ def test_a_shuffle_that_is_lost_while_rows_are_written(cluster: ClusterInfo, sco
     found = {told["command"]: told for told in map(json.loads, run.stdout.splitlines())}
     assert found.keys() == STATEMENTS.keys()
     for told in found.values():
-        assert re.search("cannot rollback|See which rows are new", told["error"]), told
+        assert re.search("cannot rollback|Check which rows are new", told["error"]), told
         assert told["lost"] and set(told["counts"]) == {"0", "1"} and sum(told["counts"].values()) == ROWS, told

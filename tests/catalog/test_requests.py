@@ -1,16 +1,18 @@
-"""The requests and replies of the pipe: the Java adapter spells their names as the dataclasses do."""
+"""The requests and replies of the pipe: the records of the Java adapter are the dataclasses."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from pyspark_pravega.catalog import protocol
 from pyspark_pravega.catalog.protocol import replies
@@ -26,67 +28,132 @@ from pyspark_pravega.errors import InvalidOptionError, ProtocolError
 
 JVM = Path(__file__).parent.parent.parent / "jvm"
 JAVA = [JVM / sources / "io" / "github" / "pysparkpravega" for sources in ("src", "spark42")]
-SOURCES = {
-    file.stem: file.read_text() for java in JAVA for file in sorted(java.glob("*.java")) if file.stem != "PythonWorkers"
-}
-"""Without the one class that fills maps for Spark alone."""
-PIPE = {"operation", "conf", "arguments", "result", "error", "condition", "message", "sql_state"}
-"""Names of the lines themselves, in Service.java."""
+SOURCES = {file.stem: file.read_text() for java in JAVA for file in sorted(java.glob("*.java"))}
 
-CALLED = re.compile(r'\b(?:call|finish|repeat|commit)\(\s*"(\w+)"')
-PLANNED = re.compile(r'options, "(plan_\w+)"\)')
-WRITTEN = re.compile(r'\.(?:put|putNull|set|putArray|putObject)\(\s*"([\w-]+)"')
-READ = re.compile(r'\.get\(\s*"(\w+)"\)')
-
-
-def named(pattern: re.Pattern[str]) -> set[str]:
-    return {name for text in SOURCES.values() for name in pattern.findall(text)}
+RECORD = re.compile(r"\brecord (\w+)\(([^)]*)\)\s*(?:implements ([\w<>, \[\]]+?))?\s*\{")
+COMPONENT = re.compile(r"(@OrNull )?(\w+(?:<[\w, \[\]]+>)?(?:\[\])?) (\w+)(?:, |$)")
+KINDS: dict[Any, str] = {
+    bool: "boolean", int: "number", str: "text", StructType: "schema", DataType: "schema", StreamTable: "text",
+    ScanEnds: "any", Any: "any",
+}  # fmt: skip
+JAVA_KINDS = {
+    "boolean": "boolean", "int": "number", "long": "number", "Long": "number", "String": "text", "byte[]": "text",
+    "StructType": "schema", "DataType": "schema", "JsonNode": "any", "Map<String, String>": "texts by texts",
+}  # fmt: skip
 
 
-def fields(kinds: Iterator[type] | tuple[type, ...]) -> set[str]:
-    """The names of the fields of dataclasses and of those in them."""
-    found: set[str] = set()
+@dataclass(frozen=True)
+class Component:
+    """A part of a record of Java, or of a dataclass: its name in JSON, its kind, and whether it may be null."""
+
+    name: str
+    kind: str
+    optional: bool
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def java_kind(type: str) -> str:
+    if type in JAVA_KINDS:
+        return JAVA_KINDS[type]
+    if element := re.fullmatch(r"List<(.*)>|(.*)\[\]", type):
+        inner = java_kind(element[1] or element[2])
+        return "any" if inner == "any" else f"list of {inner}"
+    return type
+
+
+def python_kind(hint: Any) -> str:
+    """Return the kind as `java_kind` does; two-tuples of equal types are lists."""
+    if hint in KINDS:
+        return KINDS[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Mapping:
+        return "texts by texts"
+    if origin is tuple:
+        inner = python_kind(arguments[0])
+        return "any" if inner == "any" else f"list of {inner}"
+    return str(hint.__name__)
+
+
+def records(file: str) -> dict[str, tuple[Component, ...]]:
+    return {
+        name: tuple(
+            Component(snake(component), java_kind(type), bool(optional))
+            for optional, type, component in COMPONENT.findall(re.sub(r"\s+", " ", components))
+        )
+        for name, components, _ in RECORD.findall(SOURCES[file])
+    }
+
+
+def components(kind: type) -> tuple[Component, ...]:
+    found = []
+    for field in dataclass_fields(kind):
+        hint = get_type_hints(kind)[field.name]
+        optional = NoneType in get_args(hint)
+        [hint] = [each for each in get_args(hint) if each is not NoneType] if optional else [hint]
+        found.append(Component(field.name, python_kind(hint), optional))
+    return tuple(found)
+
+
+def parts(kinds: Iterable[type]) -> dict[str, type]:
+    """The dataclasses, by their names, with those in them: the records that Java must have."""
+    found: dict[str, type] = {}
     for kind in kinds:
-        for name, hint in get_type_hints(kind).items():
-            found.add(name)
-            inner = [each for each in (hint, *get_args(hint)) if isinstance(each, type) and is_dataclass(each)]
-            # A table and the ends of scans go back and forth as they are; Java looks at none of their fields.
-            found |= fields(tuple(each for each in inner if each not in (StreamTable, ScanEnds, InsertHandle)))
+        found[kind.__name__] = kind
+        hints = list(get_type_hints(kind).values())
+        for hint in hints:
+            hints += get_args(hint)
+        # A table and the ends of scans go back and forth as they are; Java looks at none of their fields.
+        inner = [each for each in hints if isinstance(each, type) and is_dataclass(each)]
+        found |= parts(each for each in inner if each not in (StreamTable, ScanEnds))
     return found
 
 
+REPLIES = parts(
+    (
+        replies.TableDescription,
+        replies.SourceDescription,
+        replies.KeySpace,
+        replies.ViewDefinition,
+        replies.Relations,
+        replies.MetadataDescription,
+        replies.MetadataRows,
+        replies.PlannedRead,
+        replies.ProcedureDescription,
+        replies.InsertBegun,
+        replies.RowChangesBegun,
+        replies.MicroBatchEnd,
+        Limits,
+    )
+)
+REQUESTS = {name: kind for name, kind in parts(get_args(protocol.Request)).items() if name not in REPLIES}
+
+
 def test_java_calls_the_operations_that_there_are() -> None:
-    assert named(CALLED) | named(PLANNED) == set(protocol.OPERATIONS)
+    requests = {name for name, _, of in RECORD.findall(SOURCES["Requests"]) if of.startswith("Request<")}
+    assert {snake(name) for name in requests} == set(protocol.OPERATIONS)
+    made = {name for text in SOURCES.values() for name in re.findall(r"\bnew (?:Requests\.)?(\w+)\(", text)}
+    assert requests <= made
 
 
-def test_java_writes_the_fields_of_requests() -> None:
-    assert named(WRITTEN) - PIPE == fields(get_args(protocol.Request))
+@pytest.mark.parametrize(("file", "kinds"), [("Requests", REQUESTS), ("Replies", REPLIES)])
+def test_records_of_java_are_the_dataclasses(file: str, kinds: dict[str, type]) -> None:
+    assert records(file) == {name: components(kind) for name, kind in kinds.items()}
 
 
 def test_java_reads_the_fields_of_replies() -> None:
-    read = named(READ) - PIPE
-    described = fields(
-        (
-            replies.SourceDescription,
-            replies.KeySpace,
-            replies.ViewDefinition,
-            replies.Relations,
-            replies.MetadataDescription,
-            replies.MetadataRows,
-            replies.PlannedRead,
-            replies.ProcedureDescription,
-            replies.InsertBegun,
-            replies.MicroBatchEnd,
-            Limits,
-        )
-    )
-    # Java also reads some fields of its own requests again, and of an INSERT's handle the transaction.
-    assert read - {"checkpoint", "columns", "options", "transaction"} == described
+    text = "\n".join(text for name, text in SOURCES.items() if name != "Replies")
+    read = {snake(dotted or method) for dotted, method in re.findall(r"\.(\w+)\(\)|\w::(\w+)", text)}
+    # Spark reads the columns that are hidden, and what finishes an INSERT goes back as it is, but for its transaction.
+    kinds = [kind for name, kind in REPLIES.items() if name not in ("HiddenColumn", "InsertHandle")]
+    assert {component.name for kind in kinds for component in components(kind)} <= read
 
 
-def test_java_writes_all_fields_of_what_is_in_a_list() -> None:
-    assert set(get_type_hints(protocol.Constraint)) <= set(WRITTEN.findall(SOURCES["NewTables"]))
-    assert set(get_type_hints(protocol.TableChange)) == set(WRITTEN.findall(SOURCES["TableChanges"]))
+def fields(kinds: Iterable[type]) -> set[str]:
+    """The names of the fields of dataclasses and of those in them."""
+    return {field.name for kind in parts(kinds).values() for field in dataclass_fields(kind)}
 
 
 SCHEMA = StructType([StructField("a", LongType(), False), StructField("grüße", StringType())])

@@ -2,7 +2,7 @@ package io.github.pysparkpravega;
 
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 
-/** What Spark 4.1 asks of catalogs beside tables: nothing. It has no changes, and no views beside tables. */
+/** What a catalog of Spark 4.1 has beside tables: nothing. There are no changes, and no views. */
 interface LineCatalog extends TableCatalog {
   PravegaService service();
 }

@@ -8,9 +8,9 @@ import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What parsers of Spark 4.1 must know of its statements; they have nothing of their own. */
+/** The parser of Spark 4.1: what it must know about statements of that version. */
 interface LineParser extends ParserInterface {
-  /** The view that a statement makes, which Spark 4.1 does in its own catalog alone. */
+  /** Returns the view that a statement makes: Spark 4.1 has views only in its own catalog. */
   default Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
     return plan instanceof CreateView made && made.child() instanceof UnresolvedIdentifier name
         ? Optional.of(CollectionConverters.asJava(name.nameParts()))

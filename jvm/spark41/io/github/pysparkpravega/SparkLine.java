@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -24,7 +24,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** Calls that Spark's lines spell differently, as 4.1 has them. */
+/** The calls that differ between lines of Spark, as 4.1 has them. */
 final class SparkLine {
   private SparkLine() {}
 
@@ -33,9 +33,9 @@ final class SparkLine {
   }
 
   static Seq<Seq<InputPartition>> partitions(InputPartition[] partitions) {
-    List<Seq<InputPartition>> each =
+    List<Seq<InputPartition>> all =
         Arrays.stream(partitions).map(one -> CollectionConverters.asScala(List.of(one)).toSeq()).toList();
-    return CollectionConverters.asScala(each).toSeq();
+    return CollectionConverters.asScala(all).toSeq();
   }
 
   static ArrowPythonRunner runner(MapInBatchEvaluatorFactory settings, StructType input, Map<String, SQLMetric> metrics,
@@ -54,15 +54,15 @@ final class SparkLine {
         Option.empty());
   }
 
-  /** What a micro-batch reads, as its query has logged it, and when: offsets alone are the same in some sources. */
-  static String logged(StreamExecution query, long epoch) {
+  /** Returns the logged offsets of a micro-batch and their time: in some sources two batches have the same offsets. */
+  static String readLog(StreamExecution query, long epoch) {
     OffsetSeq logged = query.offsetLog().get(epoch).get();
     return logged + " of " + logged.metadata().map(OffsetSeqMetadata::batchTimestampMs).get();
   }
 
   /**
-   * Has streams read the hidden columns that a query uses. Spark 4.1 asks no stream for columns: it takes those of the
-   * table, and behind them all hidden ones, if one of these is used.
+   * Makes streams read the hidden columns that a query uses. Spark 4.1 does not tell streams which columns it needs: it
+   * takes those of the table, followed by all hidden ones if one of these is used.
    */
   static LogicalPlan withHiddenColumns(LogicalPlan plan) {
     return plan.transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
@@ -76,11 +76,11 @@ final class SparkLine {
 
       @Override
       public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
-        return isDefinedAt(part) ? asked((StreamingRelationV2) (LogicalPlan) part) : otherwise.apply(part);
+        return isDefinedAt(part) ? askForHiddenColumns((StreamingRelationV2) (LogicalPlan) part) : otherwise.apply(part);
       }
 
       @SuppressWarnings("unchecked")
-      private <B> B asked(StreamingRelationV2 read) {
+      private <B> B askForHiddenColumns(StreamingRelationV2 read) {
         HashMap<String, String> options = new HashMap<>(read.extraOptions().asCaseSensitiveMap());
         options.put(PravegaTable.WITH_HIDDEN_COLUMNS, "true");
         return (B) read.copy(read.source(), read.sourceName(), read.table(), new CaseInsensitiveStringMap(options),
@@ -93,7 +93,7 @@ final class SparkLine {
   static void checkChanges(StreamingRelationV2 read) {}
 
   /** Fails: the service is not asked for views. */
-  static Object view(JsonNode found) {
+  static Object view(ViewDefinition found) {
     throw new IllegalStateException("Spark 4.1 loads no views from catalogs of tables");
   }
 }

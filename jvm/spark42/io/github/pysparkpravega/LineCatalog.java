@@ -1,10 +1,8 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.LoadChangelog;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -20,10 +18,10 @@ import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What Spark asks of catalogs from 4.2 on; of that, options and contexts of loads from 4.3 on. */
+/** What catalogs have from Spark 4.2 on; loads with options and contexts from 4.3 on. */
 interface LineCatalog extends Views {
-  private PravegaCatalog self() {
-    return (PravegaCatalog) this;
+  private Tables self() {
+    return (Tables) this;
   }
 
   /** Names the options of a query that change a table's columns. Spark loads the table again for them. */
@@ -32,40 +30,38 @@ interface LineCatalog extends Views {
     return PravegaTable.COLUMN_OPTIONS;
   }
 
-  /** Queries without time travel, and without options that change columns, ask for a table or a view so. */
+  /** Loads a table or a view for a query without time travel and without options that change columns. */
   @Override
   default Relation loadRelation(Identifier ident) throws NoSuchTableException {
-    return (Relation) self().load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), true);
+    return (Relation) self().load(ident, CaseInsensitiveStringMap.empty(), false, null, true);
   }
 
   @Override
   default Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    Optional<AskedTime> travel = context.timeTravel().map(LineCatalog::asked);
-    return (Table) self().load(ident, options, !context.writePrivileges().isEmpty(), travel, false);
+    Requests.TimeTravel at = context.timeTravel().map(LineCatalog::describe).orElse(null);
+    return (Table) self().load(ident, options, !context.writePrivileges().isEmpty(), at, false);
   }
 
-  private static AskedTime asked(TimeTravel asked) {
+  private static Requests.TimeTravel describe(TimeTravel asked) {
     return asked instanceof TimeTravel.AsOfVersion version
-        ? AskedTime.version(version.version())
-        : AskedTime.timestamp(((TimeTravel.AsOfTimestamp) asked).micros());
+        ? Requests.TimeTravel.version(version.version())
+        : Requests.TimeTravel.timestamp(((TimeTravel.AsOfTimestamp) asked).micros());
   }
 
   @Override
   default Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    ObjectNode arguments = PravegaCatalog.arguments(ident);
-    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-    PravegaChangelog.describe(context, arguments.putObject("range"));
+    LoadChangelog request = new LoadChangelog(
+        ident.namespace(), ident.name(), options.asCaseSensitiveMap(), PravegaChangelog.describe(context));
     try {
-      JsonNode described = service().call("load_changelog", arguments);
-      return new PravegaChangelog(new PravegaTable(service(), ident, described), described.get("row_key"));
+      return new PravegaChangelog(new PravegaTable(service(), ident, service().call(request)));
     } catch (Exception e) {
-      throw PravegaCatalog.tableError(e, ident);
+      throw SparkErrors.ofTable(e, ident);
     }
   }
 
-  /** What describes a table of Pravega makes an equal one; of others the columns are taken. */
+  /** Makes an equal table if the source is one of Pravega; of others it takes the columns. */
   @Override
   default Table createTableLike(Identifier ident, TableInfo info, Table source)
       throws TableAlreadyExistsException, NoSuchNamespaceException {

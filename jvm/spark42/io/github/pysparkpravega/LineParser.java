@@ -8,11 +8,11 @@ import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
 import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
-/** What parsers have from Spark 4.3 on, as Spark's does it. */
+/** The methods of parsers from Spark 4.3 on, which Spark's own parser carries out. */
 interface LineParser extends ParserInterface {
   ParserInterface spark();
 
-  /** No view is refused. */
+  /** Returns none: catalogs have views. */
   default Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
     return Optional.empty();
   }

@@ -1,7 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.ChangeRange;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
@@ -10,31 +9,27 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The changes of a table in a range, as the catalog service described them. Updates have both their images. */
+/** The changes of a table in a range, as the catalog service described them. Updates have both images. */
 final class PravegaChangelog implements Changelog {
   private final PravegaTable changes;
-  private final JsonNode rowKey;
 
-  PravegaChangelog(PravegaTable changes, JsonNode rowKey) {
+  PravegaChangelog(PravegaTable changes) {
     this.changes = changes;
-    this.rowKey = rowKey;
   }
 
-  static void describe(ChangelogContext context, ObjectNode json) {
+  static ChangeRange describe(ChangelogContext context) {
     ChangelogRange range = context.range();
-    json.put("net", context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES);
+    boolean net = context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES;
     if (range instanceof ChangelogRange.VersionRange versions) {
-      json.put("unit", "version").put("start", versions.startingVersion());
-      json.put("end", versions.endingVersion().orElse(null));
-    } else if (range instanceof ChangelogRange.TimestampRange times) {
-      json.put("unit", "timestamp").put("start", Long.toString(times.startingTimestamp()));
-      json.put("end", times.endingTimestamp().map(String::valueOf).orElse(null));
-    } else {
-      json.put("unit", "version").putNull("start").putNull("end"); // Spark's open range refuses to tell more
-      json.put("start_inclusive", true).put("end_inclusive", true);
-      return;
+      return new ChangeRange("version", versions.startingVersion(), versions.endingVersion().orElse(null),
+          range.startingBoundInclusive(), range.endingBoundInclusive(), net);
     }
-    json.put("start_inclusive", range.startingBoundInclusive()).put("end_inclusive", range.endingBoundInclusive());
+    if (range instanceof ChangelogRange.TimestampRange times) {
+      return new ChangeRange("timestamp", Long.toString(times.startingTimestamp()),
+          times.endingTimestamp().map(String::valueOf).orElse(null), range.startingBoundInclusive(),
+          range.endingBoundInclusive(), net);
+    }
+    return new ChangeRange("version", null, null, true, true, net); // Spark's open range refuses to say more
   }
 
   @Override
@@ -54,7 +49,7 @@ final class PravegaChangelog implements Changelog {
 
   @Override
   public boolean containsIntermediateChanges() {
-    return !rowKey.isEmpty();
+    return changes.hasRowKey();
   }
 
   @Override
@@ -64,7 +59,7 @@ final class PravegaChangelog implements Changelog {
 
   @Override
   public NamedReference[] rowId() {
-    return PravegaTable.references(rowKey);
+    return changes.rowKey();
   }
 
   void checkReadOptions(CaseInsensitiveStringMap options) {

@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -21,7 +21,7 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Calls that Spark's lines spell differently, as 4.2 and 4.3 have them. */
+/** The calls that differ between lines of Spark, as 4.2 and 4.3 have them. */
 final class SparkLine {
   private SparkLine() {}
 
@@ -30,8 +30,8 @@ final class SparkLine {
   }
 
   static Seq<Option<InputPartition>> partitions(InputPartition[] partitions) {
-    List<Option<InputPartition>> each = Arrays.stream(partitions).map(Option::apply).toList();
-    return CollectionConverters.asScala(each).toSeq();
+    List<Option<InputPartition>> all = Arrays.stream(partitions).map(Option::apply).toList();
+    return CollectionConverters.asScala(all).toSeq();
   }
 
   static ArrowPythonRunner runner(MapInBatchEvaluatorFactory settings, StructType input, Map<String, SQLMetric> metrics,
@@ -49,8 +49,8 @@ final class SparkLine {
         Option.empty());
   }
 
-  /** What a micro-batch reads, as its query has logged it, and when: offsets alone are the same in some sources. */
-  static String logged(StreamExecution query, long epoch) {
+  /** Returns the logged offsets of a micro-batch and their time: in some sources two batches have the same offsets. */
+  static String readLog(StreamExecution query, long epoch) {
     OffsetSeqBase logged = query.offsetLog().get(epoch).get();
     return logged + " of " + logged.metadataOpt().map(OffsetSeqMetadataBase::batchTimestampMs).get();
   }
@@ -62,13 +62,13 @@ final class SparkLine {
     }
   }
 
-  /** Changes nothing: Spark asks streams for their columns, also the hidden ones. */
+  /** Changes nothing: Spark tells streams which columns it needs, also the hidden ones. */
   static LogicalPlan withHiddenColumns(LogicalPlan plan) {
     return plan;
   }
 
   /** The view that the service describes. */
-  static Object view(JsonNode found) {
+  static Object view(ViewDefinition found) {
     return Views.of(found);
   }
 }

@@ -1,9 +1,9 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
-import java.util.List;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
+import java.util.Arrays;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchViewException;
 import org.apache.spark.sql.catalyst.analysis.ViewAlreadyExistsException;
@@ -23,30 +23,30 @@ interface Views extends RelationCatalog {
   @Override
   default Identifier[] listViews(String[] namespace) throws NoSuchNamespaceException {
     try {
-      List<Identifier> views = new ArrayList<>();
-      service().call("list_views", PravegaCatalog.arguments(namespace)).forEach(
-          view -> views.add(Identifier.of(namespace, view.asText())));
-      return views.toArray(new Identifier[0]);
+      return Arrays.stream(service().call(new ListViews(namespace))).map(view -> Identifier.of(namespace, view))
+          .toArray(Identifier[]::new);
     } catch (Exception e) {
       throw error(e, namespace, null);
     }
   }
 
-  /** All that SHOW TABLES lists; Spark's own way loads each table to say what it is. */
+  /** Lists all that SHOW TABLES shows; Spark's own method loads each table to say what it is. */
   @Override
   default TableSummary[] listRelationSummaries(String[] namespace) throws NoSuchNamespaceException {
     try {
-      JsonNode found = service().call("list_relations", PravegaCatalog.arguments(namespace));
-      List<TableSummary> all = new ArrayList<>();
-      found.get("tables").forEach(table -> all.add(
-          TableSummary.of(Identifier.of(namespace, table.asText()), TableSummary.MANAGED_TABLE_TYPE)));
-      found.get("views").forEach(view -> all.add(
-          TableSummary.of(Identifier.of(namespace, view.asText()), TableSummary.VIEW_TABLE_TYPE)));
-      Browsing.listed((PravegaCatalog) this, all.stream().map(TableSummary::identifier).toArray(Identifier[]::new));
-      return all.toArray(new TableSummary[0]);
+      Relations found = service().call(new ListRelations(namespace));
+      TableSummary[] all = Stream.concat(
+          summaries(namespace, found.tables(), TableSummary.MANAGED_TABLE_TYPE),
+          summaries(namespace, found.views(), TableSummary.VIEW_TABLE_TYPE)).toArray(TableSummary[]::new);
+      Browsing.noteTables((Tables) this, Arrays.stream(all).map(TableSummary::identifier).toArray(Identifier[]::new));
+      return all;
     } catch (Exception e) {
       throw error(e, namespace, null);
     }
+  }
+
+  private static Stream<TableSummary> summaries(String[] namespace, String[] names, String type) {
+    return Arrays.stream(names).map(name -> TableSummary.of(Identifier.of(namespace, name), type));
   }
 
   @Override
@@ -66,11 +66,11 @@ interface Views extends RelationCatalog {
   }
 
   private View put(Identifier ident, View view, boolean make, boolean replace) {
-    ObjectNode arguments = PravegaCatalog.arguments(ident).put("make", make).put("replace", replace);
-    describe(view, arguments.putObject("view"));
+    ViewDefinition described = new ViewDefinition(view.queryText(), view.schema(), view.currentCatalog(),
+        view.currentNamespace(), view.sqlConfigs(), view.schemaMode(), view.queryColumnNames(), view.properties());
     try {
-      arguments.put("streaming", isStreaming(view));
-      service().call("put_view", arguments);
+      service().call(
+          new PutView(ident.namespace(), ident.name(), described, make, replace, isStreaming(view)));
       return view;
     } catch (Exception e) {
       throw error(e, ident.namespace(), ident);
@@ -79,50 +79,34 @@ interface Views extends RelationCatalog {
 
   @Override
   default boolean dropView(Identifier ident) {
-    return service().call("drop_view", PravegaCatalog.arguments(ident)).asBoolean();
+    return service().call(new DropView(ident.namespace(), ident.name()));
   }
 
   @Override
   default void renameView(Identifier ident, Identifier renamed) throws NoSuchViewException, ViewAlreadyExistsException {
-    ObjectNode arguments = PravegaCatalog.arguments(ident).put("new_name", renamed.name());
-    arguments.set("new_namespace", Service.JSON.valueToTree(renamed.namespace()));
     try {
-      service().call("rename_view", arguments);
+      service().call(new RenameView(ident.namespace(), ident.name(), renamed.namespace(), renamed.name()));
     } catch (Exception e) {
       boolean missing = PravegaException.is(e, "PRAVEGA_VIEW_NOT_FOUND");
       throw missing ? error(e, ident.namespace(), ident) : error(e, renamed.namespace(), renamed);
     }
   }
 
-  /** Whether the query of a view reads a STREAM; the text of a view of metrics is no query. */
+  /** Returns whether the query of a view reads a STREAM; the text of a view of metrics is not a query. */
   private static boolean isStreaming(View view) throws ParseException {
     ParserInterface parser = SparkSession.active().sessionState().sqlParser();
     boolean metrics = TableSummary.METRIC_VIEW_TABLE_TYPE.equals(view.properties().get(TableCatalog.PROP_TABLE_TYPE));
     return !metrics && Scripts.isStreaming(parser.parsePlan(view.queryText()));
   }
 
-  private static void describe(View view, ObjectNode described) {
-    described.put("text", view.queryText()).put("schema", view.schema().json());
-    described.put("catalog", view.currentCatalog()).put("schema_mode", view.schemaMode());
-    described.set("namespace", Service.JSON.valueToTree(view.currentNamespace()));
-    described.set("query_columns", Service.JSON.valueToTree(view.queryColumnNames()));
-    described.set("settings", Service.pairs(view.sqlConfigs()));
-    described.set("properties", Service.pairs(view.properties()));
-  }
-
   /** The view that the service describes. */
-  static View of(JsonNode found) {
+  static View of(ViewDefinition found) {
     View.Builder view = new View.Builder();
-    view.withSchema(PravegaTable.struct(found.get("schema").asText()));
-    view.withProperties(Service.texts(found.get("properties")));
-    view.withQueryText(found.get("text").asText()).withSqlConfigs(Service.texts(found.get("settings")));
-    view.withCurrentCatalog(found.get("catalog").asText()).withCurrentNamespace(texts(found.get("namespace")));
-    return view.withSchemaMode(found.get("schema_mode").textValue())
-        .withQueryColumnNames(texts(found.get("query_columns"))).build();
-  }
-
-  private static String[] texts(JsonNode list) {
-    return Service.JSON.convertValue(list, String[].class);
+    view.withSchema(found.schema());
+    view.withProperties(found.properties());
+    view.withQueryText(found.text()).withSqlConfigs(found.settings());
+    view.withCurrentCatalog(found.catalog()).withCurrentNamespace(found.namespace());
+    return view.withSchemaMode(found.schemaMode()).withQueryColumnNames(found.queryColumns()).build();
   }
 
   private static RuntimeException error(Exception e, String[] namespace, Identifier ident) {

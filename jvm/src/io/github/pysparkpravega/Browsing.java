@@ -12,28 +12,24 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /**
- * The loads of a statement that lists the tables of a namespace and then loads them, which Spark does one by one: they
- * go ahead of it, several at once. What was loaded ahead is given to no other statement.
+ * Loads tables ahead of a statement that lists those of a namespace and then loads them one by one: several at once.
+ * What was loaded ahead is given to no other statement.
  */
 final class Browsing {
   private static final int AT_ONCE = 8;
   private static final int LONGEST_RUN = 6; // 62 tables ahead
-  private static final String CATALOG = ".classic.Catalog";
   private static final ThreadLocal<Browsing> CURRENT = new ThreadLocal<>();
 
-  private final PravegaCatalog catalog;
-  private final Identifier[] tables;
-  private final boolean extended;
+  private final Tables catalog;
   private final Map<Integer, Future<Object>> ahead = new TreeMap<>();
   private final ThreadPoolExecutor threads =
       new ThreadPoolExecutor(AT_ONCE, AT_ONCE, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Browsing::daemon);
+  private Identifier[] tables = {};
   private int next;
   private int run;
 
-  private Browsing(PravegaCatalog catalog, Identifier[] tables, boolean extended) {
+  Browsing(Tables catalog) {
     this.catalog = catalog;
-    this.tables = tables;
-    this.extended = extended;
     threads.allowCoreThreadTimeOut(true); // nobody says when a statement is over
   }
 
@@ -44,33 +40,36 @@ final class Browsing {
   }
 
   /** Takes note of what is listed, if it is for a statement that loads what it has listed; returns it. */
-  static Identifier[] listed(PravegaCatalog catalog, Identifier[] tables) {
-    boolean extended = isExtended();
-    CURRENT.remove();
-    if (extended || isCatalogList()) {
-      CURRENT.set(new Browsing(catalog, tables, extended));
+  static Identifier[] noteTables(Tables catalog, Identifier[] tables) {
+    Browsing current = catalog.ofShowTableExtended();
+    if (current == null) {
+      CURRENT.remove();
+      if (Callers.isListTables()) {
+        current = new Browsing(catalog);
+        CURRENT.set(current);
+      }
+    }
+    if (current != null) {
+      current.tables = tables;
     }
     return tables;
   }
 
   /**
-   * Loads a table or a view, or gives the one that was loaded ahead in the same statement. One that is there and cannot be loaded
-   * hides no other from SHOW TABLE EXTENDED, and exists to catalog.tableExists().
+   * Loads a table or a view, or gives the one that was loaded ahead in the same statement. One that exists and cannot
+   * be loaded hides no other from SHOW TABLE EXTENDED, and exists to catalog.tableExists().
    */
-  static Object loaded(PravegaCatalog catalog, Identifier ident, Function<Identifier, Object> load) {
-    Browsing current = CURRENT.get();
-    if (current != null && (current.catalog != catalog || !(current.extended ? isExtended() : isCatalogList()))) {
-      CURRENT.remove(); // that statement is over
-      current = null;
-    }
+  static Object load(Tables catalog, Identifier ident, Function<Identifier, Object> load) {
+    Browsing extended = catalog.ofShowTableExtended();
+    Browsing current = extended == null ? ofListTables(catalog) : extended;
     try {
       return current == null ? load.apply(ident) : current.take(ident, load);
     } catch (Exception e) {
       boolean missing = e instanceof NoSuchTableException;
-      if (current != null && current.extended && (missing || isAboutTable(e))) {
+      if (extended != null && (missing || isAboutTable(e))) {
         return new UnreadableTable(ident, e.getMessage());
       }
-      if (!missing && isAboutTable(e) && isOnStack(CATALOG, "tableExists")) {
+      if (!missing && isAboutTable(e) && Callers.isTableExists()) {
         if (catalog.tableExists(ident)) {
           return new UnreadableTable(ident, e.getMessage());
         }
@@ -80,14 +79,18 @@ final class Browsing {
     }
   }
 
-  /** Tells errors about a table, or what the user may not do with it, from those of servers and connections. */
-  private static boolean isAboutTable(Exception error) {
-    return error instanceof PravegaException known && known.getSqlState().matches("(42|0A).*");
+  private static Browsing ofListTables(Tables catalog) {
+    Browsing current = CURRENT.get();
+    if (current != null && (current.catalog != catalog || !Callers.isListTables())) {
+      CURRENT.remove(); // that statement is over
+      return null;
+    }
+    return current;
   }
 
-  /** Tells whether catalog.functionExists() asks, to which a function of no table is only none. */
-  static boolean isAskedForFunction() {
-    return isOnStack(CATALOG, "functionExists");
+  /** Returns whether an error is about a table or the user's rights to it, and not about servers or connections. */
+  private static boolean isAboutTable(Exception error) {
+    return error instanceof PravegaException known && known.getSqlState().matches("(42|0A).*");
   }
 
   private Object take(Identifier ident, Function<Identifier, Object> load) {
@@ -98,16 +101,16 @@ final class Browsing {
     if (place == tables.length) {
       return load.apply(ident);
     }
-    // With a pattern not all are loaded: the more in a row, the more ahead.
+    // A pattern skips some tables: the more are taken in a row, the more are loaded ahead.
     run = place == next ? Math.min(run + 1, LONGEST_RUN) : 1;
     next = place + 1;
     int end = Math.min(tables.length, next + (1 << run) - 2);
-    for (int each = next; each < end; each++) {
-      Identifier later = tables[each];
-      ahead.computeIfAbsent(each, any -> threads.submit(() -> load.apply(later)));
+    for (int index = next; index < end; index++) {
+      Identifier later = tables[index];
+      ahead.computeIfAbsent(index, any -> threads.submit(() -> load.apply(later)));
     }
     Future<Object> begun = ahead.remove(place);
-    ahead.keySet().removeIf(each -> each < next);
+    ahead.keySet().removeIf(index -> index < next);
     return begun == null ? load.apply(ident) : result(begun);
   }
 
@@ -121,18 +124,5 @@ final class Browsing {
       CURRENT.remove();
       throw PravegaException.unchecked(e);
     }
-  }
-
-  private static boolean isExtended() {
-    return isOnStack(".ShowTablesExtendedExec", "run");
-  }
-
-  private static boolean isCatalogList() {
-    return isOnStack(CATALOG, "makeTablesDataset");
-  }
-
-  private static boolean isOnStack(String name, String method) {
-    return StackWalker.getInstance().walk(frames -> frames.anyMatch(
-        frame -> frame.getClassName().endsWith(name) && frame.getMethodName().equals(method)));
   }
 }

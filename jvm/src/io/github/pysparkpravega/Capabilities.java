@@ -6,7 +6,7 @@ import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 
-/** What batches and streams can do with a table. Whether its rows can be streamed is asked when Spark wants to know it. */
+/** What batches and streams can do with a table. Whether its rows can be streamed is found out only when Spark asks. */
 final class Capabilities extends AbstractSet<TableCapability> {
   private final Set<TableCapability> always;
   private final BooleanSupplier streamed;

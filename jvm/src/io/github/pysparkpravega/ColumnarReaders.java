@@ -27,8 +27,8 @@ interface ColumnarReaders extends PartitionReaderFactory {
   }
 
   /**
-   * The rows of batches, as Spark makes them of columns itself: some of its functions do not look for nulls in arrays of
-   * Arrow before they take a value. A row is valid until the next one is asked for.
+   * The rows of batches, made as Spark itself makes rows of columns, because some of its functions take a value from an
+   * array of Arrow without looking whether it is null. A row is valid until the next one is asked for.
    */
   final class Rows implements PartitionReader<InternalRow> {
     private final PartitionReader<ColumnarBatch> batches;

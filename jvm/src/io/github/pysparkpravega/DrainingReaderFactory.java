@@ -8,14 +8,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Readers of few rows, which are read to their end when the task needs no more of them: Spark kills a Python worker that
- * was not read to its end, and the next query waits for another. The listener is needed because Spark closes a reader
- * after it has killed the worker; of listeners, the last one runs first.
+ * Readers of few rows, which are read to their end even if the task needs no more of them: Spark kills a Python worker
+ * that was not read to its end, and the next query waits for another. A listener does it, because Spark closes a reader
+ * only after it has killed the worker; listeners run last to first.
  */
 record DrainingReaderFactory(ColumnarReaders python) implements ColumnarReaders {
   private static final Logger LOG = LoggerFactory.getLogger(DrainingReaderFactory.class);
-  // What is worth less than a new worker; no batch is asked for after that time. Mostly the worker has only its end to tell, which takes long on a busy machine;
-  // a limit within the query that is far higher than the one around it leaves much more.
+  // More than this costs more than a new worker. Usually only the worker's end is left to read, which takes long on a busy
+  // machine. Much more is left if a limit within the query is far higher than the one around it.
   private static final int MOST_ROWS = 10_000;
   private static final long MOST_NANOS = 2_000_000_000L;
 
@@ -38,7 +38,7 @@ record DrainingReaderFactory(ColumnarReaders python) implements ColumnarReaders 
         rows += reader.get().numRows();
       }
     } catch (Exception e) {
-      LOG.debug("A worker is not used again", e); // nobody needs these rows; Spark kills the worker as ever
+      LOG.debug("A worker is not used again", e); // nobody needs these rows, and Spark kills the worker
     }
   }
 }

@@ -6,15 +6,17 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Which Python runs the catalog service, on the driver, and which runs tasks, on executors. */
+/** Finds the Python that runs the catalog service on the driver, and the one that runs tasks on executors. */
 final class Interpreter {
   private Interpreter() {}
 
-  /** The catalog's conf, then the driver's Python where that is one and no jupyter or ipython, then that of tasks. */
+  /**
+   * Returns that of the catalog's conf, else the driver's Python unless it is jupyter or ipython, else that of tasks.
+   */
   static String ofService(CaseInsensitiveStringMap options) {
     SparkConf conf = SparkEnv.get().conf();
     Stream<String> driver = Stream.of(conf.get("spark.pyspark.driver.python", ""), environment("PYSPARK_DRIVER_PYTHON"))
-        .filter(each -> Path.of(each).getFileName().toString().matches("(python|pypy)[0-9.]*(\\.exe)?"));
+        .filter(python -> Path.of(python).getFileName().toString().matches("(python|pypy)[0-9.]*(\\.exe)?"));
     return first(Stream.concat(
         Stream.of(options.getOrDefault("python", "")), Stream.concat(driver, Stream.of(ofTasks(conf)))));
   }
@@ -28,6 +30,6 @@ final class Interpreter {
   }
 
   private static String first(Stream<String> candidates) {
-    return candidates.filter(each -> !each.isBlank()).findFirst().orElseThrow();
+    return candidates.filter(python -> !python.isBlank()).findFirst().orElseThrow();
   }
 }

@@ -2,7 +2,7 @@ package io.github.pysparkpravega;
 
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
-/** An offset as the service wrote it. Two are equal if their texts are. */
+/** An offset as the service wrote it. Offsets with equal texts are equal. */
 final class JsonOffset extends Offset {
   private final String json;
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.StructType;
 
-/** The number of rows of a scan, once for each time that it is asked for, in a row that Spark need start no task for. */
+/** A row with the number of rows of a scan, as often as the query counts them. Spark starts no task for it. */
 record KnownCount(PravegaScan scan) implements LocalScan {
   @Override
   public InternalRow[] rows() {

@@ -8,9 +8,9 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A column whose memory is that of the runner, which puts the next batch there. So closing it, as Spark does after each
- * batch, frees nothing. And it is no ArrowColumnVector: Spark takes those for memory of their own, and keeps them without a
- * copy while Python UDFs run on later batches. Of other columns it copies what it keeps.
+ * A column whose memory belongs to the runner, which puts the next batch there. So closing it, as Spark does after each
+ * batch, frees nothing. It is not an ArrowColumnVector: Spark believes that those own their memory, and keeps them
+ * without a copy while Python UDFs run on later batches. It copies what it keeps of other columns.
  */
 final class LentColumn extends ColumnVector {
   private final ArrowColumnVector arrow;

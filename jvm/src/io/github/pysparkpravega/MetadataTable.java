@@ -1,7 +1,7 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.MetadataDescription;
+import io.github.pysparkpravega.Requests.ReadMetadata;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -9,15 +9,14 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A small table about a stream. The service makes its rows for every query. */
-record MetadataTable(PravegaService service, Identifier ident, JsonNode description)
+/** A small table about a stream. The service makes its rows again for every query. */
+record MetadataTable(PravegaService service, Identifier ident, MetadataDescription description)
     implements SupportsRead, TruncatableTable {
   @Override
   public String name() {
-    return description.get("name").asText();
+    return description.name();
   }
 
   /** Plans show it in errors. */
@@ -26,13 +25,9 @@ record MetadataTable(PravegaService service, Identifier ident, JsonNode descript
     return name();
   }
 
-  private StructType struct() {
-    return PravegaTable.struct(description.get("schema").asText());
-  }
-
   @Override
   public Column[] columns() {
-    return SparkLine.columns(struct());
+    return SparkLine.columns(description.schema());
   }
 
   @Override
@@ -53,8 +48,7 @@ record MetadataTable(PravegaService service, Identifier ident, JsonNode descript
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    ObjectNode arguments = PravegaCatalog.arguments(ident);
-    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-    return () -> new RowsOfService(struct(), () -> service.call("read_metadata", arguments).get("rows"));
+    ReadMetadata request = new ReadMetadata(ident.namespace(), ident.name(), options.asCaseSensitiveMap());
+    return () -> new RowsOfService(description.schema(), () -> service.call(request).rows());
   }
 }

@@ -8,9 +8,11 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.StaticSQLConf;
 
-/** The table of Pravega that a statement names, whether it is there or not. */
+/** The table of Pravega that a statement names, whether it exists or not. */
 record NamedTable(PravegaCatalog catalog, Identifier ident) {
-  /** Finds the catalog that a name means, by itself or as the current one; empty where that is another's. */
+  /**
+   * Finds the catalog of a name: the one that it begins with, or the current one. Empty if it is not one of Pravega.
+   */
   static Optional<NamedTable> of(SparkSession session, List<String> name) {
     CatalogManager catalogs = session.sessionState().catalogManager();
     int last = name.size() - 1;
@@ -26,7 +28,7 @@ record NamedTable(PravegaCatalog catalog, Identifier ident) {
     return Optional.of(new NamedTable(catalog, Identifier.of(namespace, name.get(last))));
   }
 
-  /** Whether a name that begins so is one of Spark's own catalog, of its temporary views or of another catalog. */
+  /** Returns whether a name that begins so belongs to Spark's own catalog, its temporary views or another catalog. */
   private static boolean isOfOthers(SparkSession session, String catalog) {
     SQLConf conf = session.sessionState().conf();
     return catalog.equalsIgnoreCase(CatalogManager.SESSION_CATALOG_NAME())
@@ -34,7 +36,7 @@ record NamedTable(PravegaCatalog catalog, Identifier ident) {
         || conf.contains("spark.sql.catalog." + catalog);
   }
 
-  /** Tells it by the session's conf: other catalogs are not loaded for a question. */
+  /** Looks in the session's conf, so that no catalog is loaded just to be asked. */
   static boolean isPravega(SparkSession session, String catalog) {
     String found = session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, "");
     return found.equals(PravegaCatalog.class.getName());

@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import java.util.List;
+import io.github.pysparkpravega.Requests.HintOfTable;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
@@ -18,8 +18,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
 
 /**
- * Adds to Spark's error about a table that is not there which one may have been meant. It looks at what Spark's rules have
- * left without a table.
+ * Adds to Spark's error about a missing table which one may have been meant. It looks at the names for which Spark's
+ * rules have found no table.
  */
 final class NearTables extends Rule<LogicalPlan> {
   private static final String CONDITION = "TABLE_OR_VIEW_NOT_FOUND";
@@ -34,8 +34,8 @@ final class NearTables extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     // Within a view, names are those of the catalog in which it was made.
     if (AnalysisContext.get().catalogAndNamespace().isEmpty()) {
-      plan.foreach(each -> {
-        Seq<String> missing = missing(each);
+      plan.foreach(part -> {
+        Seq<String> missing = findMissing(part);
         if (missing != null) {
           NamedTable.of(session, CollectionConverters.asJava(missing)).ifPresent(table -> check(table, plan));
         }
@@ -45,8 +45,8 @@ final class NearTables extends Rule<LogicalPlan> {
     return plan;
   }
 
-  /** The name of a table that a part of a plan reads or writes, if none was found. */
-  private static Seq<String> missing(Object part) {
+  /** Returns the name that a part of a plan reads or writes if no table of this name was found; else null. */
+  private static Seq<String> findMissing(Object part) {
     if (part instanceof UnresolvedRelation read) {
       return read.multipartIdentifier();
     } else if (part instanceof UnresolvedTableOrView named) {
@@ -54,11 +54,11 @@ final class NearTables extends Rule<LogicalPlan> {
     } else if (part instanceof UnresolvedTable named) {
       return named.multipartIdentifier();
     } else if (part instanceof RelationTimeTravel read) {
-      return missing(read.relation());
+      return findMissing(read.relation());
     } else if (part instanceof InsertIntoStatement insert) {
-      return missing(insert.table());
+      return findMissing(insert.table());
     }
-    return part instanceof V2WriteCommand write ? missing(write.table()) : null;
+    return part instanceof V2WriteCommand write ? findMissing(write.table()) : null;
   }
 
   private void check(NamedTable table, LogicalPlan plan) {
@@ -66,7 +66,7 @@ final class NearTables extends Rule<LogicalPlan> {
     if (!hint.isEmpty()) {
       try {
         session.sessionState().analyzer().checkAnalysis(plan);
-      } catch (Exception e) { // another error than the expected one is Spark's to raise: it checks the plan next
+      } catch (Exception e) { // Spark checks the plan next, and raises any other error itself
         if (e instanceof AnalysisException known && CONDITION.equals(known.getCondition())) {
           throw PravegaException.unchecked(with(hint, known));
         }
@@ -76,7 +76,7 @@ final class NearTables extends Rule<LogicalPlan> {
 
   private static String hint(NamedTable table) {
     try {
-      return table.catalog().service().call("hint_of_table", PravegaCatalog.arguments(table.ident())).asText();
+      return table.catalog().service().call(new HintOfTable(table.ident().namespace(), table.ident().name()));
     } catch (Exception e) {
       if (e instanceof PravegaException) {
         return ""; // a service that cannot answer takes nothing away from Spark's error

@@ -1,46 +1,45 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.CreateTable;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
-import org.apache.spark.sql.connector.expressions.NamedReference;
 
-/** Describes tables that are to be made to the service. */
+/** Describes new tables to the service. */
 final class NewTables {
   private NewTables() {}
 
-  static void describe(TableInfo info, ObjectNode arguments) {
-    arguments.put("schema", CatalogV2Util.v2ColumnsToStructType(info.columns()).json());
-    ArrayNode defaults = arguments.putArray("defaults");
+  static CreateTable request(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
+    Map<String, String> defaults = new HashMap<>();
     for (Column column : info.columns()) {
       String initial = column.defaultValue() == null ? null : TableChanges.initial(column.defaultValue());
       if (initial != null) {
-        defaults.addArray().add(column.name()).add(initial);
+        defaults.put(column.name(), initial);
       }
     }
-    ArrayNode partitions = arguments.putArray("partitions");
-    for (Object transform : info.partitions()) {
-      partitions.add(transform.toString());
-    }
-    ArrayNode constraints = arguments.putArray("constraints");
-    for (Constraint constraint : info.constraints()) {
-      ObjectNode one = constraints.addObject().put("kind", constraint.getClass().getSimpleName());
-      one.put("text", constraint.toDDL()).put("enforced", constraint.enforced());
-      ArrayNode columns = one.putArray("columns");
-      if (constraint instanceof PrimaryKey key) {
-        for (NamedReference column : key.columns()) {
-          columns.add(String.join(".", column.fieldNames()));
-        }
-      }
-    }
+    return new CreateTable(ident.namespace(), ident.name(), CatalogV2Util.v2ColumnsToStructType(info.columns()),
+        Arrays.stream(info.partitions()).map(Object::toString).toList(),
+        Arrays.stream(info.constraints()).map(NewTables::describe).toList(), properties, adopt, defaults);
   }
 
-  /** The columns of a query have the defaults of the columns that it selects, which are none of the new table's. */
+  private static Requests.Constraint describe(Constraint constraint) {
+    List<String> columns = constraint instanceof PrimaryKey key
+        ? Arrays.stream(key.columns()).map(column -> String.join(".", column.fieldNames())).toList()
+        : List.of();
+    return new Requests.Constraint(
+        constraint.getClass().getSimpleName(), constraint.toDDL(), constraint.enforced(), columns);
+  }
+
+  /**
+   * Leaves out defaults: those of a query's columns come from the columns that it selects, and not from the statement.
+   */
   static TableInfo ofQuery(TableInfo info) {
     TableInfo.Builder plain = new TableInfo.Builder();
     plain.withColumns(Arrays.stream(info.columns()).map(column -> Column.create(
@@ -52,7 +51,7 @@ final class NewTables {
     return plain.build();
   }
 
-  /** How a table of another catalog is laid out says nothing about a stream. */
+  /** Leaves out partitions: the layout of another catalog's table says nothing about a stream. */
   static TableInfo withoutPartitions(TableInfo info) {
     TableInfo.Builder plain = new TableInfo.Builder();
     plain.withColumns(info.columns());

@@ -1,22 +1,21 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.function.Function;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * One INSERT. The service begins the transaction when Spark starts the job, keeps it alive, and commits it with the
- * tasks' messages; the writers' Python workers run the tasks.
+ * messages of the tasks, which run in Python workers.
  */
 final class PravegaBatchWrite implements BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(PravegaBatchWrite.class);
@@ -24,7 +23,7 @@ final class PravegaBatchWrite implements BatchWrite {
 
   private final PravegaTable table;
   private final LogicalWriteInfo info;
-  private JsonNode insert;
+  private InsertHandle insert;
 
   PravegaBatchWrite(PravegaTable table, LogicalWriteInfo info) {
     this.table = table;
@@ -33,38 +32,39 @@ final class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-    return begin(arguments -> table.call("begin_insert", arguments), physical, Service.JSON.createObjectNode());
+    return writers(table.service().call(new BeginInsert(
+        table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap())));
   }
 
-  DataWriterFactory begin(Function<ObjectNode, JsonNode> call, PhysicalWriteInfo physical, ObjectNode arguments) {
-    arguments.put("schema", info.schema().json()).put("tasks", physical.numPartitions());
-    arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
-    JsonNode begun = call.apply(arguments);
-    insert = begun.get("insert");
-    return new PythonWriters(new PythonTask(
-        PythonWorkers.source(begun.get("python").asText()), PravegaScan.bytes(begun.get("function")),
-        "write_to_data_source", info.schema(), UserDefinedPythonDataSource.writeOutputSchema(),
-        PythonWorkers.artifacts()));
+  DataWriterFactory writers(InsertBegun begun) {
+    insert = begun.insert();
+    return new PythonWriters(PythonTask.ofWriter(begun.function(), begun.python(), info.schema()));
   }
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    commit("commit_insert", Service.JSON.createObjectNode(), messages);
+    commit((committed, again) -> new CommitInsert(table.handle(), committed, messagesOf(messages), again));
+  }
+
+  /** Makes the request to commit; `again` if a service that has ended may have done it already. */
+  interface Commit {
+    Request<?> request(InsertHandle insert, boolean again);
   }
 
   /**
-   * A service that ends leaves open what has become of the commit; the one in its place finds out. Other errors say
-   * that nothing is visible, or that nobody knows. Either way there is nothing left to abort.
+   * Commits the rows. If the service ends meanwhile, the next one finds out what has become of the commit. Other errors
+   * say that nothing is visible, or that nobody knows. Either way there is nothing left to abort. An interrupted thread
+   * commits all the same: whoever cancels the statement must not be left with an unknown outcome.
    */
-  void commit(String operation, ObjectNode arguments, WriterCommitMessage[] messages) {
-    JsonNode committed = insert;
+  void commit(Commit commit) {
+    InsertHandle committed = insert;
     insert = null;
     for (int services = 1;; services++) {
       try {
-        commit(operation, arguments, committed, messages, services > 1);
+        table.service().finish(commit.request(committed, services > 1));
         return;
       } catch (Exception e) {
-        if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
+        if (!PravegaException.is(e, Service.FAILED)) {
           throw e;
         }
         if (table.takesUpdates()) {
@@ -72,40 +72,37 @@ final class PravegaBatchWrite implements BatchWrite {
         }
         if (services == SERVICES) {
           throw PravegaException.unchecked(new PravegaException("PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN", "08007",
-              "Whether the rows of this INSERT into " + table.name() + " are visible is not known: the catalog service"
-                  + " ended " + SERVICES + " times while it committed transaction "
-                  + committed.get("transaction").asText() + "; its own messages are on the driver's standard error."
-                  + " All of the rows are visible, or none: look at the table before you run the statement again.", e));
+              "It is not known whether the rows of this INSERT into " + table.name() + " are visible: the catalog"
+                  + " service ended " + SERVICES + " times while it committed transaction "
+                  + committed.transaction() + "; its own messages are on the driver's standard error."
+                  + " Either all of the rows are visible or none: check the table before you run the statement again.",
+              e));
         }
       }
     }
   }
 
-  /** Spark hides the error that it aborts for when this fails too. The transaction's lease ends it in any case. */
+  /**
+   * Only logs its own failure, which would hide the error that Spark aborts for. The lease ends the transaction anyway.
+   */
   @Override
   public void abort(WriterCommitMessage[] messages) {
     if (insert != null) {
-      ObjectNode arguments = Service.JSON.createObjectNode();
-      arguments.set("insert", insert);
       try {
-        table.finish("abort_insert", arguments);
+        table.service().finish(new AbortInsert(table.handle(), insert));
       } catch (Exception e) {
-        LOG.warn("Aborting an INSERT into {}: {}", table.name(), e.getMessage());
+        LOG.warn("Cannot abort an INSERT into {}: {}", table.name(), e.getMessage());
       }
     }
   }
 
-  /** Even in a thread that is interrupted: whoever cancels the statement must not be left with an unknown outcome. */
-  private void commit(
-      String operation, ObjectNode arguments, JsonNode insert, WriterCommitMessage[] messages, boolean again) {
-    arguments.put("again", again);
-    ArrayNode pickled = arguments.putArray("messages");
+  static List<byte[]> messagesOf(WriterCommitMessage[] messages) {
+    List<byte[]> pickled = new ArrayList<>();
     for (WriterCommitMessage message : messages) {
       if (message instanceof PythonWriterCommitMessage python) {
         pickled.add(python.pickledMessage());
       }
     }
-    arguments.set("insert", insert);
-    table.finish(operation, arguments);
+    return pickled;
   }
 }

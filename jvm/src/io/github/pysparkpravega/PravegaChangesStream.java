@@ -1,10 +1,12 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.classic.SparkSession;
@@ -14,6 +16,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManager;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.SerializableConfiguration;
@@ -22,21 +25,23 @@ import scala.jdk.javaapi.CollectionConverters;
 /** A stream of changes: the service knows where it begins and ends, and plans what lies in between. */
 final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAvailableNow {
   private final PravegaTable table;
-  private final ObjectNode arguments;
+  private final StructType columns;
+  private final Map<String, String> options;
   private final String checkpoint;
   private final RowFiles rows;
-  private JsonNode plan;
+  private PlannedRead plan;
   private boolean availableNow;
   private String last;
 
-  PravegaChangesStream(PravegaTable table, ObjectNode arguments) {
+  PravegaChangesStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
     this.table = table;
-    this.arguments = arguments;
-    this.checkpoint = arguments.get("checkpoint").asText();
+    this.columns = columns;
+    this.options = options;
+    this.checkpoint = checkpoint;
     this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()).withFolder() : null;
   }
 
-  /** Return what the progress of a query calls its source. */
+  /** Returns the name of the source in a query's progress. */
   @Override
   public String toString() {
     return table.name();
@@ -44,21 +49,17 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public Offset initialOffset() {
-    return new JsonOffset(table.call("start_of_changes", options()).asText());
-  }
-
-  private ObjectNode options() {
-    return arguments.deepCopy().retain("options");
+    return new JsonOffset(table.service().call(new StartOfChanges(table.handle(), options)));
   }
 
   @Override
   public Offset latestOffset() {
-    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called instead");
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
   }
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return ReadLimits.of(table.call("limits_of_changes", options()));
+    return ReadLimits.of(table.service().call(new LimitsOfChanges(table.handle(), options)));
   }
 
   @Override
@@ -71,13 +72,11 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     if (availableNow && last == null) {
       last = end(start, null);
     }
-    return new JsonOffset(end(start, ReadLimits.json(limit)));
+    return new JsonOffset(end(start, ReadLimits.describe(limit)));
   }
 
-  private String end(Offset start, ObjectNode limits) {
-    ObjectNode since = options().put("since", start.json()).put("last", last).put("checkpoint", checkpoint);
-    since.set("limits", limits);
-    return table.call("end_of_changes", since).asText();
+  private String end(Offset start, @OrNull Limits limits) {
+    return table.service().call(new EndOfChanges(table.handle(), options, start.json(), last, limits, checkpoint));
   }
 
   @Override
@@ -87,35 +86,32 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    ObjectNode between = arguments.deepCopy().<ObjectNode>without("limit").put("since", start.json()).put("until", end.json());
-    between.putArray("found");
     List<String> names = rows == null ? List.of() : rows.names();
-    between.put("known", rows == null ? null : rows.known(names, start.json()));
-    names.forEach(between.putArray("files")::add);
-    between.put("retain", SparkSession.active().sessionState().conf().minBatchesToRetain());
-    plan = PravegaScan.planned(
-        table.call("plan_new_changes", between), between, () -> table.call("plan_new_changes", between));
-    InputPartition[] partitions = PravegaScan.partitions(plan.get("tasks"));
+    String known = rows == null ? null : rows.known(names, start.json());
+    int retain = SparkSession.active().sessionState().conf().minBatchesToRetain();
+    Function<List<String>, PlannedRead> between = found -> table.service().call(new PlanNewChanges(table.handle(),
+        columns, options, start.json(), end.json(), checkpoint, known, names, retain, found));
+    plan = PravegaScan.complete(between.apply(List.of()), between);
+    InputPartition[] partitions = PravegaScan.partitions(plan.tasks());
     if (rows == null) {
       return partitions;
     }
-    JsonNode planned = plan.get("rows");
+    PlannedRows planned = plan.rows();
     List<BlockManagerId> executors = executors();
-    for (int index = 0; index < planned.get("tasks").size(); index++) {
-      JsonNode task = planned.get("tasks").get(index);
-      String[] before = Service.JSON.convertValue(task.get("before"), String[].class);
-      String[] homes = homes(plan.get("affinities").get(index).asLong(), executors);
-      partitions[index] = new RowFiles.Partition(partitions[index], homes, before, task.get("after").asText());
+    for (int index = 0; index < partitions.length; index++) {
+      TaskFiles task = planned.tasks().get(index);
+      String[] homes = homes(plan.affinities().get(index), executors);
+      partitions[index] = new RowFiles.Partition(partitions[index], homes, task.before(), task.after());
     }
-    rows.know(planned.get("number").asInt(), end.json(), planned.get("known").asText());
-    planned.get("obsolete").forEach(name -> rows.delete(name.asText()));
+    rows.know(planned.number(), end.json(), planned.known());
+    planned.obsolete().forEach(rows::delete);
     return partitions;
   }
 
-  /** Spark asks for it after the partitions of the same batch. */
+  /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    ColumnarReaders python = PravegaScan.readerFactory(plan.get("tasks"));
+    ColumnarReaders python = PravegaScan.readerFactory(plan.tasks());
     return rows == null ? python : new RowFiles.Readers(python, checkpoint, new SerializableConfiguration(conf()));
   }
 
@@ -129,7 +125,9 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   @Override
   public void stop() {}
 
-  /** In an order that stays, so that a partition comes to the executor that knows the rows of its segments. */
+  /**
+   * Returns executors in a stable order, so that a partition gets to the executor that knows the rows of its segments.
+   */
   private static List<BlockManagerId> executors() {
     BlockManager driver = SparkEnv.get().blockManager();
     List<BlockManagerId> found =

@@ -1,7 +1,7 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.google.common.hash.Hashing;
+import io.github.pysparkpravega.Replies.KeySpace;
 import java.util.Arrays;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -42,7 +42,7 @@ final class PravegaFunctions {
     return new Identifier[] {Identifier.of(system, EVENT_POINTER.name), Identifier.of(system, ROUTING_HASH.name)};
   }
 
-  /** Return null if there is none of this name. `segment_of` is none, but says where it is. */
+  /** Returns a function, or null if there is none of this name. `segment_of` only says where it really is. */
   static UnboundFunction ofSystem(String name) {
     return name.equalsIgnoreCase(ROUTING_HASH.name) ? ROUTING_HASH
         : name.equalsIgnoreCase(EVENT_POINTER.name) ? EVENT_POINTER
@@ -50,13 +50,9 @@ final class PravegaFunctions {
   }
 
   /** The function of a table, with its segments as they are when the query is analyzed. */
-  static UnboundFunction segmentOf(JsonNode segments) {
-    double[] ends = new double[segments.get("ends").size()];
-    UTF8String[] names = new UTF8String[ends.length];
-    for (int index = 0; index < ends.length; index++) {
-      ends[index] = segments.get("ends").get(index).asDouble();
-      names[index] = UTF8String.fromString(segments.get("names").get(index).asText());
-    }
+  static UnboundFunction segmentOf(KeySpace segments) {
+    double[] ends = segments.ends().stream().mapToDouble(Double::parseDouble).toArray();
+    UTF8String[] names = segments.names().stream().map(UTF8String::fromString).toArray(UTF8String[]::new);
     return new Scalar(SEGMENT_OF, "segment_of(key): the segment that takes new events of a routing key.",
         DataTypes.StringType, row -> names[place(ends, hash(row.getString(0)))], DataTypes.StringType);
   }

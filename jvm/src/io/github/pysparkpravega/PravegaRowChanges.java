@@ -1,7 +1,7 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.RowChangesBegun;
+import io.github.pysparkpravega.Requests.BeginRowChanges;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
@@ -13,12 +13,11 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.SupportsDelta;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** DELETE, UPDATE or MERGE of a table whose rows are told by keys: rows are read, and then replaced or removed by key. */
+/** DELETE, UPDATE or MERGE of a table whose rows have keys: rows are read, and then replaced or removed by key. */
 record PravegaRowChanges(PravegaTable table, Command command) implements RowLevelOperation, SupportsDelta {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -53,12 +52,9 @@ record PravegaRowChanges(PravegaTable table, Command command) implements RowLeve
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
       StructType schema = new StructType().add("operation", DataTypes.StringType).add("id", info.rowIdSchema().get());
       schema = info.schema().isEmpty() ? schema : schema.add("row", info.schema());
-      ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
-      arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
-      JsonNode begun = table.call("begin_row_changes", arguments);
-      return new RowChangeWriters(new PythonTask(
-          PythonWorkers.source(begun.get("python").asText()), PravegaScan.bytes(begun.get("function")),
-          "write_to_data_source", schema, UserDefinedPythonDataSource.writeOutputSchema(), PythonWorkers.artifacts()));
+      RowChangesBegun begun = table.service().call(
+          new BeginRowChanges(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
+      return new RowChangeWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
     }
 
     @Override

@@ -1,16 +1,14 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
-import java.io.UncheckedIOException;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
-import java.util.function.Supplier;
+import java.util.function.Function;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -25,7 +23,6 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
-import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Map$;
 
@@ -34,73 +31,94 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private static final int MOST_TERMS_OF_JOINS = 20_000;
 
   private final PravegaTable table;
-  private final String operation;
-  private final ObjectNode arguments;
+  private final StructType columns;
+  private final Map<String, String> options;
+  private final int limit;
+  private final Aggregation aggregation;
+  private final List<Condition> conditions;
   private final boolean joined;
-  private JsonNode plan;
+  private StructType every;
+  private List<Condition> ofJoins = List.of();
+  private List<String> found;
+  private PlannedRead plan;
   private MicroBatchStream stream;
 
-  /** @param joined whether joins may tell which keys they need. */
-  PravegaScan(PravegaTable table, String operation, ObjectNode arguments, boolean joined) {
+  /**
+   * Makes a scan; the parameters are the fields of PlanScan.
+   *
+   * @param joined whether joins may tell which keys they need.
+   */
+  PravegaScan(PravegaTable table, StructType columns, Map<String, String> options, int limit, Aggregation aggregation,
+      StructType every, List<Condition> conditions, boolean joined) {
     this.table = table;
-    this.operation = operation;
-    this.arguments = arguments;
+    this.columns = columns;
+    this.options = options;
+    this.limit = limit;
+    this.aggregation = aggregation;
+    this.every = every;
+    this.conditions = conditions;
     this.joined = joined;
   }
 
-  /** Planned as soon as Spark asks for the columns of a batch, without its tasks if they take long to plan. */
-  private synchronized JsonNode plan() {
+  private PlannedRead plan(List<String> searched) {
+    found = searched;
+    int cores = SparkSession.active().leafNodeDefaultParallelism();
+    return table.planScan(ends -> table.isOfChanges()
+        ? new PlanChanges(table.handle(), columns, options, limit, ends, cores, found, every, conditions)
+        : new PlanScan(table.handle(), columns, options, limit, ends, cores, found, aggregation, every, conditions,
+            ofJoins));
+  }
+
+  /** Plans the scan when Spark first asks for its columns, without its tasks if these take long to plan. */
+  private synchronized PlannedRead plan() {
     if (plan == null) {
-      plan = table.planScan(operation, arguments);
+      plan = plan(found);
     }
     return plan;
   }
 
-  /** The number of rows, where it is all that is asked for and nothing has to be read to find it. */
+  /** Returns the number of rows if nothing else is asked for and nothing has to be read to find it. */
   OptionalLong known() {
-    JsonNode known = plan().get("known");
-    return known.isNull() ? OptionalLong.empty() : OptionalLong.of(known.asLong());
+    Long known = plan().known();
+    return known == null ? OptionalLong.empty() : OptionalLong.of(known);
   }
 
-  private synchronized JsonNode tasks() {
-    plan = planned(plan(), arguments, () -> table.planScan(operation, arguments));
-    return plan.get("tasks");
+  private synchronized PlannedTasks tasks() {
+    plan = complete(plan(), this::plan);
+    return plan.tasks();
   }
 
-  /** The plan of a scan that is run: EXPLAIN needs less. What it needs to know before, tasks search for. */
-  static JsonNode planned(JsonNode plan, ObjectNode arguments, Supplier<JsonNode> again) {
-    while (plan.get("tasks").isNull()) {
-      arguments.set("found", search(plan.get("search")));
-      plan = again.get();
+  /**
+   * Completes a plan for a scan that is run; EXPLAIN needs less. Tasks search for what the planning must know before.
+   */
+  static PlannedRead complete(PlannedRead plan, Function<List<String>, PlannedRead> again) {
+    PlannedRead complete = plan;
+    while (complete.tasks() == null) {
+      complete = again.apply(search(complete.search()));
     }
-    return plan;
+    return complete;
   }
 
-  private static ArrayNode search(JsonNode tasks) {
-    ArrayNode found = Service.JSON.createArrayNode();
-    if (!tasks.isNull()) {
-      new DataSourceRDD(
-          SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false,
-          Map$.MODULE$.empty())
-          .toJavaRDD().map(row -> row.getString(0)).collect().forEach(found::add);
-    }
-    return found;
+  private static List<String> search(@OrNull PlannedTasks tasks) {
+    return tasks == null ? List.of() : new DataSourceRDD(
+        SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false,
+        Map$.MODULE$.empty()).toJavaRDD().map(row -> row.getString(0)).collect();
   }
 
   @Override
   public StructType readSchema() {
-    return PravegaTable.struct(stream != null ? arguments.get("columns").asText() : plan().get("schema").asText());
+    return stream != null ? columns : plan().schema();
   }
 
   @Override
   public String description() {
-    return stream != null ? "stream of " + table.name() : plan().get("description").asText();
+    return stream != null ? "stream of " + table.name() : plan().description();
   }
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     boolean realTime = stream instanceof PravegaTableStream tableStream && tableStream.isRealTime();
-    boolean columns = stream != null ? !realTime : plan().get("columnar").asBoolean();
+    boolean columns = stream != null ? !realTime : plan().columnar();
     return columns ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
   }
 
@@ -113,22 +131,24 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return all;
   }
 
-  /** The key columns by whose values the other side of a join can leave out entries, before they are read. */
+  /**
+   * Returns the key columns: by their values on the other side of a join, entries are left out before they are read.
+   */
   @Override
   public NamedReference[] filterAttributes() {
-    if (stream != null || !joined || !table.takesUpdates() || arguments.has("aggregation")) {
+    if (stream != null || !joined || !table.takesUpdates() || aggregation != null) {
       return new NamedReference[0];
     }
-    List<String> columns = Arrays.asList(PravegaTable.struct(arguments.get("columns").asText()).fieldNames());
-    return Arrays.stream(table.rowKey()).filter(key -> columns.contains(key.fieldNames()[0]))
+    List<String> names = Arrays.asList(columns.fieldNames());
+    return Arrays.stream(table.rowKey()).filter(key -> names.contains(key.fieldNames()[0]))
         .toArray(NamedReference[]::new);
   }
 
-  /** Plans anew with what Spark has found out about keys since it planned the query. */
+  /** Plans again, with what Spark has found out about keys since it planned the query. */
   @Override
   public synchronized void filter(Predicate[] found) {
-    arguments.put("every", CatalogV2Util.v2ColumnsToStructType(table.columns()).json());
-    arguments.set("of_joins", PushedConditions.json(found, MOST_TERMS_OF_JOINS));
+    every = CatalogV2Util.v2ColumnsToStructType(table.columns());
+    ofJoins = PushedConditions.describe(found, MOST_TERMS_OF_JOINS);
     plan = null;
   }
 
@@ -139,13 +159,12 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    if (arguments.has("conditions")) {
-      throw new IllegalStateException("Spark pushes no conditions into streams, and no stream evaluates any");
+    if (!conditions.isEmpty()) {
+      throw new IllegalStateException("A stream evaluates no conditions, and Spark should not push any");
     }
-    arguments.put("checkpoint", checkpointLocation);
-    stream = operation.equals("plan_changes")
-        ? new PravegaChangesStream(table, arguments)
-        : new PravegaTableStream(table, arguments);
+    stream = table.isOfChanges()
+        ? new PravegaChangesStream(table, columns, options, checkpointLocation)
+        : new PravegaTableStream(table, columns, options, checkpointLocation);
     return stream;
   }
 
@@ -157,36 +176,25 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ColumnarReaders readers = readerFactory(tasks());
-    return arguments.path("limit").asInt(-1) < 0 ? readers : new DrainingReaderFactory(readers);
+    return limit < 0 ? readers : new DrainingReaderFactory(readers);
   }
 
-  static InputPartition[] partitions(JsonNode tasks) {
-    JsonNode planned = tasks.get("partitions");
-    InputPartition[] partitions = new InputPartition[planned.size()];
-    for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new PythonInputPartition(index, bytes(planned.get(index)));
-    }
+  static InputPartition[] partitions(PlannedTasks tasks) {
+    InputPartition[] partitions = new InputPartition[tasks.partitions().size()];
+    Arrays.setAll(partitions, index -> new PythonInputPartition(index, tasks.partitions().get(index)));
     return partitions;
   }
 
-  static ColumnarReaders readerFactory(JsonNode tasks) {
-    int columns = PravegaTable.struct(tasks.get("schema").asText()).length();
-    StructType output = PravegaTable.struct(tasks.get("output").asText());
-    ColumnarReaders python = pythonReaders(tasks, output, Map.of());
-    return output.length() == columns ? python : new CountingReaderFactory(python, columns);
+  static ColumnarReaders readerFactory(PlannedTasks tasks) {
+    int columns = tasks.schema().length();
+    ColumnarReaders python = new PythonReaders(PythonTask.ofReader(tasks, Map.of()));
+    return tasks.output().length() == columns ? python : new CountingReaderFactory(python, columns);
   }
 
-  static PartitionReaderFactory realTimeReaderFactory(JsonNode tasks) {
-    StructType output = PravegaTable.struct(tasks.get("output").asText());
+  static PartitionReaderFactory realTimeReaderFactory(PlannedTasks tasks) {
     // Makes workers send each batch of rows at once, and not when a buffer is full.
-    ColumnarReaders python = pythonReaders(tasks, output, Map.of("SPARK_PIPELINED_UDF", "1"));
-    return new RealTimeReaderFactory(python, PravegaTable.struct(tasks.get("schema").asText()));
-  }
-
-  private static ColumnarReaders pythonReaders(JsonNode tasks, StructType output, Map<String, String> environment) {
-    return new PythonReaders(new PythonTask(
-        PythonWorkers.source(tasks.get("python").asText(), environment), bytes(tasks.get("function")),
-        "read_from_data_source", UserDefinedPythonDataSource.readInputSchema(), output, PythonWorkers.artifacts()));
+    PythonTask task = PythonTask.ofReader(tasks, Map.of("SPARK_PIPELINED_UDF", "1"));
+    return new RealTimeReaderFactory(new PythonReaders(task), tasks.schema());
   }
 
   @Override
@@ -194,7 +202,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return new Statistics() {
       @Override
       public OptionalLong sizeInBytes() {
-        return stream != null ? OptionalLong.empty() : OptionalLong.of(plan().get("bytes").asLong());
+        return stream != null ? OptionalLong.empty() : OptionalLong.of(plan().bytes());
       }
 
       @Override
@@ -202,13 +210,5 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
         return OptionalLong.empty();
       }
     };
-  }
-
-  static byte[] bytes(JsonNode base64) {
-    try {
-      return base64.binaryValue();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 }

@@ -1,10 +1,9 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.*;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
@@ -16,32 +15,32 @@ import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Collects what Spark needs of the table and has the service plan the scan: the read function and its partitions. */
+/** Collects what Spark needs from the table, so that the service can plan the scan: its function and its partitions. */
 final class PravegaScanBuilder
     implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit,
         SupportsPushDownAggregates {
   private final PravegaTable table;
-  private final CaseInsensitiveStringMap options;
-  private final String operation;
+  private final Map<String, String> options;
   private final StructType every;
-  private final ArrayNode conditions = Service.JSON.createArrayNode();
+  private final List<Condition> conditions = new ArrayList<>();
   private StructType required;
   private Predicate[] predicates = new Predicate[0];
   private int limit = -1;
   private boolean rowChanges;
-  private ObjectNode written;
-  private ObjectNode aggregation;
+  private Requests.Aggregation written;
+  private Requests.Aggregation aggregation;
   private PravegaScan counted;
 
-  PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options, String operation) {
+  PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options) {
     this.table = table;
-    this.operation = operation;
     this.every = schema;
     this.required = schema;
-    this.options = options;
+    this.options = options.asCaseSensitiveMap();
   }
 
-  /** Spark would read the table twice to find out which keys a statement changes, to no avail. */
+  /**
+   * Makes it a scan of changed rows, whose keys joins must not ask for: Spark would read the table twice for nothing.
+   */
   PravegaScanBuilder ofRowChanges() {
     rowChanges = true;
     return this;
@@ -52,19 +51,17 @@ final class PravegaScanBuilder
     required = requiredSchema;
   }
 
-  /** Spark evaluates those that the service does not take. */
+  /** Returns the predicates that the service does not take, which Spark evaluates. */
   @Override
   public Predicate[] pushPredicates(Predicate[] asked) {
-    ArrayNode spelled = PushedConditions.json(asked);
-    ObjectNode arguments = arguments();
-    arguments.set("conditions", spelled);
+    List<Condition> described = PushedConditions.describe(asked);
     List<Predicate> left = new ArrayList<>();
     List<Predicate> pushed = new ArrayList<>();
-    JsonNode taken = table.call("take_conditions", arguments);
+    boolean[] taken = table.service().call(new TakeConditions(table.handle(), required, options, described));
     for (int index = 0; index < asked.length; index++) {
-      if (taken.get(index).asBoolean()) {
+      if (taken[index]) {
         pushed.add(asked[index]);
-        conditions.add(spelled.get(index));
+        conditions.add(described.get(index));
       } else {
         left.add(asked[index]);
       }
@@ -90,18 +87,16 @@ final class PravegaScanBuilder
   }
 
   /**
-   * Spark asks first about the aggregation that is written in the query, then about one without AVG. The scan of a number
-   * of rows is planned at once, because that number may be known then.
+   * Spark asks first about the aggregation as the query has it, then about one without AVG. If only rows are counted,
+   * the scan is planned at once, because that may already give their number.
    */
   @Override
   public boolean supportCompletePushDown(Aggregation asked) {
     if (written == null) {
-      written = PushedAggregation.json(asked);
+      written = PushedAggregation.describe(asked);
     }
     if (counted == null && conditions.isEmpty() && PushedAggregation.countsRows(asked) && takes(asked)) {
-      ObjectNode arguments = arguments().put("limit", -1);
-      arguments.set("aggregation", PushedAggregation.json(asked));
-      counted = new PravegaScan(table, operation, arguments, !rowChanges);
+      counted = scan(-1, PushedAggregation.describe(asked));
     }
     return counted != null && counted.known().isPresent();
   }
@@ -109,22 +104,14 @@ final class PravegaScanBuilder
   @Override
   public boolean pushAggregation(Aggregation asked) {
     if (counted != null || takes(asked)) {
-      aggregation = PushedAggregation.json(asked);
+      aggregation = PushedAggregation.describe(asked);
     }
     return aggregation != null;
   }
 
   private boolean takes(Aggregation asked) {
-    ObjectNode arguments = arguments();
-    arguments.set("aggregation", PushedAggregation.json(asked));
-    arguments.set("written", written);
-    return table.call("take_aggregation", arguments).asBoolean();
-  }
-
-  private ObjectNode arguments() {
-    ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json());
-    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-    return arguments;
+    return table.service().call(new TakeAggregation(
+        table.handle(), required, options, PushedAggregation.describe(asked), written));
   }
 
   @Override
@@ -132,13 +119,12 @@ final class PravegaScanBuilder
     if (aggregation != null && counted != null) {
       return counted.known().isPresent() ? new KnownCount(counted) : counted;
     }
-    ObjectNode arguments = arguments().put("limit", limit);
-    if (!conditions.isEmpty()) {
-      arguments.put("every", every.json()).set("conditions", conditions);
-    }
-    if (aggregation != null) {
-      arguments.set("aggregation", aggregation);
-    }
-    return new PravegaScan(table, operation, arguments, !rowChanges);
+    return scan(limit, aggregation);
+  }
+
+  private PravegaScan scan(int limit, Requests.Aggregation aggregation) {
+    StructType evaluated = conditions.isEmpty() ? null : every;
+    return new PravegaScan(
+        table, required, options, limit, aggregation, evaluated, List.copyOf(conditions), !rowChanges);
   }
 }

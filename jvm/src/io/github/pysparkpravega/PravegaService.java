@@ -1,15 +1,14 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.Refuse;
+import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The catalog service as one catalog or one source sees it: each call goes with the same conf. */
-record PravegaService(String python, ArrayNode conf) {
+record PravegaService(String python, Map<String, String> conf) {
   static PravegaService of(CaseInsensitiveStringMap conf) {
-    return new PravegaService(Interpreter.ofService(conf), Service.pairs(conf.asCaseSensitiveMap()));
+    return new PravegaService(Interpreter.ofService(conf), conf.asCaseSensitiveMap());
   }
 
   /** Plans show it in errors, and the conf may have a password. */
@@ -18,22 +17,30 @@ record PravegaService(String python, ArrayNode conf) {
     return "PravegaService";
   }
 
-  JsonNode call(String operation, ObjectNode arguments) {
-    return Service.call(python, operation, conf, arguments);
+  /** Returns the reply to a request. An interrupt takes the request back. */
+  <R> R call(Request<R> request) {
+    return Service.running(python).send(conf, request, true);
   }
 
-  /** As call, once more if the service ends meanwhile. */
-  JsonNode repeat(String operation, ObjectNode arguments) {
-    return Service.repeat(python, operation, conf, arguments);
+  /** As call, for what may be done twice: asks once more if the service ends before its reply. */
+  <R> R repeat(Request<R> request) {
+    try {
+      return call(request);
+    } catch (Exception e) {
+      if (!PravegaException.is(e, Service.FAILED)) {
+        throw e;
+      }
+      return call(request);
+    }
   }
 
-  /** As call, whatever interrupts the thread. */
-  JsonNode finish(String operation, ObjectNode arguments) {
-    return Service.finish(python, operation, conf, arguments);
+  /** As call, for what must come to its end: an interrupt is kept for later. */
+  <R> R finish(Request<R> request) {
+    return Service.running(python).send(conf, request, false);
   }
 
-  /** Throws the service's sentence about a statement that streams cannot do. */
+  /** Throws the service's error for a statement that tables cannot do. */
   void refuse(Identifier ident, String statement) {
-    call("refuse", PravegaCatalog.arguments(ident).put("statement", statement));
+    call(new Refuse(ident.namespace(), ident.name(), statement, null));
   }
 }

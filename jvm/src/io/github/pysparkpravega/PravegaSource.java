@@ -20,10 +20,10 @@ public final class PravegaSource implements TableProvider, DataSourceRegister {
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     inferred = new PravegaSourceTable(options.asCaseSensitiveMap(), null);
-    return inferred.shown();
+    return inferred.findSchema();
   }
 
-  /** The schema is the inferred one, that of the user, or that of the rows to write. */
+  /** Makes the table; the schema is the inferred one, the user's, or that of the rows to write. */
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
     PravegaSourceTable table = inferred == null ? new PravegaSourceTable(options, schema) : inferred;

@@ -1,8 +1,8 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.SourceDescription;
+import io.github.pysparkpravega.Requests.LoadSource;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -24,7 +24,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The table that options name. It is loaded anew for every scan and write, because Spark keeps this one as long as the
+ * The table that options name. It is loaded again for every scan and write, because Spark keeps this one as long as the
  * DataFrame or the view lives.
  */
 final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
@@ -42,9 +42,9 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     this.given = given;
   }
 
-  /** Throws the service's sentence about a table in Spark's own catalog, for which it takes an owner in the options. */
+  /** Throws the service's error for a table in Spark's own catalog, which it knows by an owner in the options. */
   static void refuseCreation(String name) {
-    new PravegaSourceTable(Map.of("owner", "", "stream", name), null).shown();
+    new PravegaSourceTable(Map.of("owner", "", "stream", name), null).findSchema();
   }
 
   @Override
@@ -57,34 +57,34 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     return name();
   }
 
-  StructType shown() {
-    return given != null ? given : CatalogV2Util.v2ColumnsToStructType(described().columns());
+  StructType findSchema() {
+    return given != null ? given : CatalogV2Util.v2ColumnsToStructType(loadOnce().columns());
   }
 
   @Override
   public Column[] columns() {
-    return SparkLine.columns(shown());
+    return SparkLine.columns(findSchema());
   }
 
   @Override
   public MetadataColumn[] metadataColumns() {
-    return described().metadataColumns();
+    return loadOnce().metadataColumns();
   }
 
   @Override
   public Set<TableCapability> capabilities() {
-    // The service checks what is written, because to Spark's checks rows and table have the same schema.
-    return new Capabilities(() -> described().capabilities().contains(TableCapability.MICRO_BATCH_READ),
+    // The service checks the rows to write: Spark believes that they have the schema of the table.
+    return new Capabilities(() -> loadOnce().capabilities().contains(TableCapability.MICRO_BATCH_READ),
         TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE,
         TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return load(shown(), false).newScanBuilder(options);
+    return load(findSchema(), false).newScanBuilder(options);
   }
 
-  /** All micro-batches of one streaming query write the table as it was when the first did. */
+  /** All micro-batches of a streaming query write the table as it was at the first one. */
   @Override
   public synchronized WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     if (!info.queryId().equals(writer)) {
@@ -94,7 +94,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     return written.newWriteBuilder(info);
   }
 
-  private synchronized PravegaTable described() {
+  private synchronized PravegaTable loadOnce() {
     if (described == null) {
       described = load(given, false);
     }
@@ -108,19 +108,14 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
         session.add(key.substring(CATALOGS.length()));
       }
     });
-    ObjectNode arguments = Service.JSON.createObjectNode().put("writing", writing);
-    arguments.set("options", Service.pairs(options));
-    arguments.put("schema", schema == null ? null : schema.json());
-    ArrayNode catalogs = arguments.putArray("catalogs");
-    session.forEach(catalogs::add);
     String only = session.size() == 1 ? session.first() : "";
     String wanted = new CaseInsensitiveStringMap(options).getOrDefault("catalog", only);
     PravegaService service = session.contains(wanted)
         ? ((PravegaCatalog) SparkSession.active().sessionState().catalogManager().catalog(wanted)).service()
         : PravegaService.of(CaseInsensitiveStringMap.empty());
-    JsonNode source = service.call("load_source", arguments);
-    JsonNode stream = source.get("identifier");
-    return new PravegaTable(new PravegaService(service.python(), (ArrayNode) source.get("connection")),
-        Identifier.of(new String[] {stream.get(0).asText()}, stream.get(1).asText()), source.get("table"));
+    SourceDescription source = service.call(new LoadSource(options, schema, writing, List.copyOf(session)));
+    String[] stream = source.identifier();
+    return new PravegaTable(new PravegaService(service.python(), source.connection()),
+        Identifier.of(new String[] {stream[0]}, stream[1]), source.table());
   }
 }

@@ -1,8 +1,9 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Requests.*;
 import java.util.Locale;
 import java.util.UUID;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -11,10 +12,11 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 
-/** One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number. */
+/**
+ * One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number.
+ */
 final class PravegaStreamingWrite implements StreamingWrite {
   private final PravegaTable table;
   private final LogicalWriteInfo info;
@@ -28,14 +30,14 @@ final class PravegaStreamingWrite implements StreamingWrite {
     this.batch = new PravegaBatchWrite(table, info);
   }
 
-  /** The streaming query of an id, whose session is a copy of the one it was started in; null for a batch's. */
+  /** Returns the streaming query with an id, whose session is a copy of the one that started it; null for a batch. */
   static StreamExecution query(String id) {
     return SparkSession.active().sharedState().activeStreamingQueries().get(UUID.fromString(id));
   }
 
   /**
-   * A query's output mode, append for a batch. Spark tells it to nobody: it takes every update for an append, and every
-   * complete result for an overwrite.
+   * Returns a query's output mode, append for a batch. Spark tells it to no sink: it hands over every update as an
+   * append, and every complete result as an overwrite.
    */
   static String outputMode(LogicalWriteInfo info) {
     StreamExecution query = query(info.queryId());
@@ -44,23 +46,22 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
-    ObjectNode arguments = epoch(Service.JSON.createObjectNode());
-    return new EpochWrites(batch.begin(each -> table.repeat("begin_epoch", each), physical, arguments));
+    return new EpochWrites(batch.writers(table.service().repeat(new BeginEpoch(
+        table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(),
+        query.id().toString(), query.runId().toString()))));
   }
 
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
-    ObjectNode arguments = epoch(Service.JSON.createObjectNode().put("epoch", epoch));
-    batch.commit("commit_epoch", arguments.put("offsets", SparkLine.logged(query, epoch)), messages);
+    String offsets = SparkLine.readLog(query, epoch);
+    batch.commit((insert, again) -> new CommitEpoch(
+        table.handle(), insert, PravegaBatchWrite.messagesOf(messages), again, query.id().toString(),
+        query.runId().toString(), epoch, offsets));
   }
 
   @Override
   public void abort(long epoch, WriterCommitMessage[] messages) {
     batch.abort(messages);
-  }
-
-  private ObjectNode epoch(ObjectNode arguments) {
-    return arguments.put("query", query.id().toString()).put("run", query.runId().toString());
   }
 
   private record EpochWrites(DataWriterFactory tasks) implements StreamingDataWriterFactory {

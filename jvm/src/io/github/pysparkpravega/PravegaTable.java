@@ -1,16 +1,15 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.NullNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Function;
 import java.util.function.Supplier;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -31,46 +30,45 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
 final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
     SupportsRowLevelOperations, EvolvingTable, TruncatableTable {
-  /** Those that change what columns a table has. */
+  /** Options that change which columns a table has. */
   static final Set<String> COLUMN_OPTIONS = Set.of("mode", "schema-version");
 
-  /** In the options of a streaming read: all hidden columns follow those of the table. */
+  /** An option of a streaming read by which all hidden columns follow those of the table. */
   static final String WITH_HIDDEN_COLUMNS = "pyspark-pravega.with-hidden-columns";
 
   private final PravegaService service;
   private final Identifier ident;
   private final String called;
   private final Column[] asked;
-  private final Supplier<JsonNode> creation;
-  private volatile JsonNode description;
+  private final Supplier<TableDescription> creation;
+  private volatile TableDescription description;
   private volatile boolean madeForStream;
   private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
   private CaseInsensitiveStringMap followed = CaseInsensitiveStringMap.empty();
   private final String version = UUID.randomUUID().toString();
-  private JsonNode ends = NullNode.getInstance();
+  private JsonNode ends;
 
-  PravegaTable(PravegaService service, Identifier ident, JsonNode description) {
+  PravegaTable(PravegaService service, Identifier ident, TableDescription description) {
     this.service = service;
     this.ident = ident;
-    this.called = description.get("name").asText();
+    this.called = description.name();
     this.description = description;
     this.asked = null;
     this.creation = null;
   }
 
   /**
-   * A new table of toTable, which is made when its query starts, or when it is used before. Spark would make it without
-   * the query's options; they come with the first micro-batch. Until then it has the columns that Spark asks for.
+   * A new table of toTable, which is made when its query starts or when it is first used. Spark would make it without
+   * the query's options, which come with the first micro-batch. Until then it has the columns that Spark asks for.
    */
   PravegaTable(
-      PravegaService service, Identifier ident, String called, Column[] asked, Supplier<JsonNode> creation) {
+      PravegaService service, Identifier ident, String called, Column[] asked, Supplier<TableDescription> creation) {
     this.service = service;
     this.ident = ident;
     this.called = called;
@@ -84,12 +82,16 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return called;
   }
 
-  private JsonNode description() {
+  PravegaService service() {
+    return service;
+  }
+
+  private TableDescription description() {
     make();
     return description;
   }
 
-  /** Makes the table, if it is one that is yet to be made. */
+  /** Makes the table, if that is yet to be done. */
   void make() {
     if (description == null) {
       synchronized (creation) {
@@ -98,22 +100,22 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     }
   }
 
-  /** Return what the progress of a query calls its sink. */
+  /** Returns the name of the sink in a query's progress. */
   @Override
   public String toString() {
     return name();
   }
 
   /**
-   * Another stream of the same name is another table: Spark refuses to go on with a plan for the old one.
+   * Another stream of the same name is another table: Spark refuses to continue with a plan for the old one.
    * Null, which Spark does not compare, for a user who may not ask which stream it is.
    */
   @Override
   public String id() {
-    return description().get("id").textValue();
+    return description().id();
   }
 
-  /** Never twice the same, so that Spark loads the table once for every query, and all its scans end at one tail. */
+  /** Never the same twice, so that Spark loads the table once for every query, and all its scans end at one tail. */
   @Override
   public String version() {
     return version;
@@ -121,11 +123,10 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Column[] columns() {
-    return description == null
-        ? asked : SparkLine.columns(struct(description.get("schema").asText()));
+    return description == null ? asked : SparkLine.columns(description.schema());
   }
 
-  /** The primary key, which nothing checks: it tells the rows of a table of changes. */
+  /** Returns the primary key, which nothing checks: it identifies the rows of a table of changes. */
   @Override
   public Constraint[] constraints() {
     NamedReference[] columns = rowKey();
@@ -136,7 +137,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Map<String, String> properties() {
-    return Service.texts(description().get("properties"));
+    return description().properties();
   }
 
   @Override
@@ -149,17 +150,15 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public boolean supportsColumnChange(TableChange.ColumnChange change) {
-    ObjectNode arguments = Service.JSON.createObjectNode();
-    TableChanges.describe(change, arguments.putObject("change"));
-    return call("takes_change", arguments).asBoolean();
+    return service.call(new TakesChange(handle(), TableChanges.describe(change)));
   }
 
-  private boolean isOfChanges() {
-    return description().get("of_changes").asBoolean();
+  boolean isOfChanges() {
+    return description().ofChanges();
   }
 
   private boolean isStreamed() {
-    if (!isOfChanges() && !description().get("events_are_rows").asBoolean()) {
+    if (!isOfChanges() && !description().eventsAreRows()) {
       refuse("readStream");
     }
     return true;
@@ -167,17 +166,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public MetadataColumn[] metadataColumns() {
-    List<MetadataColumn> columns = new ArrayList<>();
-    for (JsonNode column : description().get("metadata_columns")) {
-      columns.add(new HiddenColumn(column.get("name").asText(),
-          DataType.fromJson(column.get("type").asText()), column.get("nullable").asBoolean(),
-          column.get("comment").asText()));
-    }
-    return columns.toArray(new MetadataColumn[0]);
+    return description().metadataColumns().toArray(new MetadataColumn[0]);
   }
-
-  private record HiddenColumn(String name, DataType dataType, boolean isNullable, String comment)
-      implements MetadataColumn {}
 
   @Override
   public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap asked) {
@@ -187,14 +177,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
         schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
       }
     }
-    CaseInsensitiveStringMap options = given(asked);
-    return isOfChanges()
-        ? new PravegaScanBuilder(this, schema, options, "plan_changes")
-        : new PravegaScanBuilder(this, schema, options, "plan_scan");
+    return new PravegaScanBuilder(this, schema, dropOwnOptions(asked));
   }
 
-  /** The options of a read that are not the adapter's own. */
-  static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {
+  /** Returns the options of a read without the adapter's own. */
+  static CaseInsensitiveStringMap dropOwnOptions(CaseInsensitiveStringMap options) {
     if (!options.containsKey(WITH_HIDDEN_COLUMNS)) {
       return options;
     }
@@ -207,10 +194,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     if (madeForStream) {
       madeForStream = false;
-      ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
-      arguments.put("output_mode", PravegaStreamingWrite.outputMode(info));
-      arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
-      description = call("settle_table", arguments);
+      description = service.call(new SettleTable(handle(), info.schema(), info.options().asCaseSensitiveMap(),
+          PravegaStreamingWrite.outputMode(info)));
     }
     return new PravegaWriteBuilder(this, info);
   }
@@ -225,7 +210,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public boolean truncateTable() {
-    finish("truncate_table", Service.JSON.createObjectNode());
+    service.finish(new TruncateTable(handle()));
     return true;
   }
 
@@ -239,7 +224,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public void abortStagedChanges() {
-    finish("undo_creation", Service.JSON.createObjectNode().put("id", id()));
+    service.finish(new UndoCreation(handle(), id()));
   }
 
   boolean isOf(Identifier other) {
@@ -247,97 +232,73 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   void refuse(String statement) {
-    ObjectNode arguments = PravegaCatalog.arguments(ident).put("statement", statement);
-    if (description != null) {
-      arguments.set("table", description.get("table"));
-    }
-    service.call("refuse", arguments);
+    String loaded = description == null ? null : description.table();
+    service.call(new Refuse(ident.namespace(), ident.name(), statement, loaded));
   }
 
-  /** Refuses an output mode. What a new table of toTable takes is known only when its query's options come. */
+  /**
+   * Refuses an output mode that the table does not take. A new table of toTable takes what its query's options say
+   * later.
+   */
   void checkOutputMode(String mode) {
     if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && takesUpdates())) {
       refuse("writeStream.outputMode('" + mode + "')");
     }
   }
 
-  /** Checks the options of a streaming read, once: Spark analyzes what is made of it again and again. */
+  /** Checks the options of a streaming read, once: Spark analyzes the read again in every query that is made of it. */
   synchronized void checkReadOptions(CaseInsensitiveStringMap options) {
     if (options.equals(checked)) {
       return;
     }
-    ObjectNode arguments = Service.JSON.createObjectNode();
-    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    Map<String, String> asked = options.asCaseSensitiveMap();
     if (isOfChanges()) {
-      call("limits_of_changes", arguments);
+      service.call(new LimitsOfChanges(handle(), asked));
     } else {
-      callOfStream("limits_of_stream", arguments.put("columns", description().get("schema").asText()));
+      service.repeat(new LimitsOfStream(handle(), id(), description().schema(), asked));
     }
     checked = options;
   }
 
-  /** Spark before 4.3 does not load the table again for these options, and would go on with the columns that it has. */
+  /**
+   * Checks options that Spark before 4.3 would ignore: it does not load the table again for them, and keeps its
+   * columns.
+   */
   synchronized void checkColumnOptions(CaseInsensitiveStringMap options) {
     if (COLUMN_OPTIONS.stream().anyMatch(options::containsKey) && !options.equals(followed)) {
-      ObjectNode arguments = Service.JSON.createObjectNode();
-      arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-      call("check_column_options", arguments);
+      service.call(new CheckColumnOptions(handle(), options.asCaseSensitiveMap()));
       followed = options;
     }
   }
 
-  /** Whether rows that are written replace those with the same keys. */
+  /** Returns whether rows that are written replace those with the same keys. */
   boolean takesUpdates() {
-    return description().get("takes_updates").asBoolean();
+    return description().takesUpdates();
   }
 
-  /** Calls the service about this table, with the description it gave when the table was loaded. */
-  JsonNode call(String operation, ObjectNode arguments) {
-    arguments.set("table", description().get("table"));
-    return service.call(operation, arguments);
+  /** Returns the table as the service described it when it was loaded, for requests about it. */
+  String handle() {
+    return description().table();
   }
 
   NamedReference[] rowKey() {
-    return references(description().get("row_key"));
+    return references(description().rowKey());
   }
 
-  /** Whether a change of this table is one of a row that a key tells, and not a row of its own. */
+  /** Returns whether a change of this table is one of a row with a key, and not a row of its own. */
   boolean hasRowKey() {
-    return !description().get("row_key").isEmpty();
+    return !description().rowKey().isEmpty();
   }
 
-  /** As call, whatever interrupts the thread. */
-  JsonNode finish(String operation, ObjectNode arguments) {
-    arguments.set("table", description().get("table"));
-    return service.finish(operation, arguments);
-  }
-
-  /** As call, once more if the service ends meanwhile: a streaming query need not fail for that. */
-  JsonNode repeat(String operation, ObjectNode arguments) {
-    arguments.set("table", description().get("table"));
-    return service.repeat(operation, arguments);
-  }
-
-  /** As repeat, about the stream as it was when the table was loaded. */
-  JsonNode callOfStream(String operation, ObjectNode arguments) {
-    return repeat(operation, arguments.put("id", id()));
-  }
-
-  /** Plans a scan that ends where the other scans of this table in the same query end. */
-  synchronized JsonNode planScan(String operation, ObjectNode arguments) {
-    arguments.put("cores", SparkSession.active().leafNodeDefaultParallelism()).set("ends", ends);
-    JsonNode plan = call(operation, arguments);
-    ends = plan.get("ends");
+  /** Plans a scan that ends where the other scans of this table in the same query end: `request` gets these ends. */
+  synchronized PlannedRead planScan(Function<JsonNode, Request<PlannedRead>> request) {
+    PlannedRead plan = service.call(request.apply(ends));
+    ends = plan.ends();
     return plan;
   }
 
-  static NamedReference[] references(JsonNode names) {
-    List<NamedReference> columns = new ArrayList<>();
-    names.forEach(column -> columns.add(Expressions.column("`" + column.asText().replace("`", "``") + "`")));
-    return columns.toArray(new NamedReference[0]);
-  }
-
-  static StructType struct(String json) {
-    return (StructType) DataType.fromJson(json);
+  static NamedReference[] references(List<String> names) {
+    return names.stream().map(column -> Expressions.column("`" + column.replace("`", "``") + "`"))
+        .toArray(NamedReference[]::new);
   }
 }

@@ -1,8 +1,8 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -14,70 +14,70 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.types.StructType;
 
 /** The rows of a table as a stream: the service knows its offsets, and plans what lies between two of them. */
 final class PravegaTableStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode, ReportsSourceMetrics {
   private final PravegaTable table;
-  private final ObjectNode arguments;
+  private final StructType columns;
+  private final Map<String, String> options;
   private final String checkpoint;
   private String last;
-  private volatile JsonNode end;
-  private JsonNode plan;
+  private volatile MicroBatchEnd end;
+  private PlannedRead plan;
   private boolean realTime;
 
-  PravegaTableStream(PravegaTable table, ObjectNode arguments) {
+  PravegaTableStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
     this.table = table;
-    this.checkpoint = arguments.get("checkpoint").asText();
-    this.arguments = arguments.deepCopy().retain("columns", "options");
+    this.columns = columns;
+    this.options = options;
+    this.checkpoint = checkpoint;
   }
 
-  /** Return what the progress of a query calls its source. */
+  /** Returns the name of the source in a query's progress. */
   @Override
   public String toString() {
     return table.name();
   }
 
-  private JsonNode call(String operation, ObjectNode arguments) {
-    return table.callOfStream(operation, arguments);
-  }
-
   @Override
   public Offset initialOffset() {
-    return new JsonOffset(call("start_of_stream", arguments.deepCopy()).asText());
+    return new JsonOffset(
+        table.service().repeat(new StartOfStream(table.handle(), table.id(), columns, options)));
   }
 
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return ReadLimits.of(call("limits_of_stream", arguments.deepCopy()));
+    return ReadLimits.of(
+        table.service().repeat(new LimitsOfStream(table.handle(), table.id(), columns, options)));
   }
 
   @Override
   public Offset latestOffset() {
-    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called instead");
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) instead");
   }
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    last = call("last_of_stream", arguments.deepCopy()).asText();
+    last = table.service().repeat(new LastOfStream(table.handle(), table.id(), columns, options));
   }
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    ObjectNode since = arguments.deepCopy().put("since", start.json()).put("last", last);
-    since.put("checkpoint", checkpoint).set("limits", ReadLimits.json(limit));
-    end = call("end_of_micro_batch", since);
-    return new JsonOffset(end.get("offset").asText());
+    end = table.service().repeat(new EndOfMicroBatch(
+        table.handle(), table.id(), columns, options, start.json(), last, ReadLimits.describe(limit), checkpoint));
+    return new JsonOffset(end.offset());
   }
 
   @Override
   public Offset reportLatestOffset() {
-    return end == null ? null : new JsonOffset(end.get("latest").asText());
+    return end == null ? null : new JsonOffset(end.latest());
   }
 
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumedOffset) {
-    return end == null ? Map.of() : Service.texts(end.get("metrics"));
+    return end == null ? Map.of() : end.metrics();
   }
 
   @Override
@@ -87,16 +87,15 @@ final class PravegaTableStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    ObjectNode between = arguments.deepCopy().put("since", start.json()).put("until", end.json());
-    plan = call("plan_micro_batch", between.put("checkpoint", checkpoint));
-    return PravegaScan.partitions(plan.get("tasks"));
+    plan = table.service().repeat(new PlanMicroBatch(
+        table.handle(), table.id(), columns, options, start.json(), end.json(), checkpoint));
+    return PravegaScan.partitions(plan.tasks());
   }
 
-  /** Spark asks for it after the partitions of the same batch. */
+  /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    JsonNode tasks = plan.get("tasks");
-    return realTime ? PravegaScan.realTimeReaderFactory(tasks) : PravegaScan.readerFactory(tasks);
+    return realTime ? PravegaScan.realTimeReaderFactory(plan.tasks()) : PravegaScan.readerFactory(plan.tasks());
   }
 
   @Override
@@ -110,28 +109,30 @@ final class PravegaTableStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
-    plan = call("plan_real_time", arguments.deepCopy().put("since", start.json()).put("checkpoint", checkpoint));
+    plan = table.service().repeat(
+        new PlanRealTime(table.handle(), table.id(), columns, options, start.json(), checkpoint));
     return RealTimeReaderFactory.partitions(plan);
   }
 
   @Override
   public Offset mergeOffsets(PartitionOffset[] reached) {
-    ObjectNode end = arguments.deepCopy();
-    ArrayNode offsets = end.putArray("reached");
-    for (PartitionOffset each : reached) {
-      RealTimeReaderFactory.Reached segment = (RealTimeReaderFactory.Reached) each;
-      offsets.addArray().add(segment.segment()).add(segment.offset());
+    Map<String, String> offsets = new HashMap<>();
+    for (PartitionOffset offset : reached) {
+      RealTimeReaderFactory.Reached segment = (RealTimeReaderFactory.Reached) offset;
+      offsets.put(segment.segment(), segment.offset());
     }
-    return new JsonOffset(call("end_of_real_time", end).asText());
+    return new JsonOffset(
+        table.service().repeat(new EndOfRealTime(table.handle(), table.id(), columns, options, offsets)));
   }
 
   @Override
   public void commit(Offset end) {
-    call("commit_micro_batch", arguments.deepCopy().put("until", end.json()).put("checkpoint", checkpoint));
+    table.service().repeat(
+        new CommitMicroBatch(table.handle(), table.id(), columns, options, end.json(), checkpoint));
   }
 
   @Override
   public void stop() {
-    call("stop_stream", arguments.deepCopy().put("checkpoint", checkpoint));
+    table.service().repeat(new StopStream(table.handle(), table.id(), columns, options, checkpoint));
   }
 }

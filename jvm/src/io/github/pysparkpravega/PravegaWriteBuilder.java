@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
-/** Appends are built; overwrites, and the output modes of streams that need them, are refused with a sentence. */
+/** Builds appends. It refuses overwrites, and the output modes of streams that need them. */
 final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite,
     SupportsStreamingUpdateAsAppend {
   private final PravegaTable table;

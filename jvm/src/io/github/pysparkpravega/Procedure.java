@@ -1,7 +1,8 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.ProcedureDescription;
+import io.github.pysparkpravega.Requests.*;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -11,43 +12,41 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /** A procedure that the service describes when it is asked for, and carries out. */
 final class Procedure implements LineProcedure {
   private final PravegaService service;
   private final Identifier ident;
-  private JsonNode description;
+  private ProcedureDescription description;
 
   Procedure(PravegaService service, Identifier ident) {
     this.service = service;
     this.ident = ident;
   }
 
-  private JsonNode described() {
+  private ProcedureDescription describe() {
     if (description == null) {
       description = load(null);
     }
     return description;
   }
 
-  private JsonNode load(StructType given) {
-    return service.call(
-        "load_procedure", PravegaCatalog.arguments(ident).put("given", given == null ? null : given.json()));
+  private ProcedureDescription load(StructType given) {
+    return service.call(new LoadProcedure(ident.namespace(), ident.name(), given));
   }
 
   @Override
   public String name() {
-    return described().get("name").asText();
+    return describe().name();
   }
 
   @Override
   public String description() {
-    return described().get("comment").asText();
+    return describe().comment();
   }
 
-  /** Spark binds what is unbound again: what is returned is not. */
+  /** Returns a bound procedure that is not unbound too: Spark would bind that again. */
   @Override
   public BoundProcedure bind(StructType given) {
     description = load(given);
@@ -83,19 +82,11 @@ final class Procedure implements LineProcedure {
 
   @Override
   public ProcedureParameter[] parameters() {
-    JsonNode described = described().get("parameters");
-    ProcedureParameter[] parameters = new ProcedureParameter[described.size()];
-    for (int index = 0; index < parameters.length; index++) {
-      JsonNode one = described.get(index);
-      ProcedureParameter.Builder builder =
-          ProcedureParameter.in(one.get("name").asText(), DataType.fromJson(one.get("type").asText()));
-      builder.comment(one.get("comment").asText());
-      if (one.get("optional").asBoolean()) {
-        builder.defaultValue("NULL");
-      }
-      parameters[index] = builder.build();
-    }
-    return parameters;
+    return describe().parameters().stream().map(described -> {
+      ProcedureParameter.Builder builder = ProcedureParameter.in(described.name(), described.type());
+      builder.comment(described.comment());
+      return (described.optional() ? builder.defaultValue("NULL") : builder).build();
+    }).toArray(ProcedureParameter[]::new);
   }
 
   @Override
@@ -107,10 +98,8 @@ final class Procedure implements LineProcedure {
         given.put(parameters[index].name(), input.get(index, parameters[index].dataType()).toString());
       }
     }
-    ObjectNode arguments = PravegaCatalog.arguments(ident);
-    arguments.set("given", Service.pairs(given));
-    JsonNode rows = service.call("call_procedure", arguments).get("rows");
-    Scan result = new RowsOfService(PravegaTable.struct(described().get("schema").asText()), () -> rows);
+    JsonNode rows = service.call(new CallProcedure(ident.namespace(), ident.name(), given)).rows();
+    Scan result = new RowsOfService(describe().schema(), () -> rows);
     return List.of(result).iterator();
   }
 }

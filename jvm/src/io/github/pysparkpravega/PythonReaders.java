@@ -35,7 +35,7 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
       try {
         batches = task.run(partition.index(), scala.collection.Iterator.single(row), metrics);
       } catch (PythonException e) {
-        throw TaskErrors.raised(e);
+        throw TaskErrors.unwrap(e);
       }
     }
 
@@ -44,14 +44,14 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
       try {
         return batches.hasNext();
       } catch (PythonException e) {
-        throw TaskErrors.raised(e);
+        throw TaskErrors.unwrap(e);
       }
     }
 
     @Override
     public ColumnarBatch get() {
       ColumnarBatch batch = batches.next();
-      // Spark's worker wraps no columns of no rows as nulls.
+      // If there are neither columns nor rows, Spark's worker sends nulls and not a struct.
       List<FieldVector> columns =
           ((ArrowColumnVector) batch.column(0)).getValueVector() instanceof StructVector struct
               ? struct.getChildrenFromFields()

@@ -1,5 +1,6 @@
 package io.github.pysparkpravega;
 
+import io.github.pysparkpravega.Replies.PlannedTasks;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
@@ -24,15 +25,27 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A function that Python workers run: batches of rows go in, and batches come out. It is run as Spark's own Python readers
- * and writers run it, with two differences that matter where rows are many. What comes out stays in columns, where Spark
- * copies every row. And batches that go in are bounded by the sizes of their rows, where Spark adds up the sizes of all
- * vectors after every row, which takes longer than anything else that it does to write it.
+ * A function that Python workers run: batches of rows go in, and batches come out. It is run as Spark's own Python
+ * readers and writers run it, with two differences that matter for many rows. What comes out stays in columns, while
+ * Spark would copy every row. And batches that go in are bounded by the sizes of their rows, while Spark would add up
+ * the sizes of all vectors after every row, which takes longer than all else that it does to write it.
  */
 record PythonTask(UserDefinedPythonDataSource source, byte[] function, String name, StructType input, StructType output,
     Option<String> artifacts) implements Serializable {
   /** So that large rows are encoded while the next ones are made, and neither side holds much of them. */
   private static final long MOST_BYTES = 4 << 20;
+
+  /** A function that takes rows to write, and returns one message. */
+  static PythonTask ofWriter(byte[] function, String python, StructType rows) {
+    return new PythonTask(PythonWorkers.source(python), function, "write_to_data_source", rows,
+        UserDefinedPythonDataSource.writeOutputSchema(), PythonWorkers.artifacts());
+  }
+
+  /** A function that reads a partition, which is handed to it. */
+  static PythonTask ofReader(PlannedTasks tasks, Map<String, String> environment) {
+    return new PythonTask(PythonWorkers.source(tasks.python(), environment), tasks.function(), "read_from_data_source",
+        UserDefinedPythonDataSource.readInputSchema(), tasks.output(), PythonWorkers.artifacts());
+  }
 
   static scala.collection.immutable.Map<String, SQLMetric> metrics() {
     return PythonCustomMetric.pythonMetrics();
@@ -58,7 +71,7 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
         taker.accept(answers.next());
       }
     } catch (PythonException e) {
-      throw TaskErrors.raised(e);
+      throw TaskErrors.unwrap(e);
     }
   }
 
@@ -68,7 +81,7 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
     return source.createPythonTaskMetrics(scala.collection.immutable.Map.from(CollectionConverters.asScala(values)));
   }
 
-  /** Cuts rows into batches of so many rows, or of so many bytes and the row with which they are reached. */
+  /** Cuts rows into batches: each ends with the row that reaches the number of rows or of bytes. */
   private static final class Batches extends AbstractIterator<Iterator<InternalRow>> {
     private final Iterator<InternalRow> rows;
     private final int mostRows;

@@ -22,9 +22,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * How tasks run the functions that the service plans: by the Python, the environment and the packages that PySpark gives
- * to all Python tasks of this application. Spark's own look-up of a Python data source takes the driver's instead, starts
- * it for every session, and asks it for every package it can import; the service knows already what to run.
+ * Runs in tasks the functions that the service plans, with the Python, the environment and the packages that PySpark
+ * gives to all Python tasks of this application. Spark's own look-up of a Python data source takes those of the driver,
+ * starts a Python for every session, and searches every package that it can import. The service already knows what to
+ * run.
  */
 final class PythonWorkers {
   private static final String ENVIRONMENT = "spark.executorEnv.";
@@ -52,23 +53,23 @@ final class PythonWorkers {
     return new UserDefinedPythonDataSource(null).createPythonMetrics();
   }
 
-  /** The files that a Spark Connect session brought along, of which its tasks may need some. */
+  /** Returns the files that a Spark Connect session brought along, because its tasks may need some. */
   static Option<String> artifacts() {
     return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
   }
 
-  /** Lets a Python of the driver import what tasks can: plug-ins may come by --py-files. */
+  /** Lets a Python on the driver import what tasks can import: plug-ins may come by --py-files. */
   static void addPackages(Map<String, String> environment) {
     Path files = Path.of(SparkFiles.getRootDirectory());
     List<String> paths = new ArrayList<>(List.of(files.toString()));
-    packages().forEach(each -> paths.add(files.resolve(each).toString()));
-    // Spark's script `pyspark` leaves an empty entry, which to Python is the working directory.
+    packages().forEach(archive -> paths.add(files.resolve(archive).toString()));
+    // Spark's script `pyspark` leaves an empty entry, which Python takes for the working directory.
     String before = environment.getOrDefault("PYTHONPATH", "");
     paths.addAll(0, Stream.of(before.split(File.pathSeparator)).filter(entry -> !entry.isEmpty()).toList());
     environment.put("PYTHONPATH", String.join(File.pathSeparator, paths));
   }
 
-  /** Archives among the application's and the session's files that tasks can import from. */
+  /** Returns the archives of the application and the session from which tasks can import. */
   private static List<String> packages() {
     List<String> found = new ArrayList<>(CollectionConverters.asJava(session().artifactManager().getPythonIncludes()));
     Seq<String> files = SparkContext.getOrCreate().listFiles();

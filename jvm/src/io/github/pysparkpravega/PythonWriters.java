@@ -41,12 +41,12 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public void write(InternalRow row) {
-      throw new UnsupportedOperationException("writeAll is called instead");
+      throw new UnsupportedOperationException("Spark calls writeAll instead");
     }
 
     @Override
     public WriterCommitMessage commit() {
-      return Objects.requireNonNull(message, "the function has returned no message");
+      return Objects.requireNonNull(message, "The function returned no message");
     }
 
     @Override

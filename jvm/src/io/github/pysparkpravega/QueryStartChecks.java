@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata$;
 import org.apache.spark.sql.streaming.StreamingQuery;
 
 /**
- * What is checked when a streaming query into a table starts, the trigger first: Spark keeps it from later checks. The
- * table of toTable is made after all of them, so that a query that cannot start leaves none behind.
+ * Checks a streaming query into a table when it starts; the trigger first, because Spark hides it from later checks.
+ * The table of toTable is made after all checks, so that a query that cannot start leaves none behind.
  */
 final class QueryStartChecks extends Rule<LogicalPlan> {
   @Override

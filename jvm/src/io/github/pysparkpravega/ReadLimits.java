@@ -1,7 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.pysparkpravega.Replies.Limits;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.connector.read.streaming.CompositeReadLimit;
@@ -10,36 +9,41 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxBytes;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 
-/** Limits of micro-batches: Spark's own, and the service's description of them. */
+/** Turns the service's limits of micro-batches into Spark's, and vice versa. */
 final class ReadLimits {
   private ReadLimits() {}
 
-  static ReadLimit of(JsonNode limits) {
+  static ReadLimit of(Limits limits) {
     List<ReadLimit> all = new ArrayList<>();
-    if (!limits.get("min_rows").isNull()) {
-      all.add(ReadLimit.minRows(limits.get("min_rows").asLong(), limits.get("max_delay_ms").asLong()));
+    if (limits.minRows() != null) {
+      all.add(ReadLimit.minRows(limits.minRows(), limits.maxDelayMs()));
     }
-    if (!limits.get("max_rows").isNull()) {
-      all.add(ReadLimit.maxRows(limits.get("max_rows").asLong()));
+    if (limits.maxRows() != null) {
+      all.add(ReadLimit.maxRows(limits.maxRows()));
     }
-    if (!limits.get("max_bytes").isNull()) {
-      all.add(ReadLimit.maxBytes(limits.get("max_bytes").asLong()));
+    if (limits.maxBytes() != null) {
+      all.add(ReadLimit.maxBytes(limits.maxBytes()));
     }
     return all.size() == 1 ? all.get(0) : ReadLimit.compositeLimit(all.toArray(new ReadLimit[0]));
   }
 
-  static ObjectNode json(ReadLimit limit) {
-    ObjectNode limits = Service.JSON.createObjectNode();
-    limits.putNull("max_bytes").putNull("max_rows").putNull("min_rows").put("max_delay_ms", 0);
-    for (ReadLimit each : limit instanceof CompositeReadLimit composite ? composite.getReadLimits() : new ReadLimit[] {limit}) {
-      if (each instanceof ReadMaxBytes bytes) {
-        limits.put("max_bytes", bytes.maxBytes());
-      } else if (each instanceof ReadMaxRows rows) {
-        limits.put("max_rows", rows.maxRows());
-      } else if (each instanceof ReadMinRows rows) {
-        limits.put("min_rows", rows.minRows()).put("max_delay_ms", rows.maxTriggerDelayMs());
+  static Limits describe(ReadLimit limit) {
+    Long maxBytes = null;
+    Long maxRows = null;
+    Long minRows = null;
+    long maxDelayMs = 0;
+    ReadLimit[] parts =
+        limit instanceof CompositeReadLimit composite ? composite.getReadLimits() : new ReadLimit[] {limit};
+    for (ReadLimit part : parts) {
+      if (part instanceof ReadMaxBytes bytes) {
+        maxBytes = bytes.maxBytes();
+      } else if (part instanceof ReadMaxRows rows) {
+        maxRows = rows.maxRows();
+      } else if (part instanceof ReadMinRows rows) {
+        minRows = rows.minRows();
+        maxDelayMs = rows.maxTriggerDelayMs();
       }
     }
-    return limits;
+    return new Limits(maxBytes, maxRows, minRows, maxDelayMs);
   }
 }

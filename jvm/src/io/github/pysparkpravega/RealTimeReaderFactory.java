@@ -1,6 +1,6 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.PlannedRead;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,16 +18,16 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Readers of segments whose Python tasks give rows as events are appended. Behind the columns of the table a row tells a
- * number of bad events, if it is none of the table, and how far the segment has been read with it.
+ * Readers of segments whose Python tasks give rows as events are appended. Behind the columns of the table,
+ * each row says how far the segment has been read; one that does not belong to the table says a number of bad events.
  */
 record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) implements PartitionReaderFactory {
   private static final String UNTIL = "pravega.real-time.until";
 
-  static InputPartition[] partitions(JsonNode plan) {
-    InputPartition[] partitions = PravegaScan.partitions(plan.get("tasks"));
+  static InputPartition[] partitions(PlannedRead plan) {
+    InputPartition[] partitions = PravegaScan.partitions(plan.tasks());
     for (int index = 0; index < partitions.length; index++) {
-      partitions[index] = new Segment(partitions[index], plan.get("affinities").get(index).asText());
+      partitions[index] = new Segment(partitions[index], plan.affinities().get(index).toString());
     }
     return partitions;
   }
@@ -72,7 +72,7 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
       return RecordStatus.newStatusWithoutArrivalTime(next());
     }
 
-    /** Is what Spark 4.2.0 asks for, whose interface lacks the other one. Spark 4.1 has only the other one. */
+    /** Spark 4.2.0 calls this method, and its interface lacks the other one. Spark 4.1 has only the other one. */
     public RecordStatus nextWithTimeout(Long start, Long timeout) throws IOException {
       return nextWithTimeout(timeout);
     }

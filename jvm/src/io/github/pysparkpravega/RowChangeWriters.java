@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Writers of changed rows. Spark hands these over one by one; some at a time go to a function in a Python worker. */
+/** Writers of changed rows. Spark hands them over one by one; they go to a function in a Python worker in batches. */
 record RowChangeWriters(PythonTask task) implements DeltaWriterFactory {
   private static final int MOST_ROWS = 4096;
   private static final long MOST_BYTES = 8 << 20;
@@ -25,8 +25,9 @@ record RowChangeWriters(PythonTask task) implements DeltaWriterFactory {
   public DeltaWriter<InternalRow> createWriter(int partition, long taskId) {
     if (TaskContext.get().stageAttemptNumber() > 0) {
       throw PravegaException.unchecked(new PravegaException("PRAVEGA_UNSUPPORTED_OPERATION", "0A000",
-          "Spark has lost rows of the statement while it wrote them, and would make them anew from a table that may have "
-          + "some of the new rows already. These stay. See which rows are new before you run the statement again.",
+          "Spark lost rows of the statement while it wrote them, and would have to compute them again from a table"
+              + " that may already have some of the new rows. Those stay. Check which rows are new before you run the"
+              + " statement again.",
           null));
     }
     return new Writer(task, partition);

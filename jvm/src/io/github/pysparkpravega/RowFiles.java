@@ -24,7 +24,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.SerializableConfiguration;
 
 /**
- * The files of the rows that a stream of changes knows, under its checkpoint, in whatever file system that is. The service
+ * The files of the rows that a stream of changes knows, under its checkpoint, in any file system. The service
  * names them, tasks of Python read and write copies of them. A file appears whole, and is never changed.
  */
 final class RowFiles {
@@ -49,7 +49,7 @@ final class RowFiles {
     return this;
   }
 
-  /** The files that are whole. One that was being written when its process was killed goes when it is a day old. */
+  /** Returns the complete files. One that a killed process has left unfinished is deleted when it is a day old. */
   List<String> names() {
     long dayAgo = System.currentTimeMillis() - Duration.ofDays(1).toMillis();
     List<String> names = new ArrayList<>();
@@ -64,7 +64,7 @@ final class RowFiles {
     return names;
   }
 
-  /** What is known at a position, the newest word of it; null if nothing is. */
+  /** Returns what is known at a position, by the newest file about it; null if nothing is known. */
   String known(List<String> names, String position) {
     String end = "-" + hash(position) + KNOWN;
     return names.stream().filter(name -> name.endsWith(end)).max(String::compareTo).map(this::text).orElse(null);
@@ -133,16 +133,18 @@ final class RowFiles {
         return;
       }
     }
-    throw new FileNotFoundException("The task has written no state " + state);
+    throw new FileNotFoundException("The task did not write its state " + state);
   }
 
-  /** Where Python looks: in the first of the executor's directories for temporary files. */
+  /** Returns where Python looks: in the first of the executor's directories for temporary files. */
   private static java.nio.file.Path local(String name) {
     File directory = SparkEnv.get().blockManager().diskBlockManager().localDirs()[0];
     return directory.toPath().resolve(LOCAL).resolve(name);
   }
 
-  /** A partition of Python with the files that its task needs, and the beginning of the name of the one it writes. */
+  /**
+   * A partition of Python with the files that its task needs, and the beginning of the name of the one that it writes.
+   */
   record Partition(InputPartition python, String[] homes, String[] before, String after) implements InputPartition {
     @Override
     public String[] preferredLocations() {
@@ -150,7 +152,7 @@ final class RowFiles {
     }
   }
 
-  /** Reads such partitions: brings the files before, and takes the new one away when all rows were read. */
+  /** Reads such partitions: fetches the files first, and stores the new one when all rows have been read. */
   record Readers(ColumnarReaders python, String checkpoint, SerializableConfiguration conf)
       implements ColumnarReaders {
     @Override

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A few rows that the service makes in the driver, as lists of values. Times are numbers of microseconds. */
+/** A few rows that the service makes on the driver, as lists of values. Times are microseconds since 1970. */
 record RowsOfService(StructType readSchema, Supplier<JsonNode> values) implements LocalScan {
   @Override
   public InternalRow[] rows() {

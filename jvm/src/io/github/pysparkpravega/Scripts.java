@@ -9,8 +9,8 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What Python asks for instead of the session's own parser: it looks at all methods of what it calls, and the parser has
- * some whose types Spark 4.2 lacks.
+ * Stands between Python and the session's own parser: Python looks at all methods of an object that it calls, and the
+ * parser has some whose types Spark 4.2 lacks.
  */
 public final class Scripts {
   private Scripts() {}
@@ -19,7 +19,7 @@ public final class Scripts {
     return session.sessionState().sqlParser().parsePlan(text);
   }
 
-  /** Whether a plan reads a STREAM, also within a WITH. */
+  /** Returns whether a plan reads a STREAM, also within a WITH. */
   public static boolean isStreaming(LogicalPlan plan) {
     List<QueryPlan<?>> parts = new ArrayList<>(CollectionConverters.asJava(plan.children()));
     parts.addAll(CollectionConverters.asJava(plan.innerChildren()));

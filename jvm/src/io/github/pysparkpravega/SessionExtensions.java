@@ -8,8 +8,8 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
 /**
- * Joins every session whose class path has this jar, because Spark looks for it there. Statements on tables of Pravega
- * that Spark refuses in words of its own, or takes for something else, are answered. Other tables see nothing of it.
+ * Joins every session whose class path has this jar, because Spark looks for it there. It answers statements about
+ * tables of Pravega that Spark refuses in its own words, or takes for something else. Other tables are not affected.
  */
 public final class SessionExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit>
     implements SparkSessionExtensionsProvider {
@@ -18,11 +18,12 @@ public final class SessionExtensions extends AbstractFunction1<SparkSessionExten
     extensions.injectPostHocResolutionRule(session -> new NearTables((SparkSession) session));
     extensions.injectPostHocResolutionRule(session -> new StatementChecks((SparkSession) session));
     extensions.injectHintResolutionRule(session -> new QueryStartChecks());
+    extensions.injectPlannerStrategy(session -> new TableCommands());
     extensions.injectParser((session, parser) -> new StatementParser((SparkSession) session, parser));
     return BoxedUnit.UNIT;
   }
 
-  /** Whether a session was begun with these extensions: one that got the jar later was not. */
+  /** Returns whether a session began with these extensions: one that got the jar later did not. */
   static boolean in(SparkSession session) {
     return CollectionConverters.asJava(session.sessionState().analyzer().postHocResolutionRules()).stream()
         .anyMatch(rule -> rule instanceof StatementChecks);

@@ -2,7 +2,7 @@ package io.github.pysparkpravega;
 
 import org.apache.hadoop.hive.common.HiveInterruptUtils;
 
-/** Ctrl-C in Spark's SQL shell, which by itself cancels jobs and no planning. */
+/** Ctrl-C in Spark's SQL shell, which by itself cancels jobs only, and not their planning. */
 final class ShellInterrupts {
   private ShellInterrupts() {}
 

@@ -25,9 +25,9 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
 
 /**
- * Checks analyzed statements for what Spark finds too late, says without an answer, or takes for something else. It is a
- * rule that changes nothing but what streams of Spark 4.1 read: to the errors of Spark's check rules the plan is added,
- * with all options of its reads.
+ * Checks analyzed statements for mistakes that Spark finds too late, explains badly, or takes for something else. It is
+ * a rule that changes only what streams of Spark 4.1 read. It is not one of Spark's check rules: to their errors Spark
+ * adds the plan, with all options of its reads.
  */
 final class StatementChecks extends Rule<LogicalPlan> {
   /** Set by `pyspark-pravega run`, which starts an INSERT that reads a stream as a streaming query. */
@@ -64,13 +64,13 @@ final class StatementChecks extends Rule<LogicalPlan> {
       // Spark 4.1.0 and 4.2.0 take the table for the stream of the same name, and then find an internal error.
       table.refuse("INSERT ... FROM STREAM");
     }
-    plan.foreachWithSubqueries(each -> {
-      if (each instanceof StreamingRelationV2 read) {
+    plan.foreachWithSubqueries(part -> {
+      if (part instanceof StreamingRelationV2 read) {
         checkReadOptions(read);
-      } else if (isBlindToOptions && each instanceof DataSourceV2Relation read
+      } else if (isBlindToOptions && part instanceof DataSourceV2Relation read
           && read.table() instanceof PravegaTable table) {
         table.checkColumnOptions(read.options());
-      } else if (each instanceof SubqueryAlias alias && alias.alias().equalsIgnoreCase("changes")) {
+      } else if (part instanceof SubqueryAlias alias && alias.alias().equalsIgnoreCase("changes")) {
         checkChanges(alias);
       }
       return BoxedUnit.UNIT;
@@ -80,7 +80,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
 
   private void checkReadOptions(StreamingRelationV2 read) {
     if (read.table() instanceof PravegaTable table) {
-      CaseInsensitiveStringMap options = PravegaTable.given(read.extraOptions());
+      CaseInsensitiveStringMap options = PravegaTable.dropOwnOptions(read.extraOptions());
       if (isBlindToOptions) {
         table.checkColumnOptions(options);
       }
@@ -94,7 +94,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
     return "true".equals(session.sparkContext().getLocalProperty(STREAMING));
   }
 
-  /** A table of Spark's own catalog would have no options to find its stream by. */
+  /** Refuses a table in Spark's own catalog, which would have no options to find its stream by. */
   private static void checkNewTable(LogicalPlan name, TableSpecBase spec) {
     if (name instanceof ResolvedIdentifier made && CatalogV2Util.isSessionCatalog(made.catalog())
         && spec.provider().exists(provider -> provider.equalsIgnoreCase("pravega"))) {
@@ -102,7 +102,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
     }
   }
 
-  /** CHANGES without a range is an alias to Spark. One that a statement uses, or writes with AS, is meant as such. */
+  /** Refuses CHANGES without a range, which Spark takes for an alias, unless it is used as one or written with AS. */
   private void checkChanges(SubqueryAlias alias) {
     Origin origin = alias.origin();
     boolean written = origin.sqlText().isDefined() && origin.objectType().isEmpty();

@@ -20,9 +20,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's parser, which tells of statements that Delta, Iceberg and Trino have for their tables what there is instead for
- * one of Pravega, and of those that only a later Spark has. It takes what Spark's takes, but for DESCRIBE HISTORY and
- * DESCRIBE DETAIL of a table that is there: to Spark they are about a column of a table of the name HISTORY.
+ * Spark's parser, with better errors for statements that Delta, Iceberg and Trino have for their tables, and for those
+ * that only a later Spark has: they say what to use for a table of Pravega. It accepts what Spark's parser accepts,
+ * except DESCRIBE HISTORY and DESCRIBE DETAIL of a table that exists: Spark takes them for a column of a table named
+ * HISTORY.
  */
 record StatementParser(SparkSession session, ParserInterface spark) implements LineParser {
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
@@ -31,7 +32,7 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
 
   /** @param since the version from which on Spark has the statement, null for never. */
   private record Statement(Pattern pattern, String since) {
-    /** Whether a version of Spark does not have it: what it has, it can tell all about. */
+    /** Returns whether a version of Spark does not have it; what Spark has, it explains itself. */
     boolean isLackingIn(String version) {
       return since == null || version.compareTo(since) < 0;
     }
@@ -68,7 +69,7 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   @Override
   public LogicalPlan parsePlan(String text) throws ParseException {
     try {
-      return checked(text, spark.parsePlan(text));
+      return check(text, spark.parsePlan(text));
     } catch (ParseException e) {
       refuse(text, false);
       throw e;
@@ -78,14 +79,14 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   @Override
   public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
     try {
-      return checked(text, spark.parsePlanWithParameters(text, parameters));
+      return check(text, spark.parsePlanWithParameters(text, parameters));
     } catch (ParseException e) {
       refuse(text, false);
       throw e;
     }
   }
 
-  private LogicalPlan checked(String text, LogicalPlan plan) throws ParseException {
+  private LogicalPlan check(String text, LogicalPlan plan) throws ParseException {
     if (plan instanceof DescribeColumn) {
       refuse(text, true);
     }
@@ -93,7 +94,7 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
     return plan;
   }
 
-  /** @param there whether the table must be there. */
+  /** @param there whether the table must exist. */
   private void refuse(String text, boolean there) throws ParseException {
     for (Map.Entry<String, Statement> statement : STATEMENTS.entrySet()) {
       Matcher found = statement.getValue().pattern().matcher(text);

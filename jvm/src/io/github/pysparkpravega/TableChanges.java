@@ -1,7 +1,5 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Base64;
 import java.util.Objects;
 import org.apache.spark.sql.connector.catalog.ColumnDefaultValue;
@@ -12,54 +10,55 @@ import org.apache.spark.sql.types.StructType;
 final class TableChanges {
   private TableChanges() {}
 
-  static void describe(TableChange change, ObjectNode one) {
-    one.put("kind", change.getClass().getSimpleName()).putNull("property").putNull("value");
-    if (change instanceof TableChange.SetProperty property) {
-      one.put("property", property.property()).put("value", property.value());
-    } else if (change instanceof TableChange.RemoveProperty property) {
-      one.put("property", property.property());
-    } else if (change instanceof TableChange.ColumnChange column) {
-      describeColumn(column, one);
-    }
-  }
-
-  /** Return what a default is now, as text; null if it is NULL or no constant. */
-  static String initial(ColumnDefaultValue value) {
-    Object now = value.getValue() == null ? null : value.getValue().value();
-    return now instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : Objects.toString(now, null);
-  }
-
-  private static void describeColumn(TableChange.ColumnChange change, ObjectNode one) {
-    ArrayNode name = one.putArray("column");
-    for (String part : change.fieldNames()) {
-      name.add(part);
-    }
-    String last = change.fieldNames()[change.fieldNames().length - 1];
+  static Requests.TableChange describe(TableChange change) {
+    String property = null;
+    String value = null;
+    String[] column = {};
+    StructType field = null;
     TableChange.ColumnPosition position = null;
+    String initial = null;
+    if (change instanceof TableChange.SetProperty set) {
+      property = set.property();
+      value = set.value();
+    } else if (change instanceof TableChange.RemoveProperty removed) {
+      property = removed.property();
+    } else if (change instanceof TableChange.ColumnChange of) {
+      column = of.fieldNames();
+    }
     if (change instanceof TableChange.AddColumn add) {
-      StructType added = new StructType().add(last, add.dataType(), add.isNullable());
-      one.put("field", (add.comment() == null ? added
-          : new StructType().add(last, add.dataType(), add.isNullable(), add.comment())).json());
+      field = add.comment() == null
+          ? new StructType().add(last(column), add.dataType(), add.isNullable())
+          : new StructType().add(last(column), add.dataType(), add.isNullable(), add.comment());
       position = add.position();
       if (add.defaultValue() != null) {
-        one.put("property", "default").put("value", add.defaultValue().getSql());
-        one.put("initial", initial(add.defaultValue()));
+        property = "default";
+        value = add.defaultValue().getSql();
+        initial = initial(add.defaultValue());
       }
     } else if (change instanceof TableChange.UpdateColumnType update) {
-      one.put("field", new StructType().add(last, update.newDataType()).json());
+      field = new StructType().add(last(column), update.newDataType());
     } else if (change instanceof TableChange.UpdateColumnNullability update) {
-      one.put("value", String.valueOf(update.nullable()));
+      value = String.valueOf(update.nullable());
     } else if (change instanceof TableChange.UpdateColumnComment update) {
-      one.put("value", update.newComment());
+      value = update.newComment();
     } else if (change instanceof TableChange.UpdateColumnDefaultValue update) {
-      one.put("value", update.newCurrentDefault() == null ? "" : update.newCurrentDefault().getSql());
+      value = update.newCurrentDefault() == null ? "" : update.newCurrentDefault().getSql();
     } else if (change instanceof TableChange.UpdateColumnPosition update) {
       position = update.position();
     } else if (change instanceof TableChange.RenameColumn rename) {
-      one.put("value", rename.newName());
+      value = rename.newName();
     }
-    if (position != null) {
-      one.put("after", position instanceof TableChange.After after ? after.column() : "");
-    }
+    String after = position == null ? null : position instanceof TableChange.After other ? other.column() : "";
+    return new Requests.TableChange(change.getClass().getSimpleName(), property, value, column, field, after, initial);
+  }
+
+  private static String last(String[] name) {
+    return name[name.length - 1];
+  }
+
+  /** Returns the present value of a default as text; null if it is NULL or not a constant. */
+  static String initial(ColumnDefaultValue value) {
+    Object now = value.getValue() == null ? null : value.getValue().value();
+    return now instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : Objects.toString(now, null);
   }
 }

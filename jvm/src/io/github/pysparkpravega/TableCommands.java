@@ -4,13 +4,16 @@ import java.util.Map;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTables;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ShowTablesExtended;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
@@ -22,8 +25,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Answers commands that Spark offers to no catalog: ANALYZE TABLE, which has nothing to do because statistics are always
- * those of now, and others with the service's refusal in place of Spark's.
+ * Answers commands that Spark does not hand to catalogs: ANALYZE TABLE, which has nothing to do because statistics are
+ * always current, and others, which the service refuses in better words than Spark.
  */
 final class TableCommands extends SparkStrategy {
   private static final Map<String, String> STATEMENTS = Map.ofEntries(
@@ -39,9 +42,9 @@ final class TableCommands extends SparkStrategy {
 
   private static final Object NONE = List$.MODULE$.empty();
 
-  private TableCommands() {}
+  TableCommands() {}
 
-  /** Spark asks the session's own strategies before those that it has for all catalogs. */
+  /** Adds the strategy to a session. Spark asks a session's own strategies before its general ones. */
   @SuppressWarnings("unchecked")
   static void in(SparkSession session) {
     ExperimentalMethods methods = session.experimental();
@@ -64,12 +67,22 @@ final class TableCommands extends SparkStrategy {
       } catch (NoSuchNamespaceException e) {
         throw PravegaException.unchecked(e);
       }
-      return nothing();
+      return planNothing();
+    }
+    // Statements that use a catalog as no other does get one of their own, which knows that.
+    if (plan instanceof CreateTable && child instanceof ResolvedIdentifier name
+        && name.catalog() instanceof PravegaCatalog catalog && !catalog.isOfCreateTable()) {
+      return planInstead(replaceChild(plan, name.copy(catalog.forCreateTable(), name.identifier(), name.output())));
+    }
+    if (plan instanceof ShowTablesExtended && child instanceof ResolvedNamespace namespace
+        && namespace.catalog() instanceof PravegaCatalog catalog && catalog.ofShowTableExtended() == null) {
+      return planInstead(replaceChild(
+          plan, namespace.copy(catalog.forShowTableExtended(), namespace.namespace(), namespace.metadata())));
     }
     if (statement != null && child instanceof ResolvedTable table
         && table.catalog() instanceof PravegaCatalog catalog) {
       if (plan instanceof AnalyzeTable analyze && analyze.partitionSpec().isEmpty()) {
-        return nothing();
+        return planNothing();
       }
       catalog.service().refuse(table.identifier(), statement);
     }
@@ -77,8 +90,17 @@ final class TableCommands extends SparkStrategy {
   }
 
   @SuppressWarnings("unchecked")
-  private Seq<SparkPlan> nothing() {
-    LogicalPlan nothing = new LocalRelation((Seq<Attribute>) NONE, (Seq<InternalRow>) NONE, false, Option.empty());
-    return new $colon$colon<>(planLater(nothing), (List<SparkPlan>) NONE);
+  private Seq<SparkPlan> planNothing() {
+    return planInstead(new LocalRelation((Seq<Attribute>) NONE, (Seq<InternalRow>) NONE, false, Option.empty()));
+  }
+
+  @SuppressWarnings("unchecked")
+  private Seq<SparkPlan> planInstead(LogicalPlan plan) {
+    return new $colon$colon<>(planLater(plan), (List<SparkPlan>) NONE);
+  }
+
+  @SuppressWarnings("unchecked")
+  private static LogicalPlan replaceChild(LogicalPlan plan, LogicalPlan child) {
+    return plan.withNewChildren(new $colon$colon<>(child, (List<LogicalPlan>) NONE));
   }
 }

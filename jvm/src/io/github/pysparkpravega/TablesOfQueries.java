@@ -7,11 +7,9 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 final class TablesOfQueries {
   private final ThreadLocal<PravegaTable> next = new ThreadLocal<>();
 
-  static boolean isAsking() {
-    return PravegaCatalog.calledBy(".DataStreamWriter", "toTable", Integer.MAX_VALUE);
-  }
-
-  /** Keeps a table for the load that follows. It is made at once where nothing tells when its query may start. */
+  /**
+   * Keeps a table for the load that follows. It is made at once in a session where no rule says when its query starts.
+   */
   PravegaTable keep(PravegaTable table) {
     if (!SessionExtensions.in(SparkSession.active())) {
       table.make();
@@ -20,10 +18,10 @@ final class TablesOfQueries {
     return table;
   }
 
-  /** The table that was kept, null for any load but that of the same toTable. */
+  /** Returns the table that was kept, or null for any load but that of the same toTable. */
   PravegaTable take(Identifier ident) {
     PravegaTable table = next.get();
-    if (table == null || !table.isOf(ident) || !isAsking()) {
+    if (table == null || !table.isOf(ident) || !Callers.isToTable()) {
       return null;
     }
     next.remove();

@@ -4,14 +4,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.api.python.PythonException;
 
-/** The errors of tasks: those that Python raised, and not that a Python worker raised something. */
+/** The errors of tasks: those that Python raised, without Spark's around them. */
 final class TaskErrors {
-  /** How `user_errors.py` lets an error leave a worker. */
+  /** The form in which `user_errors.py` lets an error leave a worker. */
   private static final Pattern RAISED = Pattern.compile("\\[(PRAVEGA_\\w+)] (.*)\nSQLSTATE: (\\w{5})", Pattern.DOTALL);
 
   private TaskErrors() {}
 
-  static RuntimeException raised(PythonException error) {
+  static RuntimeException unwrap(PythonException error) {
     Matcher raised = RAISED.matcher(error.getMessage());
     return PravegaException.unchecked(raised.find()
         ? new PravegaException(raised.group(1), raised.group(3), raised.group(2), null)

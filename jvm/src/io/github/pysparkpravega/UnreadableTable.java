@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 
-/** A table that is there and cannot be loaded, as it is shown among others: without columns, its comment says why. */
+/** A table that exists and cannot be loaded, as lists show it: without columns, and with the reason as its comment. */
 record UnreadableTable(Identifier ident, String reason) implements Table {
   @Override
   public String name() {

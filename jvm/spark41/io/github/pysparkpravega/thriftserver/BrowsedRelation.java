@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 
 /** A table: catalogs of Spark 4.1 have no views beside them. */
 record BrowsedRelation(Table table) {
-  /** What a namespace has, without looking into it. */
+  /** Lists what a namespace has, without loading it. */
   static TableSummary[] list(TableCatalog tables, String[] namespace)
       throws NoSuchNamespaceException, NoSuchTableException {
     return Arrays.stream(tables.listTables(namespace))

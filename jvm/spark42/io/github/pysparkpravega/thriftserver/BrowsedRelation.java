@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 
 /** A table or a view, as Spark's catalogs have both from 4.2 on. */
 record BrowsedRelation(Relation relation) {
-  /** What a namespace has, without looking into it. */
+  /** Lists what a namespace has, without loading it. */
   static TableSummary[] list(TableCatalog tables, String[] namespace)
       throws NoSuchNamespaceException, NoSuchTableException {
     return tables instanceof RelationCatalog relations

@@ -10,7 +10,7 @@ import org.apache.hive.service.cli.TableSchema;
 import org.apache.hive.service.cli.operation.MetadataOperation;
 import org.apache.hive.service.rpc.thrift.TRowSet;
 
-/** The rows of a metadata call, in the order of some of their columns; what is null comes first. */
+/** The rows of a metadata call, sorted by some of their columns, nulls first. */
 final class Answer {
   private final RowSet rows;
 
@@ -25,7 +25,7 @@ final class Answer {
     rows.stream().sorted(comparator).forEach(this.rows::addRow);
   }
 
-  /** A row that Spark has of its own catalog, with that catalog's name: Spark leaves it out for some connections. */
+  /** Returns a row about Spark's own catalog with that catalog's name, which Spark leaves out for some connections. */
   static Object[] ofSessionCatalog(Object[] row) {
     Object[] named = row.clone(); // they all share one array
     named[0] = Catalogs.SESSION_CATALOG;

@@ -18,9 +18,9 @@ import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 import scala.Option;
 
 /**
- * Spark's Thrift server, whose metadata calls show what is in all catalogs: Spark's own one lists the session catalog.
+ * Spark's Thrift server with metadata calls that show all catalogs: Spark's own server lists only the session catalog.
  *
- * <p>Fields are set by reflection, in the way that Spark makes this server of Hive's.
+ * <p>It sets fields by reflection, as Spark does to make its server of Hive's.
  */
 public final class BrowsableThriftServer {
   private BrowsableThriftServer() {}
@@ -44,7 +44,7 @@ public final class BrowsableThriftServer {
     ended.await();
   }
 
-  /** Returns what clients connect to. */
+  /** Returns the URL for clients. */
   private static String url(HiveServer2 server) {
     ThriftCLIService service = ReflectionUtils.getSuperField(server, "thriftCLIService");
     InetAddress address = service.getServerIPAddress();
@@ -55,7 +55,7 @@ public final class BrowsableThriftServer {
     return "jdbc:hive2://" + (host.contains(":") ? "[" + host + "]" : host) + ":" + service.getPortNumber() + http;
   }
 
-  /** Makes a running server browsable, for the connections that it has and for those to come. */
+  /** Makes a running server browsable, for its present connections and for later ones. */
   public static void makeBrowsable(HiveServer2 server) {
     CLIService service = ReflectionUtils.getSuperField(server, "cliService");
     SessionManager sessions = service.getSessionManager();

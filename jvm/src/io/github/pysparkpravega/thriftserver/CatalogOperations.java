@@ -21,9 +21,9 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
 
 /**
- * Spark's operations, with others for the metadata calls of JDBC that are about what is in catalogs.
+ * Spark's operations, with other ones for JDBC's metadata calls about catalogs.
  *
- * <p>Spark's conf of catalogs in metadata turns them off: then they are Spark's own, too.
+ * <p>Spark's conf for catalogs in metadata turns them off: then those too are Spark's own.
  */
 final class CatalogOperations extends OperationManager {
   private static final String BROWSABLE = "spark.sql.thriftServer.catalogMetadata.enabled";
@@ -38,13 +38,13 @@ final class CatalogOperations extends OperationManager {
     return spark.sessionToContexts().get(connection.getSessionHandle());
   }
 
-  /** Spark has the setting from 4.3 on; before, it is one of ours alone. */
+  /** Spark has the setting from 4.3 on; before, only this server looks at it. */
   private boolean isBrowsable(HiveSession connection) {
     SparkSession session = session(connection);
     return session != null && Boolean.parseBoolean(session.conf().get(BROWSABLE, "false"));
   }
 
-  private <T extends Operation> T registered(T operation) {
+  private <T extends Operation> T register(T operation) {
     synchronized (spark) {
       spark.handleToOperation().put(operation.getHandle(), operation);
     }
@@ -54,14 +54,14 @@ final class CatalogOperations extends OperationManager {
   @Override
   public GetCatalogsOperation newGetCatalogsOperation(HiveSession connection) {
     return isBrowsable(connection)
-        ? registered(new CatalogsOperation(session(connection), connection))
+        ? register(new CatalogsOperation(session(connection), connection))
         : spark.newGetCatalogsOperation(connection);
   }
 
   @Override
   public GetSchemasOperation newGetSchemasOperation(HiveSession connection, String catalog, String schema) {
     return isBrowsable(connection)
-        ? registered(new SchemasOperation(session(connection), connection, catalog, schema))
+        ? register(new SchemasOperation(session(connection), connection, catalog, schema))
         : spark.newGetSchemasOperation(connection, catalog, schema);
   }
 
@@ -69,7 +69,7 @@ final class CatalogOperations extends OperationManager {
   public MetadataOperation newGetTablesOperation(
       HiveSession connection, String catalog, String schema, String table, List<String> types) {
     return isBrowsable(connection)
-        ? registered(new TablesOperation(session(connection), connection, catalog, schema, table, types))
+        ? register(new TablesOperation(session(connection), connection, catalog, schema, table, types))
         : spark.newGetTablesOperation(connection, catalog, schema, table, types);
   }
 
@@ -77,7 +77,7 @@ final class CatalogOperations extends OperationManager {
   public GetColumnsOperation newGetColumnsOperation(
       HiveSession connection, String catalog, String schema, String table, String column) {
     return isBrowsable(connection)
-        ? registered(new ColumnsOperation(session(connection), connection, catalog, schema, table, column))
+        ? register(new ColumnsOperation(session(connection), connection, catalog, schema, table, column))
         : spark.newGetColumnsOperation(connection, catalog, schema, table, column);
   }
 
@@ -85,7 +85,7 @@ final class CatalogOperations extends OperationManager {
   public GetPrimaryKeysOperation newGetPrimaryKeysOperation(
       HiveSession connection, String catalog, String schema, String table) {
     return isBrowsable(connection)
-        ? registered(new PrimaryKeysOperation(session(connection), connection, catalog, schema, table))
+        ? register(new PrimaryKeysOperation(session(connection), connection, catalog, schema, table))
         : spark.newGetPrimaryKeysOperation(connection, catalog, schema, table);
   }
 

@@ -22,9 +22,10 @@ import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What a session's catalogs have in them, all but Spark's own one, as a metadata call asks for it.
+ * Finds what a metadata call asks for in a session's catalogs, all but Spark's own one.
  *
- * <p>What the call names may fail. What it has listed among others is left out if it fails, and the log says why.
+ * <p>If the call names something that cannot be loaded, it fails. What is listed among others is left out, and the log
+ * says why.
  */
 final class Catalogs {
   static final String SESSION_CATALOG = CatalogManager.SESSION_CATALOG_NAME();
@@ -50,7 +51,7 @@ final class Catalogs {
   /** A table or a view, loaded. */
   record Found(Namespace namespace, String name, BrowsedRelation relation) {}
 
-  /** The names of all catalogs that the session's conf has. Spark lists those that were used. */
+  /** Returns the names of all catalogs in the session's conf. Spark lists only those that were used. */
   static List<String> names(SparkSession session) {
     TreeSet<String> names = new TreeSet<>(List.of(SESSION_CATALOG));
     CollectionConverters.asJava(session.sessionState().conf().getAllConfs()).keySet().forEach(key -> {
@@ -90,15 +91,15 @@ final class Catalogs {
     return found;
   }
 
-  /** The tables and views whose names fit, without looking into one of them. */
+  /** Returns the tables and views whose names fit, without loading them. */
   List<TableSummary> relations(Namespace namespace, SearchPattern schema, SearchPattern name) throws HiveSQLException {
     boolean named = wanted != null && schema.literal != null;
     String what = "namespace " + namespace.catalog() + "." + namespace.name();
     return attempt(named, what, List.of(), () -> {
       List<TableSummary> found = new ArrayList<>();
-      for (TableSummary each : BrowsedRelation.list(namespace.tables(), namespace.parts())) {
-        if (name.fits(each.identifier().name())) {
-          found.add(each);
+      for (TableSummary relation : BrowsedRelation.list(namespace.tables(), namespace.parts())) {
+        if (name.fits(relation.identifier().name())) {
+          found.add(relation);
         }
       }
       return found;
@@ -106,8 +107,8 @@ final class Catalogs {
   }
 
   /**
-   * What `made` makes of each table and view whose name fits, in their order. If only one name fits, the others are not even
-   * listed. Of them nothing else is kept: there may be thousands.
+   * Returns the rows that `made` makes of each table and view whose name fits, in their order. If only one name can
+   * fit, the others are not even listed. Nothing else is kept of them, because there may be thousands.
    */
   List<Object[]> ofTables(SearchPattern schema, SearchPattern table, Function<Found, List<Object[]>> made)
       throws HiveSQLException {

@@ -38,7 +38,7 @@ final class ColumnsOperation extends SparkGetColumnsOperation {
         rowSet.forEach(row -> rows.add(Answer.ofSessionCatalog(row)));
       }
       rows.addAll(catalogs.ofTables(schema, table, this::rows));
-      answer = new Answer(this, rows, 0, 1, 2); // and as they are in their table
+      answer = new Answer(this, rows, 0, 1, 2); // and then in the order of the table
     });
   }
 

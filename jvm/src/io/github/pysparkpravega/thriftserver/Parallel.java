@@ -15,13 +15,13 @@ final class Parallel {
 
   private Parallel() {}
 
-  /** The results in the order of the work. Its threads are new, so that they inherit the active session. */
+  /** Returns the results in the order of the work. The threads are new, so that they inherit the active session. */
   static <T> List<T> results(List<Callable<T>> work) throws HiveSQLException {
     ExecutorService threads = Executors.newFixedThreadPool(AT_ONCE);
     try {
       List<T> results = new ArrayList<>();
-      for (Future<T> each : threads.invokeAll(work)) {
-        results.add(each.get());
+      for (Future<T> result : threads.invokeAll(work)) {
+        results.add(result.get());
       }
       return results;
     } catch (ExecutionException e) {

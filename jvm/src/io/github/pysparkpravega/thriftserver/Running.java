@@ -5,11 +5,11 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.hive.thriftserver.SparkOperation;
 import scala.runtime.BoxedUnit;
 
-/** Runs the work of operations as Spark runs that of its own ones: the session is the active one, with its jars. */
+/** Runs the work of operations as Spark does: in the active session, with its jars. */
 final class Running {
   private Running() {}
 
-  /** Work that raises what Hive's methods declare, and those of Spark's operations do not. */
+  /** Work that may raise Hive's exception, which the methods of Spark's operations do not declare. */
   interface Work {
     void run() throws HiveSQLException;
   }

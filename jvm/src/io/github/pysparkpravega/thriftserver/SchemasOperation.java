@@ -34,7 +34,7 @@ final class SchemasOperation extends SparkGetSchemasOperation {
         databases.stream().filter(schema::fits).forEach(
             name -> rows.add(new Object[] {name, Catalogs.SESSION_CATALOG}));
       }
-      catalogs.namespaces(schema).forEach(each -> rows.add(new Object[] {each.name(), each.catalog()}));
+      catalogs.namespaces(schema).forEach(namespace -> rows.add(new Object[] {namespace.name(), namespace.catalog()}));
       setState(OperationState.FINISHED);
       answer = new Answer(this, rows, 1, 0);
     });

@@ -2,7 +2,9 @@ package io.github.pysparkpravega.thriftserver;
 
 import java.util.regex.Pattern;
 
-/** A search pattern of JDBC's metadata calls: % stands for any characters, _ for one, a backslash before either is none. */
+/**
+ * A search pattern of JDBC's metadata calls: % stands for any characters, _ for one, unless a backslash is before it.
+ */
 final class SearchPattern {
   private final Pattern regex;
 
@@ -18,7 +20,7 @@ final class SearchPattern {
     return new SearchPattern(Pattern.compile(Pattern.quote(name)), name);
   }
 
-  /** Null and the empty text fit all names, as they do to Spark. */
+  /** Returns the pattern of a text. Null and the empty text fit all names, as in Spark. */
   static SearchPattern of(String pattern) {
     StringBuilder regex = new StringBuilder();
     StringBuilder name = new StringBuilder();

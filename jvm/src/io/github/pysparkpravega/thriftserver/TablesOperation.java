@@ -17,7 +17,7 @@ import org.apache.spark.sql.hive.thriftserver.SparkGetTablesOperation;
 
 /** getTables: tables and views of all catalogs, those of the session catalog and temporary ones as Spark lists them. */
 final class TablesOperation extends SparkGetTablesOperation {
-  /** Of more tables than these, none is loaded for its comment. */
+  /** If there are more tables than this, none is loaded for its comment. */
   private static final int COMMENTS = 100;
 
   private final Catalogs catalogs;
@@ -51,14 +51,14 @@ final class TablesOperation extends SparkGetTablesOperation {
   private void addRelations(List<Object[]> rows) throws HiveSQLException {
     List<Map.Entry<Namespace, TableSummary>> found = new ArrayList<>();
     for (Namespace namespace : catalogs.namespaces(schema)) {
-      catalogs.relations(namespace, schema, table).stream().filter(each -> types.contains(type(each)))
-          .forEach(each -> found.add(Map.entry(namespace, each)));
+      catalogs.relations(namespace, schema, table).stream().filter(relation -> types.contains(type(relation)))
+          .forEach(relation -> found.add(Map.entry(namespace, relation)));
     }
     boolean withComments = found.size() <= COMMENTS;
     List<Callable<Object[]>> made = new ArrayList<>();
-    found.forEach(each -> made.add(() -> new Object[] {
-        each.getKey().catalog(), each.getKey().name(), each.getValue().identifier().name(), type(each.getValue()),
-        withComments ? comment(each.getKey(), each.getValue().identifier()) : null, null, null, null, null, null}));
+    found.forEach(entry -> made.add(() -> new Object[] {
+        entry.getKey().catalog(), entry.getKey().name(), entry.getValue().identifier().name(), type(entry.getValue()),
+        withComments ? comment(entry.getKey(), entry.getValue().identifier()) : null, null, null, null, null, null}));
     rows.addAll(Parallel.results(made));
   }
 
@@ -66,7 +66,7 @@ final class TablesOperation extends SparkGetTablesOperation {
     return relation.tableType().equals(TableSummary.VIEW_TABLE_TYPE) ? "VIEW" : "TABLE";
   }
 
-  /** What is wrong with a table, if it cannot be loaded: it is in the list all the same. */
+  /** Returns the comment of a table, or the error if it cannot be loaded: it is listed all the same. */
   private static String comment(Namespace namespace, Identifier ident) {
     try {
       return BrowsedRelation.load(namespace.tables(), ident).properties().get(TableCatalog.PROP_COMMENT);

@@ -1,0 +1,42 @@
+package io.github.pysparkpravega;
+
+/**
+ * Recognizes callers in Spark by the stack; no other class looks at it. For CREATE TABLE and SHOW TABLE EXTENDED the
+ * plan says enough, see TableCommands. These calls differ from others by nothing but their caller:
+ *
+ * <ul>
+ *   <li>`toTable` runs the plan of a CREATE TABLE and then loads the table, as `catalog.createTable()` does. Neither the
+ *       plan nor an argument says that a streaming query will follow, and only that query may make the table.
+ *   <li>`catalog.listTables()` runs SHOW TABLES, then one plan for each table. Nothing connects these plans. Without the
+ *       stack, a table that was loaded ahead could get to a later statement, which must see the table as it is then.
+ *   <li>`catalog.tableExists()` and `functionExists()` load as all queries do, and need another answer where a load
+ *       fails. Only the unresolved plan names them. Rules could read it, but a session that got the jar by ADD JAR has
+ *       no rules of this adapter.
+ * </ul>
+ */
+final class Callers {
+  private static final String CATALOG = ".classic.Catalog";
+
+  private Callers() {}
+
+  static boolean isToTable() {
+    return isOnStack(".DataStreamWriter", "toTable");
+  }
+
+  static boolean isListTables() {
+    return isOnStack(CATALOG, "makeTablesDataset");
+  }
+
+  static boolean isTableExists() {
+    return isOnStack(CATALOG, "tableExists");
+  }
+
+  static boolean isFunctionExists() {
+    return isOnStack(CATALOG, "functionExists");
+  }
+
+  private static boolean isOnStack(String name, String method) {
+    return StackWalker.getInstance().walk(frames -> frames.anyMatch(
+        frame -> frame.getClassName().endsWith(name) && frame.getMethodName().equals(method)));
+  }
+}

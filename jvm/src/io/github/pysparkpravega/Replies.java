@@ -1,0 +1,51 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The replies of the catalog service that are more than one value. The dataclasses of catalog/protocol/replies.py have
+ * the same names and fields, and say what these mean. A JsonNode is what Java hands back, or reads by the type of a
+ * column.
+ */
+interface Replies {
+  record HiddenColumn(String name, DataType type, boolean nullable, String comment) implements MetadataColumn {
+    @Override
+    public DataType dataType() {
+      return type;
+    }
+
+    @Override
+    public boolean isNullable() {
+      return nullable;
+    }
+  }
+
+  record TableDescription(String name, StructType schema, Map<String, String> properties,
+      List<HiddenColumn> metadataColumns, String table, @OrNull String id, boolean eventsAreRows, List<String> rowKey,
+      boolean takesUpdates, boolean ofChanges) {}
+  record ViewDefinition(String text, StructType schema, @OrNull String catalog, String[] namespace,
+      Map<String, String> settings, @OrNull String schemaMode, String[] queryColumns, Map<String, String> properties) {}
+  record Relations(String[] tables, String[] views) {}
+  record KeySpace(List<String> names, List<String> ends) {}
+  record MetadataDescription(String name, StructType schema) {}
+  record MetadataRows(JsonNode rows) {}
+  record Parameter(String name, DataType type, String comment, boolean optional) {}
+  record ProcedureDescription(String name, StructType schema, String comment, List<Parameter> parameters) {}
+  record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}
+  record PlannedTasks(byte[] function, String python, List<byte[]> partitions, StructType schema, StructType output) {}
+  record TaskFiles(String[] before, String after) {}
+  record PlannedRows(int number, String known, List<String> obsolete, List<TaskFiles> tasks) {}
+  record PlannedRead(@OrNull PlannedTasks tasks, @OrNull PlannedTasks search, StructType schema, List<Long> affinities,
+      long bytes, String description, @OrNull JsonNode ends, @OrNull PlannedRows rows, boolean columnar,
+      @OrNull Long known) {}
+  record InsertHandle(String transaction, int tasks, Map<String, String> options, @OrNull String seen) {}
+  record InsertBegun(InsertHandle insert, byte[] function, String python) {}
+  record RowChangesBegun(byte[] function, String python) {}
+  record Limits(@OrNull Long maxBytes, @OrNull Long maxRows, @OrNull Long minRows, long maxDelayMs) {}
+  record MicroBatchEnd(String offset, String latest, Map<String, String> metrics) {}
+}

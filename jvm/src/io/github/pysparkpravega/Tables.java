@@ -1,0 +1,175 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import io.github.pysparkpravega.Replies.*;
+import io.github.pysparkpravega.Requests.*;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The tables of a catalog: streams, key-value tables, and the metadata tables about them. */
+interface Tables extends StagingTableCatalog, LineCatalog {
+  TablesOfQueries ofQueries();
+
+  /**
+   * Whether CREATE TABLE alone uses this catalog. Spark asks it whether the table exists, and never calls createTable
+   * when the answer is yes. A stream without a schema is a table to every statement but this one, which may adopt it.
+   */
+  boolean isOfCreateTable();
+
+  /** The loads ahead of SHOW TABLE EXTENDED, if that statement alone uses this catalog; else null. */
+  Browsing ofShowTableExtended();
+
+  @Override
+  default Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    try {
+      Identifier[] tables = Arrays.stream(service().call(new ListTables(namespace)))
+          .map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new);
+      return Browsing.noteTables(this, tables);
+    } catch (Exception e) {
+      throw SparkErrors.ofNamespace(e, namespace);
+    }
+  }
+
+  @Override
+  default Table loadTable(Identifier ident) throws NoSuchTableException {
+    PravegaTable made = ofQueries().take(ident);
+    return made != null ? made : (Table) load(ident, CaseInsensitiveStringMap.empty(), false, null, false);
+  }
+
+  /** Spark before 4.3 calls this for a table that is written. */
+  @Override
+  default Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), true, null, false);
+  }
+
+  /** Spark before 4.3 calls this for VERSION AS OF. */
+  @Override
+  default Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.version(version), false);
+  }
+
+  /** Spark before 4.3 calls this for TIMESTAMP AS OF. */
+  @Override
+  default Table loadTable(Identifier ident, long micros) throws NoSuchTableException {
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, TimeTravel.timestamp(micros), false);
+  }
+
+  /**
+   * Loads a table, or a view if that may be `orView`.
+   *
+   * @param at null for the table as it is now.
+   */
+  default Object load(
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, TimeTravel at, boolean orView)
+      throws NoSuchTableException {
+    return Browsing.load(this, ident, found -> {
+      try {
+        return relation(found, service().call(new LoadTable(found.namespace(), found.name(),
+            options.asCaseSensitiveMap(), writing, at, orView, SQLConf.get().caseSensitiveAnalysis())));
+      } catch (Exception e) {
+        throw SparkErrors.ofTable(e, found);
+      }
+    });
+  }
+
+  private Object relation(Identifier ident, JsonNode found) {
+    return found.has("text") ? SparkLine.view(Json.as(ViewDefinition.class, found))
+        : found.has("table") ? new PravegaTable(service(), ident, Json.as(TableDescription.class, found))
+        : new MetadataTable(service(), ident, Json.as(MetadataDescription.class, found));
+  }
+
+  @Override
+  default boolean tableExists(Identifier ident) {
+    ofQueries().forget();
+    return service().call(new TableExists(ident.namespace(), ident.name(), isOfCreateTable()));
+  }
+
+  @Override
+  default Table createTable(Identifier ident, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    Map<String, String> properties = new HashMap<>(info.properties());
+    if (!Callers.isToTable()) {
+      return create(ident, info, properties, true);
+    }
+    // Spark names its default format as the provider unless the query names another.
+    properties.remove(TableCatalog.PROP_PROVIDER, SQLConf.get().defaultDataSourceName());
+    return ofQueries().keep(new PravegaTable(
+        service(), ident, name() + "." + ident, info.columns(), () -> makeTable(ident, info, properties, true)));
+  }
+
+  /** Makes a table now. */
+  default PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
+    return new PravegaTable(service(), ident, makeTable(ident, info, properties, adopt));
+  }
+
+  private TableDescription makeTable(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
+    CreateTable request = NewTables.request(ident, info, properties, adopt);
+    try {
+      return service().call(request);
+    } catch (Exception e) {
+      throw SparkErrors.ofNewTable(e, ident);
+    }
+  }
+
+  @Override
+  default Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
+    AlterTable request = new AlterTable(
+        ident.namespace(), ident.name(), Arrays.stream(changes).map(TableChanges::describe).toList());
+    try {
+      return new PravegaTable(service(), ident, service().call(request));
+    } catch (Exception e) {
+      throw SparkErrors.ofTable(e, ident);
+    }
+  }
+
+  @Override
+  default boolean dropTable(Identifier ident) {
+    return service().call(new DropTable(ident.namespace(), ident.name()));
+  }
+
+  /** The events of a dropped table are gone in any case. */
+  @Override
+  default boolean purgeTable(Identifier ident) {
+    return dropTable(ident);
+  }
+
+  @Override
+  default void renameTable(Identifier from, Identifier to) {
+    service().refuse(from, "RENAME");
+  }
+
+  // Staging: CREATE TABLE AS SELECT is undone as a whole; REPLACE is refused before anything is dropped.
+
+  @Override
+  default StagedTable stageCreate(Identifier ident, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return create(ident, NewTables.ofQuery(info), info.properties(), false);
+  }
+
+  @Override
+  default StagedTable stageReplace(Identifier ident, TableInfo info) {
+    service().refuse(ident, "REPLACE TABLE");
+    return null;
+  }
+
+  @Override
+  default StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
+    service().refuse(ident, "CREATE OR REPLACE TABLE");
+    return null;
+  }
+}
