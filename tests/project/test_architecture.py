@@ -51,7 +51,7 @@ def test_what_is_imported_is_required_and_the_other_way_round() -> None:
             if path.name != "generate.py":  # a tool, with requirements of its own
                 roots = {name.split(".")[0] for name in imported(path) if not name.startswith("__")}
                 used.setdefault(folder.name, set()).update(roots)
-    known = set(sys.stdlib_module_names) | {"pyspark_pravega"}
+    known = set(sys.stdlib_module_names) | {"pyspark_pravega", "py4j"}  # py4j is a part of pyspark
     everywhere = set().union(*(names for folder, names in used.items() if folder != "local")) - known
     assert everywhere == modules_of(PROJECT["project"]["dependencies"])
     only_local = used["local"] - known - everywhere

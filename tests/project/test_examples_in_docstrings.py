@@ -40,8 +40,10 @@ FORMATS: dict[type[object], str] = {
 
 
 def example(entry_point: object) -> str:
-    """The first indented block of a docstring."""
+    """The lines behind `>>>` in a docstring's section of examples, or its first indented block."""
     text = inspect.getdoc(entry_point) or ""
+    if prompted := re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", text, re.MULTILINE):
+        return "\n".join(prompted)
     found = re.search(r"^(?: {4}.*\n?(?:\n(?= {4}))?)+", text, re.MULTILINE)
     return textwrap.dedent(found[0]) if found else ""
 
