@@ -1,7 +1,7 @@
 """Have shells and submitted programs log only warnings and errors, unless the user has chosen otherwise.
 
 Spark's own profile logs lines at every start that need no action, and makes `spark-submit` log each step of
-a job. `log4j2.properties` of this package takes its place.
+a job. `log4j2.properties` beside this module takes its place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, find_conf, fi
 QUERY_CONTEXTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's loggers that print each error of a statement again, as a line of JSON with its stack."""
 
-PROFILE = Path(__file__).parents[1] / "log4j2.properties"
+PROFILE = Path(__file__).with_name("log4j2.properties")
 
 _CONFS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _OWN_FILE = re.compile(r"-Dlog4j2?\.configuration(File)?=")
