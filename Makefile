@@ -92,9 +92,18 @@ types: $(STAMP) ## Check types with mypy: --strict, tests and bench less so
 imports: $(STAMP) ## Check that the folders import each other only as the architecture allows
 	$(BIN)/lint-imports --cache-dir .import_linter_cache
 
+.PHONY: check
+check: lint types imports ## Run what needs no server, no jar and no archive: lint, types, imports, unit tests (2 minutes)
+	$(BIN)/python -m pytest --without-servers -n $(TEST_PROCESSES) --dist worksteal --quiet $(PYTEST_ARGS)
+
 .PHONY: test
 test: lint types imports jar native $(ARCHIVE) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
+	$(MAKE) clients
+
+.PHONY: clients
+clients: build/pipelines/installed build/connect/installed build/dbt/installed jar native ## Run one test each of pipelines, Spark Connect, state in Python and dbt (the first run downloads 160 MB)
+	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -n $(TEST_PROCESSES) -m short $(PYTEST_ARGS)
 
 .PHONY: jars
 jars: $(STAMP) ## Compile the Java adapter for all versions of Spark (the first time this downloads 50 MB)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.catalog.generated_queries import Query, generated
 from tests.catalog.generated_tables import Table
 
-QUERIES = int(os.environ.get("FUZZ_QUERIES", "2000"))
+QUERIES = int(os.environ.get("FUZZ_QUERIES", "500"))
 SEED = os.environ.get("FUZZ_SEED", "1")
 TIMEOUT = 900 if QUERIES <= 2000 else 0
 """Seconds for a test, 0 for any."""

@@ -1,6 +1,6 @@
 """Generated queries have the results and the errors that they have without push-down, and of a Parquet copy.
 
-`make test` asks 2,000 queries, the same each time; `make fuzz` 100,000 others (FUZZ_QUERIES, FUZZ_SEED). Half of them
+`make test` asks 500 queries, the same each time; `make fuzz` 100,000 others (FUZZ_QUERIES, FUZZ_SEED). Half of them
 are here, of good events; the others are in test_equality_of_bad_events.py and test_equality_of_versions.py.
 """
 

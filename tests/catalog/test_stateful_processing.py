@@ -82,6 +82,7 @@ def numbered(spark: SparkSession, scope: str, tmp_path: Path) -> Iterator[Callab
 
 
 @pytest.mark.pipelines
+@pytest.mark.short
 @pytest.mark.parametrize("pandas", [False, True], ids=["rows", "pandas"])
 def test_state_goes_on_and_each_row_comes_once(numbered: Callable[..., list[tuple[int, int]]], pandas: bool) -> None:
     def expected(*ids: int) -> list[tuple[int, int]]:

@@ -53,6 +53,7 @@ def url(cluster: ClusterInfo, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.pipelines
+@pytest.mark.short
 @pytest.mark.timeout(600)
 def test_streaming_queries_of_a_client(spark: SparkSession, namespace: str, url: str, tmp_path: Path) -> None:
     done = subprocess.run([*CLIENT, url, namespace, str(tmp_path / "checkpoints")], capture_output=True, text=True)

@@ -46,6 +46,7 @@ def port(cluster: ClusterInfo, tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.dbt
+@pytest.mark.short
 @pytest.mark.timeout(600)
 def test_the_example_runs_and_goes_on(spark: SparkSession, namespace: str, port: int, tmp_path: Path) -> None:
     project = tmp_path / "project"

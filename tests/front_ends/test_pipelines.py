@@ -42,6 +42,7 @@ def test_the_example_is_what_spark_and_python_can_parse(spark: SparkSession) -> 
 
 
 @pytest.mark.pipelines
+@pytest.mark.short
 @pytest.mark.timeout(900)
 def test_the_example_runs_and_goes_on(cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path) -> None:
     namespace = f"pravega.{scope}"
