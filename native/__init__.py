@@ -1,6 +1,6 @@
-"""The native decoder: a module compiled from the Rust sources in this folder, if it was built.
+"""Finds the native decoder: a module compiled from the Rust sources in this folder, if it was built.
 
-Nothing depends on it being there: without it, or with the environment variable PYSPARK_PRAVEGA_NATIVE=0, events
+Nothing depends on it: without it, or with the environment variable PYSPARK_PRAVEGA_NATIVE=0, events
 are read by the reference decoder in `formats/`, with the same rows and the same errors, only slower.
 """
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SWITCH = "PYSPARK_PRAVEGA_NATIVE"
-"""The environment variable that turns the native decoder off where it is 0: for tests, and to rule it out as a
-cause. It counts where events are decoded: in Spark's Python workers (`spark.executorEnv.PYSPARK_PRAVEGA_NATIVE`)."""
+"""The environment variable that turns the native decoder off if it is 0: for tests, and to rule it out as a cause. It
+has to be set where events are decoded: in Spark's Python workers (`spark.executorEnv.PYSPARK_PRAVEGA_NATIVE`)."""
 
 INTERFACE = 4
 """The version of the interface between this package and the compiled module; both must have the same."""
@@ -24,7 +24,7 @@ INTERFACE = 4
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the native decoder is used; `text` says what is there, `advice` how to get it if it is not used."""
+    """Whether the native decoder is used; `text` describes it, `advice` says how to get it if it is not used."""
 
     active: bool
     text: str
@@ -50,7 +50,7 @@ _module, _status = _load()
 
 
 def get_status() -> Status:
-    """Whether events are decoded by native code in this process, and why not."""
+    """Return whether native code decodes events in this process, and why not."""
     if _status.active and _switched_off():
         text = f"switched off by {SWITCH}=0: events are decoded by the reference decoder in Python"
         return Status(False, text, f"Unset {SWITCH}.")
@@ -58,7 +58,7 @@ def get_status() -> Status:
 
 
 def get_module() -> ModuleType | None:
-    """The compiled module; None if it is not there or switched off."""
+    """Return the compiled module; None if it is missing or switched off."""
     return None if _switched_off() else _module
 
 

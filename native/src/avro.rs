@@ -1,7 +1,7 @@
-//! Avro's binary encoding into columns, by a plan made of the writer's schema and the table's columns.
+//! Avro's binary encoding into columns, by a plan made from the writer's schema and the table's columns.
 //!
-//! As strict as the reference decoder: everything is looked at, wanted or not, except whether unwanted strings
-//! are UTF-8. What is not accepted here is read again by the reference.
+//! As strict as the reference decoder: everything is checked, wanted or not, except whether unwanted strings
+//! are UTF-8. The reference reads again what is not accepted here.
 
 use std::str::from_utf8;
 
@@ -14,28 +14,28 @@ pub enum Skip {
     Boolean,
     Int,
     Long,
-    /// So many bytes: float, double, fixed.
+    /// This many bytes: float, double, fixed.
     Fixed(usize),
     /// bytes and string
     Bytes,
-    /// So many symbols.
+    /// The number of symbols.
     Enum(i64),
     Record(Vec<Skip>),
     Array(Box<Skip>),
     Map(Box<Skip>),
     Union(Vec<Skip>),
-    /// The first of some records that contain each other, and themselves.
+    /// The first of some records that contain themselves or each other.
     Recursive(Vec<Vec<Skip>>),
     /// Another one of these records, by its place.
     Again(usize),
 }
 
-/// Records within records that are skipped here at most, for the sake of the stack; the reference knows no limit.
+/// Most levels of records that are skipped here, because of the stack; the reference has no limit.
 const DEEPEST: u32 = 1000;
 
 /// How a value goes into its column.
 pub enum Read {
-    /// A null that has a column of nulls.
+    /// A null, in a column of nulls.
     Null,
     Boolean,
     Int,
@@ -47,7 +47,7 @@ pub enum Read {
     /// bytes and string
     Bytes,
     Fixed(usize),
-    /// A big-endian number with so many fraction digits; its size, or None where a length stands before it.
+    /// A big-endian number with this many fraction digits; its size, or None if a length precedes it.
     Decimal(Option<usize>, i32),
     /// 16 bytes, as text.
     Uuid,
@@ -60,14 +60,14 @@ pub enum Read {
 
 /// A value, or a union of null and one other type.
 pub struct Value {
-    /// The number of the branch that is null; none if the value is no union.
+    /// The number of the null branch; None if the value is not a union.
     pub null_branch: Option<i64>,
     pub read: Read,
 }
 
 pub enum Step {
     Skip(Skip),
-    /// Into the field of this place.
+    /// Into the field at this place.
     Read(usize, Value),
 }
 
@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
         self.take(count)
     }
 
-    /// How many items follow; there cannot be more than bytes left, as items without bytes are refused.
+    /// How many items follow; at most one per remaining byte, because items without bytes are refused.
     #[inline]
     fn block(&mut self) -> Accept<usize> {
         let mut count = self.long()?;
@@ -170,7 +170,7 @@ impl Skip {
         self.skip_among(cursor, &[], DEEPEST)
     }
 
-    /// `records` are those that contain each other around here.
+    /// `records` are the surrounding records that contain each other.
     fn skip_among(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
         match self {
             Skip::Null => Ok(()),
@@ -249,7 +249,7 @@ impl Value {
                 return Err(Reject);
             }
         }
-        // The commonest first: their code is then in the caller's loop.
+        // The most common first, so that their code is in the caller's loop.
         match (&self.read, &mut column.store) {
             (Read::Bytes, Store::Utf8(store)) => text(cursor.bytes()?, store)?,
             (Read::Long, Store::Int64(store)) => store.push(cursor.long()?),
@@ -399,7 +399,7 @@ impl Read {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A whole number into any column that takes one.
+/// A whole number into any column that accepts one.
 #[inline]
 fn integer(value: i64, column: &mut Column) -> Accept<()> {
     match &mut column.store {
@@ -435,7 +435,7 @@ fn is_ascii(bytes: &[u8]) -> bool {
     bits & 0x8080_8080_8080_8080 == 0
 }
 
-/// A big-endian two's complement number of at most 38 digits; no bytes are zero.
+/// A big-endian two's complement number of at most 38 digits; no bytes stand for zero.
 fn unscaled(bytes: &[u8]) -> Accept<i128> {
     let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
     let (sign, mut value) = if negative { (0xff, -1i128) } else { (0, 0) };

@@ -1,4 +1,4 @@
-//! Base64, in which JSON has bytes.
+//! Base64, the encoding of bytes in JSON.
 
 use crate::columns::{Accept, Reject};
 
@@ -36,7 +36,7 @@ pub fn base64(text: &[u8], out: &mut Vec<u8>) -> Accept<()> {
     }
 }
 
-/// Tells whether a text may be hex as well: of even length, from eight digits on, in one case.
+/// Returns whether a text may also be hex: of even length, with eight digits or more, in one case.
 pub fn like_hex(text: &[u8]) -> bool {
     let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let upper = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');

@@ -10,14 +10,14 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, transform::MutableArrayData};
 use arrow_schema::DataType;
 
-/// An event that is not read here: bad, or only unusual. The reference decoder decides.
+/// An event that is not read here: bad or only unusual. The reference decoder decides.
 #[derive(Debug)]
 pub struct Reject;
 
 pub type Accept<T> = Result<T, Reject>;
 
 /// Most bytes in one string column of a batch; Arrow's offsets are int32. Small events can make much text
-/// (symbols of enums), so this is looked at.
+/// (symbols of enums), so this is checked.
 const MOST_TEXT: usize = 1 << 30;
 
 /// Most elements in one list column of a batch.
@@ -98,10 +98,10 @@ pub enum Store {
     Date(Vec<i32>),
     /// A date, in JSON as a number of days.
     Days(Vec<i32>),
-    /// Microseconds of UTC, in JSON as a number or a text; how many microseconds the number's unit has, 0 for
+    /// Microseconds in UTC, in JSON as a number or a text; the number of microseconds in its unit, 0 for
     /// nanoseconds, -1 if unknown.
     Moment(Vec<i64>, i64),
-    /// Microseconds; true: of UTC, false: of a local time.
+    /// Microseconds; true: in UTC, false: of local time.
     Micros(Vec<i64>, bool),
     Float32(Vec<f32>),
     Float64(Vec<f64>),
@@ -118,7 +118,7 @@ pub enum Store {
     List(List),
     Map(Map),
     Struct(Struct),
-    /// The same value in every row: how many, and an array of that one value.
+    /// The same value in every row: the number of rows, and an array of the value.
     Constant(usize, ArrayData),
 }
 
@@ -128,7 +128,7 @@ pub struct Column {
     pub nullable: bool,
     /// A missing value is not null but a default, which only the reference knows.
     pub defaulted: bool,
-    /// Base64 that may as well be hex is left to the reference.
+    /// Base64 that may also be hex is left to the reference.
     pub wary: bool,
     pub store: Store,
     /// One byte per row, 1 for valid; empty as long as there is no null.
@@ -159,7 +159,7 @@ impl Column {
         }
     }
 
-    /// To be called after a value was appended to `store`.
+    /// Must be called after a value was appended to `store`.
     #[inline]
     pub fn mark_valid(&mut self) {
         if !self.valid.is_empty() {
@@ -200,7 +200,7 @@ impl Column {
         self.valid.push(0);
     }
 
-    /// A null that the event has, or a value that it lacks.
+    /// A null in the event, or a value that the event lacks.
     #[inline]
     pub fn push_missing(&mut self) -> Accept<()> {
         if !self.nullable {
@@ -212,7 +212,7 @@ impl Column {
 
     pub fn truncate(&mut self, rows: usize) {
         if self.len() <= rows {
-            // Values of a list or string that is not ended yet may still be there.
+            // Values of an unfinished list or string may still be there.
             match &mut self.store {
                 Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.truncate(v.len()),
                 Store::List(v) => v.element.truncate(v.offsets[v.offsets.len() - 1] as usize),
@@ -255,7 +255,7 @@ impl Column {
         self.valid.truncate(rows);
     }
 
-    /// Makes room for so many rows.
+    /// Reserves memory for this many rows.
     pub fn reserve(&mut self, rows: usize) {
         match &mut self.store {
             Store::Boolean(v) | Store::Flag(v) => v.reserve(rows),
@@ -336,7 +336,7 @@ fn repeated(one: &ArrayData, rows: usize) -> ArrayData {
     let mut found = one.clone();
     while found.len() < rows {
         let mut longer = MutableArrayData::new(vec![&found], false, found.len() * 2);
-        // An overflow panics, which has the batch read by the reference.
+        // An overflow panics, and then the reference reads the batch.
         longer.try_extend(0, 0, found.len()).expect("room for constants");
         longer.try_extend(0, 0, found.len().min(rows - found.len())).expect("room for constants");
         let longer = longer.freeze();
@@ -377,11 +377,11 @@ pub fn has_twins(keys: &Bytes, begin: usize) -> bool {
 pub struct Names {
     names: Vec<Box<[u8]>>,
     places: HashMap<Box<[u8]>, usize>,
-    /// What the n-th key of former objects was.
+    /// The n-th key of earlier objects.
     learned: Vec<Learned>,
 }
 
-/// A key as it stood in an object: in quotes, with the colon if that followed at once.
+/// A key as it was in an object: in quotes, with the colon if it followed at once.
 #[derive(Clone, Default)]
 struct Learned {
     text: Vec<u8>,
@@ -409,7 +409,7 @@ impl Names {
         Names { names, places, learned: Vec::new() }
     }
 
-    /// If the text begins with the key that was at this position before.
+    /// Whether the text begins with the earlier key at this position.
     #[inline]
     pub fn expected(&self, position: usize, text: &[u8]) -> Option<Expected> {
         let key = self.learned.get(position)?;
@@ -425,7 +425,7 @@ impl Names {
             None if text.starts_with(&key.text) => {}
             None => return None,
         }
-        // An empty text stands for a key that was not learned.
+        // An empty text stands for a key that is not remembered.
         let last = *key.text.last()?;
         Some(Expected { length, colon: last == b':', field: key.field })
     }

@@ -7,7 +7,7 @@ use crate::columns::{Accept, Reject};
 /// Python refuses integers of more than 4300 digits; no number of interest comes near.
 pub const LONGEST_NUMBER: usize = 1000;
 
-/// The number that a text is as an unscaled integer; rejects one that loses digits or is out of range.
+/// The number in a text as an unscaled integer; rejects one that loses digits or is out of range.
 pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -46,7 +46,7 @@ pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     Ok(if negative { -value } else { value })
 }
 
-/// The decimal that a text of digits is; anything more is left to the reference.
+/// The decimal in a text of digits; anything more is left to the reference.
 pub fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     let mut parts = text.strip_prefix(b"-").unwrap_or(text).splitn(2, |&byte| byte == b'.');
     let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
@@ -56,7 +56,7 @@ pub fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     decimal(text, precision, scale)
 }
 
-/// The number in two's complement that some bytes are.
+/// The two's complement number in some bytes.
 pub fn big_endian(bytes: &[u8]) -> Accept<i128> {
     if bytes.len() > 16 {
         return Err(Reject);
@@ -65,7 +65,7 @@ pub fn big_endian(bytes: &[u8]) -> Accept<i128> {
     Ok(bytes.iter().fold(sign, |value: i128, &byte| value << 8 | byte as i128))
 }
 
-/// value * 10^shift as a decimal of this precision; rejects what does not fit or would lose digits.
+/// value * 10^shift as a decimal of this precision; rejects a number that does not fit or would lose digits.
 pub fn rescaled(value: i128, shift: i32, precision: u8) -> Accept<i128> {
     if value == 0 {
         return Ok(0);

@@ -1,8 +1,8 @@
-//! Finding events in the bytes of a segment: `[type int32 = 0][length int32][payload]`, big-endian, without gaps.
+//! Finds events in the bytes of a segment: `[type int32 = 0][length int32][payload]`, big-endian, without gaps.
 
 const HEADER: usize = 8;
 
-/// Where payloads begin, how long they are, and where the first frame begins that is not whole.
+/// The starts and lengths of payloads, and the start of the first incomplete frame.
 #[derive(Default)]
 pub struct Frames {
     pub starts: Vec<i64>,
@@ -10,35 +10,35 @@ pub struct Frames {
     pub end: usize,
 }
 
-/// How far before its turn a header is fetched from memory: bytes, and events if they are large and of one size.
+/// How far ahead a header is fetched from memory: bytes, and events if they are large and of one size.
 const AHEAD: usize = 2048;
 const ALIKE: usize = 4;
 
-/// Has the processor fetch what will be read soon: the next header is not known before this one has come.
+/// Lets the processor fetch what will be read soon: the next header is unknown until this one has arrived.
 #[inline]
 fn fetch_ahead(data: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if at < data.len() {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, of an address within the data.
+        // SAFETY: only a hint, with an address within the data.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (data, at);
 }
 
-/// Finds whole frames from `begin` on. Stops at a frame that is not whole, whose type is not 0 or whose length is negative.
+/// Finds whole frames from `begin` on. Stops at an incomplete frame, a type other than 0, or a negative length.
 pub fn whole_frames(data: &[u8], begin: usize) -> Frames {
     let mut found = Frames { end: begin, ..Frames::default() };
     while let Some(header) = data[found.end..].first_chunk::<HEADER>() {
-        // As one number it is the length, and larger than any buffer if the type or a sign is there too.
+        // As one number it is the length, and larger than any buffer if the type or the sign is set.
         let length = u64::from_be_bytes(*header);
         let start = found.end + HEADER;
         if length > (data.len() - start) as u64 {
             break;
         }
         if found.starts.is_empty() {
-            // Events of a stream are much alike: a guess spares growing step by step.
+            // Events of a stream are similar: a guess avoids growing step by step.
             let guess = (data.len() - begin) / (HEADER + length as usize) + 1;
             found.starts.reserve(guess);
             found.lengths.reserve(guess);

@@ -1,5 +1,5 @@
-//! JSON documents into columns. The grammar is RFC 8259 to the letter; whatever else the reference decoder takes
-//! (duplicate keys, half surrogate pairs in what is not read, unusual spellings of times) is left to it.
+//! JSON documents into columns. The grammar is strictly RFC 8259; anything else that the reference decoder accepts
+//! (duplicate keys, halves of surrogate pairs in unread values, unusual forms of times) is left to it.
 
 mod numbers;
 mod skipping;
@@ -8,7 +8,7 @@ mod values;
 
 use crate::columns::{Accept, Reject, Struct};
 
-/// Arrays and objects inside one another.
+/// Most levels of nested arrays and objects.
 const DEEPEST: u32 = 512;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -29,7 +29,7 @@ pub fn read_object(data: &[u8], columns: &mut Struct) -> Accept<()> {
     parser.end()
 }
 
-/// Reads one event that begins with `prefix`, inside an object, as the value that follows, which ends that object.
+/// Reads one event that begins with `prefix`, inside an object, as the value after it, which ends that object.
 pub fn read_last_member(data: &[u8], prefix: &[u8], columns: &mut Struct) -> Accept<()> {
     let rest = data.strip_prefix(prefix).ok_or(Reject)?;
     simdutf8::basic::from_utf8(rest).map_err(|_| Reject)?;
@@ -44,7 +44,7 @@ pub fn read_last_member(data: &[u8], prefix: &[u8], columns: &mut Struct) -> Acc
     parser.end()
 }
 
-/// Reads one event as the value of the only column; without column it is only looked at.
+/// Reads one event as the value of the only column; without a column it is only checked.
 pub fn read_value(data: &[u8], columns: &mut Struct) -> Accept<()> {
     let mut parser = Parser::new(data)?;
     match columns.fields.first_mut() {
@@ -72,7 +72,7 @@ impl<'a> Parser<'a> {
         self.data.get(self.at).copied().ok_or(Reject)
     }
 
-    /// The next byte that is no white space, not consumed.
+    /// The next byte that is not white space, without consuming it.
     #[inline]
     fn token(&mut self) -> Accept<u8> {
         loop {
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next byte that is no white space, consumed.
+    /// The next byte that is not white space, consumed.
     #[inline]
     fn next(&mut self) -> Accept<u8> {
         let byte = self.token()?;
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads the members of an object whose brace has been consumed; `key` begins behind its first quote.
+    /// Reads the members of an object whose brace has been consumed; `key` begins after its first quote.
     #[inline]
     fn members(
         &mut self,

@@ -1,6 +1,6 @@
 //! Rows -> JSON documents, byte for byte as the encoder in Python writes them (`formats/json/writing.py`).
 //!
-//! Whatever that one refuses, or writes in a way that is rare, makes `Reject`: it then writes the whole batch.
+//! Anything that it refuses, or rarely writes, causes `Reject`; it then writes the whole batch.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -27,9 +27,9 @@ pub enum Shape {
     Text,
     Base64,
     Date,
-    /// ISO 8601, of an instant in UTC if true.
+    /// ISO 8601; an instant in UTC if true.
     Moment(bool),
-    /// Numbers of so many microseconds since 1970.
+    /// Numbers since 1970 in a unit of this many microseconds.
     Epoch(i64),
     List(Box<Member>),
     /// Keys are texts.
@@ -37,7 +37,7 @@ pub enum Shape {
     Object(Vec<Member>),
 }
 
-/// What is written of a null.
+/// How a null is written.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Nulls {
     Refused,
@@ -46,7 +46,7 @@ pub enum Nulls {
     LeftOut,
 }
 
-/// A column; `begin` stands before its value.
+/// A column; `begin` is written before its value.
 #[derive(Clone)]
 pub struct Member {
     pub begin: Vec<u8>,
@@ -78,7 +78,7 @@ enum Values {
     Epoch(arrow_array::TimestampMicrosecondArray, i64),
     List(Vec<i64>, Box<Cells>),
     Map(Vec<i64>, Strings, Box<Cells>),
-    /// Its members, and whether any may be left out.
+    /// The members, and whether any may be left out.
     Object(Vec<Cells>, bool),
 }
 
@@ -130,7 +130,7 @@ fn wide<T: OffsetSizeTrait>(data: &arrow_data::ArrayData) -> Vec<i64> {
     every[data.offset()..=data.offset() + data.len()].iter().map(|each| each.as_usize() as i64).collect()
 }
 
-/// Writes all rows one after the other, `header` before each; returns the bytes and where each row ends, from 0 on.
+/// Writes all rows in sequence, `header` before each; returns the bytes and the ends of the rows, beginning with 0.
 pub fn write(member: &Member, array: &ArrayRef, header: &[u8]) -> Accept<(Vec<u8>, Vec<i64>)> {
     let rows = array.len();
     let cells = Cells::new(member, array)?;
@@ -145,7 +145,7 @@ pub fn write(member: &Member, array: &ArrayRef, header: &[u8]) -> Accept<(Vec<u8
     Ok((out, ends))
 }
 
-/// The numbers if all are finite, also those under nulls.
+/// The numbers if all are finite, including those under nulls.
 fn finite<T: Clone>(values: &T, all: bool) -> Accept<T> {
     if all { Ok(values.clone()) } else { Err(Reject) }
 }
@@ -275,7 +275,7 @@ impl Cells {
                     member.write(row, out)?;
                 }
                 if *gaps {
-                    // The first that is written begins the object, whichever it is.
+                    // The first member that is written begins the object.
                     match out.get_mut(begin) {
                         Some(separator) => *separator = b'{',
                         None => out.push(b'{'),
@@ -288,7 +288,7 @@ impl Cells {
     }
 }
 
-/// What stands in place of a byte of a string: 0 for itself, 'u' for a number, else the letter after a backslash.
+/// The escape of each byte of a string: 0 for the byte itself, 'u' for a number, else the letter after a backslash.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut code = 0;

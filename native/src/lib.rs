@@ -1,7 +1,7 @@
 //! Native decoding and encoding of events for pyspark-pravega: payloads in a buffer <-> Arrow columns, without the GIL.
 //!
-//! A decoder accepts only events that it is sure about. All others, bad or unusual, are named by their
-//! positions; the caller has them read by the reference decoder, whose values and reasons count.
+//! A decoder accepts only events that it is sure about. For all others, bad or unusual, it returns their
+//! positions; the caller reads them with the reference decoder, whose values and reasons count.
 
 mod avro;
 mod base64;
@@ -31,7 +31,7 @@ use columns::{Column, Store, Struct};
 /// The version of the interface between Python and this module. Python refuses any other.
 const INTERFACE: u32 = 4;
 
-/// The digest of the sources this was compiled from, by which the build knows whether it is up to date.
+/// The digest of the sources of this module, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
     Some(digest) => digest,
     None => "unknown",
@@ -39,7 +39,7 @@ const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
 
 enum Plan {
     JsonObject,
-    /// The object that follows these bytes, with which an object of further members begins.
+    /// The object after these bytes, which begin an object around it.
     JsonMember(Vec<u8>),
     JsonValue,
     Avro(avro::Record),
@@ -67,7 +67,7 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        let _ = requested_schema; // the interface allows to ignore it
+        let _ = requested_schema; // the interface allows ignoring it
         let field = Field::new("", self.data.data_type().clone(), false);
         let schema = FFI_ArrowSchema::try_from(&field).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let array = FFI_ArrowArray::new(&self.data);
@@ -80,20 +80,20 @@ impl Batch {
 
 #[pymethods]
 impl Decoder {
-    /// `columns`: a struct as `spec` says. `value`: the document is the only column instead of an object.
+    /// `columns`: a struct, as `spec` describes. `value`: the document is the value of the only column.
     #[staticmethod]
     fn json(columns: &Bound<PyTuple>, value: bool) -> PyResult<Self> {
         let plan = if value { Plan::JsonValue } else { Plan::JsonObject };
         Decoder::new(plan, columns)
     }
 
-    /// The columns of the object that ends a document, which begins with `prefix`.
+    /// The columns of the object that ends a document; the document begins with `prefix`.
     #[staticmethod]
     fn json_member(columns: &Bound<PyTuple>, prefix: Vec<u8>) -> PyResult<Self> {
         Decoder::new(Plan::JsonMember(prefix), columns)
     }
 
-    /// `plan`: the writer's record, as `spec` says.
+    /// `plan`: the writer's record, as `spec` describes.
     #[staticmethod]
     fn avro(columns: &Bound<PyTuple>, plan: &Bound<PyTuple>) -> PyResult<Self> {
         Decoder::new(Plan::Avro(spec::record(plan, 0)?), columns)
@@ -101,7 +101,7 @@ impl Decoder {
 
     /// Decodes the payloads of `data` that begin at `starts` and have `lengths` bytes (both int64).
     ///
-    /// Gives the columns of those that were accepted, in order, and the positions of the others as the bytes of
+    /// Returns the columns of the accepted payloads, in order, and the positions of the others as the bytes of
     /// int64 (None if there are none).
     fn decode<'py>(
         &self,
@@ -125,7 +125,7 @@ impl Decoder {
     }
 
     fn run(&self, payloads: &Payloads, padded: bool) -> (ArrayData, Vec<i64>) {
-        // A panic would be a mistake in this crate; the reference decoder then reads all of these events.
+        // A panic would be a bug in this crate; the reference decoder then reads all of these events.
         catch_unwind(AssertUnwindSafe(|| self.decode_all(payloads, padded))).unwrap_or_else(|_| {
             let none = self.fresh(0).finish();
             (none, (0..payloads.len() as i64).collect())
@@ -223,9 +223,9 @@ fn common_encoding_id(data: PyBuffer<u8>, starts: PyBuffer<i64>, lengths: PyBuff
     Ok(if same && id >= 0 { Some(id) } else { None })
 }
 
-/// Finds the whole events in `data[begin:end]`, as `frames` says.
+/// Finds the whole events in `data[begin:end]`, as `frames` describes.
 ///
-/// Gives where payloads begin and their lengths, as the bytes of int64, and where the first frame begins that is not whole.
+/// Returns the starts and lengths of payloads, as the bytes of int64, and the start of the first incomplete frame.
 #[pyfunction]
 fn whole_frames<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Numbers as text, to the last digit as Arrow's casts to string write them.
+//! Numbers as text, exactly as Arrow's casts to string write them.
 
 const PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
@@ -30,7 +30,7 @@ pub fn natural(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[begin..]);
 }
 
-/// At least so many digits, with zeros before them.
+/// At least this many digits, with leading zeros.
 pub fn padded(mut value: u64, digits: usize, out: &mut Vec<u8>) {
     let begin = out.len();
     out.resize(begin + digits, b'0');
@@ -75,7 +75,7 @@ pub fn decimal(value: i128, scale: i8, out: &mut Vec<u8>) {
     }
 }
 
-/// A number of units, without the zeros at its end.
+/// A number of units, without trailing zeros.
 pub fn fraction(micros: i64, unit: i64, out: &mut Vec<u8>) {
     if micros < 0 {
         out.push(b'-');
@@ -97,7 +97,7 @@ pub fn double(value: f64, out: &mut Vec<u8>) {
         return special(value, out);
     }
     if value.fract() == 0.0 && value.abs() < 1e10 {
-        // Also -0.0, which ends up here with its sign.
+        // This includes -0.0, with its sign.
         if value.is_sign_negative() {
             out.push(b'-');
         }
@@ -115,7 +115,7 @@ pub fn float(value: f32, out: &mut Vec<u8>) {
     }
     let mut buffer = ryu::Buffer::new();
     let text = buffer.format_finite(value);
-    // A reader may go by way of double, so the digits must survive that too.
+    // A reader may convert via double, so the digits must survive that too.
     if text.parse::<f64>().is_ok_and(|double| double as f32 == value) {
         shortest(text.as_bytes(), out);
     } else {

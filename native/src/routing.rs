@@ -1,11 +1,11 @@
-//! Where keys belong, as `client/routing.py` says: murmur3_128 over their UTF-16 code units, little-endian.
+//! The positions of routing keys, as in `client/routing.py`: murmur3_128 over their UTF-16 code units, little-endian.
 
 use crate::columns::{Accept, Reject};
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// The position of a key in [0, 1). `units` is room that is used again and again.
+/// The position of a key in [0, 1). `units` is a reused buffer.
 pub fn position(key: &[u8], seed: u64, most: usize, units: &mut Vec<u8>) -> Accept<f64> {
     units.clear();
     if key.is_ascii() {
@@ -34,7 +34,7 @@ fn murmur3_low(data: &[u8], seed: u64) -> u64 {
         h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
     let rest = blocks.remainder();
-    // Zero bytes scramble to zero, so an absent tail needs no special case.
+    // Zero bytes hash to zero, so a missing tail needs no special case.
     h1 ^= scramble_1(word(&rest[..rest.len().min(8)]));
     h2 ^= scramble_2(word(&rest[rest.len().min(8)..]));
     h1 ^= data.len() as u64;

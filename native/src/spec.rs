@@ -1,4 +1,4 @@
-//! What Python says about columns and Avro schemas, as nested tuples, turned into columns and plans.
+//! Turns Python's descriptions of columns and Avro schemas, which are nested tuples, into columns and plans.
 //!
 //! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) | ("wary", ...) |
 //! ("moment", ..., unit) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
@@ -14,7 +14,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use crate::avro::{Read, Record, Skip, Step, Value};
 use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
 
-/// Types inside one another; deeper schemas are left to the reference, so that no stack overflows.
+/// Most levels of nested types; deeper schemas are left to the reference, so that the stack does not overflow.
 const DEEPEST: usize = 100;
 
 pub fn unsupported(text: impl Into<String>) -> PyErr {

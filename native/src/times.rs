@@ -1,4 +1,4 @@
-//! Dates and timestamps of JSON in their commonest spelling.
+//! Dates and timestamps of JSON in their most common form.
 
 use crate::columns::{Accept, Reject};
 use crate::numbers::padded;
@@ -32,7 +32,7 @@ fn days_of_month(year: i32, month: u32) -> u32 {
     }
 }
 
-/// The proleptic Gregorian calendar, with years that begin in March.
+/// The proleptic Gregorian calendar, with years beginning in March.
 fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
@@ -59,7 +59,7 @@ pub fn within(days: i64) -> Accept<i32> {
     if (FIRST_DAY..=LAST_DAY).contains(&days) { Ok(days as i32) } else { Err(Reject) }
 }
 
-/// Microseconds of a number of units since 1970; `unit` as of `Store::Moment`.
+/// Microseconds of a number of units since 1970; `unit` as in `Store::Moment`.
 #[inline]
 pub fn counted(number: i64, unit: i64) -> Accept<i64> {
     let micros = match unit {
@@ -70,7 +70,7 @@ pub fn counted(number: i64, unit: i64) -> Accept<i64> {
     if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
 }
 
-/// Microseconds of a timestamp with or without offset; without one it is of UTC.
+/// Microseconds of a timestamp with or without an offset; without one it is in UTC.
 #[inline]
 pub fn moment(text: &[u8]) -> Accept<i64> {
     micros(text, true).or_else(|_| micros(text, false))
@@ -132,7 +132,7 @@ pub fn micros_within(micros: i64) -> Accept<i64> {
     if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
 }
 
-/// YYYY-MM-DD. Years begin in March on the way.
+/// YYYY-MM-DD, computed with years beginning in March.
 pub fn write_date(days: i32, out: &mut Vec<u8>) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,6 +1,6 @@
-//! What Python calls to write events: rows to JSON, keys to positions, payloads to the frames of each segment.
+//! Functions for Python that write events: rows to JSON, keys to positions, payloads to the frames of each segment.
 //!
-//! As with reading, what is not sure gives None, and Python does it, whose bytes and errors count.
+//! As with reading, a case that is not certain returns None, and Python handles it: its bytes and errors count.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,16 +30,16 @@ pub struct JsonEncoder {
 
 #[pymethods]
 impl JsonEncoder {
-    /// `shape` of all columns together, or of the only one; `header` comes before each document.
+    /// `shape` of all columns together, or of the only one; `header` is written before each document.
     #[new]
     fn new(member: &Bound<PyTuple>, header: Vec<u8>) -> PyResult<Self> {
         Ok(JsonEncoder { member: self::member(member, 0)?, header })
     }
 
-    /// The document of each row as a large_binary array, None if the encoder in Python is to write them.
+    /// The document of each row as a large_binary array, None if the encoder in Python must write them.
     fn encode(&self, py: Python, rows: &Bound<PyAny>) -> PyResult<Option<Batch>> {
         let rows = make_array(imported_array(rows)?);
-        // A panic would be a mistake in this crate; the encoder in Python then writes all of these rows.
+        // A panic would be a bug in this crate; the encoder in Python then writes all of these rows.
         let write = AssertUnwindSafe(|| json_write::write(&self.member, &rows, &self.header));
         let Ok(Ok((bytes, ends))) = py.detach(|| catch_unwind(write)) else { return Ok(None) };
         let data = ArrayData::builder(DataType::LargeBinary)
@@ -52,8 +52,8 @@ impl JsonEncoder {
     }
 }
 
-/// (begin, nulls, kind, ...), nulls being 0 if they are refused, 1 if written, 2 if left out: "moment" with whether it is UTC, "epoch" with its unit, "list" and "map" with a member,
-/// "object" with a list of them.
+/// (begin, nulls, kind, ...), where nulls is 0 if they are refused, 1 if written, 2 if left out. "moment" has whether it is
+/// in UTC, "epoch" its unit, "list" and "map" a member, "object" a list of members.
 fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
     let depth = deeper(depth)?;
     let inner = || Ok::<_, PyErr>(Box::new(member(&item::<Bound<PyTuple>>(spec, 3)?, depth)?));
@@ -88,7 +88,7 @@ fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
     Ok(Member { begin: item(spec, 0)?, missing, shape })
 }
 
-/// The positions of keys, a string array, as the bytes of doubles. None if one is null, no text or too long.
+/// The positions of keys, a string array, as the bytes of doubles. None if one is null, not a text, or too long.
 #[pyfunction]
 pub fn hash_keys<'py>(
     py: Python<'py>,
@@ -110,7 +110,8 @@ fn positions(keys: &ArrayRef, seed: u64, most: usize) -> Accept<Vec<u8>> {
     Ok(found)
 }
 
-/// Writes frames of payloads, a large_binary array without nulls, into the room of each place: exactly as much as it takes.
+/// Writes frames of payloads, a large_binary array without nulls, into the buffer of each place, which must have exactly
+/// the right size.
 #[pyfunction]
 pub fn frames(py: Python, payloads: &Bound<PyAny>, places: PyBuffer<i64>, rooms: Vec<PyBuffer<u8>>) -> PyResult<()> {
     let payloads = make_array(imported_array(payloads)?);
@@ -125,7 +126,7 @@ pub fn frames(py: Python, payloads: &Bound<PyAny>, places: PyBuffer<i64>, rooms:
         left.push(if room.item_count() == 0 {
             &mut []
         } else {
-            // SAFETY: writable and contiguous, kept alive by the borrow, and the caller alone knows these rooms.
+            // SAFETY: writable and contiguous, kept alive by the borrow, and only the caller knows these buffers.
             unsafe { std::slice::from_raw_parts_mut(room.buf_ptr().cast::<u8>(), room.item_count()) }
         });
     }

@@ -14,9 +14,9 @@ pub(super) struct Number<'a> {
     /// All its digits as one number; exact if there are at most 19.
     digits: u64,
     count: usize,
-    /// How many of them stand after the point.
+    /// The number of digits after the point.
     fraction: usize,
-    /// Whether it has an exponent.
+    /// Whether the number has an exponent.
     exponent: bool,
 }
 
@@ -31,7 +31,7 @@ const POWERS: [f64; 23] = [
 fn quotient(numerator: u64, denominator: u64) -> f64 {
     let (up, down) = (numerator.leading_zeros(), denominator.leading_zeros());
     let (dividend, divisor) = (((numerator << up) as u128) << 62, (denominator << down) as u128);
-    // Of its 62 or 63 bits a double keeps 53. So the last one can stand for all that follow, and rounding is one step.
+    // A double keeps 53 of its 62 or 63 bits, so the last bit can stand for all that follow, and rounding is one step.
     let bits = (dividend / divisor) as u64;
     let bits = bits | (bits as u128 * divisor != dividend) as u64;
     let exponent = 1023 - 62 + down as u64 - up as u64;
@@ -39,7 +39,7 @@ fn quotient(numerator: u64, denominator: u64) -> f64 {
 }
 
 impl Number<'_> {
-    /// The nearest double, where it is a quotient of whole numbers: without an exponent, of at most 19 digits.
+    /// The nearest double of a quotient of whole numbers: a number without an exponent, of at most 19 digits.
     #[inline]
     fn plain(&self) -> Option<f64> {
         if self.exponent || self.count > 19 {
@@ -63,7 +63,7 @@ impl Number<'_> {
     }
 }
 
-/// The number that eight characters are, the first of them in the lowest byte; None if one is no digit.
+/// The number in eight characters, the first in the lowest byte; None if one is not a digit.
 #[inline]
 fn of_eight_digits(word: u64) -> Option<u64> {
     const HIGH_HALVES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
@@ -81,7 +81,7 @@ fn of_eight_digits(word: u64) -> Option<u64> {
 }
 
 impl<'a> Parser<'a> {
-    /// Reads digits, of which there must be one, onto a number; gives how many.
+    /// Appends digits, at least one, to a number; returns how many.
     #[inline]
     fn digits(&mut self, number: &mut u64) -> Accept<usize> {
         let begin = self.at;
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         if self.at == begin { Err(Reject) } else { Ok(self.at - begin) }
     }
 
-    /// Reads digits onto a number, eight at a time, as long as there are eight.
+    /// Appends digits to a number, eight at a time, as long as there are eight.
     #[inline]
     fn eight_digits(&mut self, number: &mut u64) {
         while let Some(chunk) = self.data.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {

@@ -1,10 +1,10 @@
-//! Values of JSON that nobody wants: they are checked, and not kept.
+//! Unwanted values of JSON: they are checked but not kept.
 
 use super::Parser;
 use crate::columns::Accept;
 
 impl Parser<'_> {
-    /// Skips a value that is not wanted, but checks it all the same.
+    /// Skips a value that is not wanted, but still checks it.
     pub(super) fn skip(&mut self) -> Accept<()> {
         match self.token()? {
             b'"' => {

@@ -18,7 +18,7 @@ fn special(word: u64) -> u64 {
 }
 
 impl<'a> Parser<'a> {
-    /// Where the next quote or backslash is. Rejects a control character before it.
+    /// The place of the next quote or backslash. Rejects a control character before it.
     #[inline]
     pub(super) fn plain_end(&self) -> Accept<usize> {
         let mut at = self.at;

@@ -41,7 +41,7 @@ impl Parser<'_> {
                     Some(place) => {
                         let column = &mut columns.fields[place];
                         if column.len() != row {
-                            return Err(Reject); // the key is there twice
+                            return Err(Reject); // the key occurs twice
                         }
                         self.value(column)?;
                         found += 1;

@@ -214,7 +214,7 @@ def test_without_the_library(tmp_path_factory: pytest.TempPathFactory, library: 
         (folder / "__init__.py").write_text(text.read().replace("pyspark_pravega.native", "alone"))
     if library is not None:
         (folder / "_native.abi3.so").write_bytes(library)
-    program = "import alone; print(alone.module(), alone.status().active, alone.status().text)"
+    program = "import alone; print(alone.get_module(), alone.get_status().active, alone.get_status().text)"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder.parent, text=True, capture_output=True)
     assert done.stdout.startswith("None False " + expected), done.stderr
 
