@@ -127,7 +127,7 @@ def retry(
     sleep: Callable[[float], None] = cancellation.sleep,
     first_contact: FirstContact | None = None,
 ) -> Result:
-    """Call `operation(seconds_left)` until it succeeds, fails for good or `timeout` seconds are over.
+    """Call `operation(seconds_left)` until it succeeds, fails with a final error, or `timeout` seconds are over.
 
     `transient` (classes, or a test of the error) says which errors are tried again; a refused password, a missing
     right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and should

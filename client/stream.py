@@ -167,7 +167,7 @@ class StreamConfiguration:
     Attributes
     ----------
     scaling : ScalingPolicy
-        By default one segment for good.
+        By default a single segment, always.
     retention : RetentionPolicy, optional
         None keeps all events.
     tags : tuple of str

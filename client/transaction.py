@@ -180,7 +180,7 @@ class Transaction:
                 self.ping()
                 pause = period
             except ClientClosedError:
-                return  # nobody needs the transaction who has closed the connection
+                return  # whoever closed the connection needs the transaction no longer
             except PravegaError as error:
                 if self._decided or self._stop.is_set():
                     # A ping that overlaps the commit finds that the transaction is no longer open.

@@ -88,7 +88,7 @@ def decode_watermark(data: bytes | memoryview) -> Watermark:
 
     positions = fields.mapping(segment, lambda: fields.unpack("q")[0])
     if not positions:
-        raise ProtocolError(f"{what} is not what was expected: it names no segment")
+        raise ProtocolError(f"{what} does not have the expected form: it names no segment")
     return Watermark(time, latest, positions, ranges)
 
 

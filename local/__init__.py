@@ -1,1 +1,1 @@
-"""The embedded default: a real Pravega and schema registry on this machine."""
+"""A real Pravega and schema registry on this machine."""

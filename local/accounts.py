@@ -1,7 +1,7 @@
 """Users of a local cluster and the password file that Pravega and the registry share.
 
-A line of the file is `user:hash:entry;entry;`. An entry is `resource,PERMISSION`; its resource is a
-regular expression in which `*` stands for `.*`, and the first entry that matches a whole resource decides.
+A line of the file is `user:hash:entry;entry;`. An entry is `resource,PERMISSION`, where the resource is a regular
+expression with `*` for `.*`. The first entry that matches a whole resource decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pyspark_pravega.errors import InvalidOptionError
 
 _ITERATIONS = 5000
 _ITERATIONS_OF_RANDOM = 1
-"""Nobody guesses 144 random bits. The server computes the hash at each call, with 5000 rounds in some 20 ms."""
+"""Rounds for random passwords: 144 random bits cannot be guessed. The server computes the hash at each call, which
+takes about 20 ms for 5000 rounds."""
 
 _SALT_BYTES = 32
 _KEY_BYTES = 64
@@ -23,23 +24,20 @@ _PASSWORD_BYTES = 18
 _PERMISSIONS = ("NONE", "READ", "READ_UPDATE")
 
 SERVER_USER = "pyspark-pravega-server"
-"""The servers' own identity for calls to each other; its password is told to nobody."""
+"""The servers' own identity for calls to each other; nobody learns its password."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """What a user may do.
-
-    Attributes:
-        entries: access entries, `resource,PERMISSION` with PERMISSION one of NONE, READ, READ_UPDATE,
-            for example `prn::/scope:iot/stream:sensor,READ`. The first that matches decides.
-        password: a random one is made when it is None.
-        random: whether the password was made here, and not chosen by somebody.
-    """
+    """The password and the rights of a user."""
 
     entries: tuple[str, ...] = ()
+    """Access entries, `resource,PERMISSION` with PERMISSION one of NONE, READ, READ_UPDATE, for example
+    `prn::/scope:iot/stream:sensor,READ`. The first that matches decides."""
     password: str | None = field(default=None, repr=False)
+    """None asks for a random one."""
     random: bool = field(default=False, repr=False)
+    """Whether the password is a random one that was made here."""
 
 
 DEFAULT_ACCOUNTS: Mapping[str, Account] = {
@@ -53,17 +51,16 @@ DEFAULT_ACCOUNTS: Mapping[str, Account] = {
 
 
 def fill_in_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
-    """The accounts and the server's own, each with a password.
+    """Return the accounts and the servers' own, each with a password.
 
-    Raises:
-        InvalidOptionError: a name or an entry that the password file cannot hold or the server drops.
+    Raises InvalidOptionError for a name or an entry that the password file cannot hold, or that the server drops.
     """
     complete = {SERVER_USER: Account(("prn::*,READ_UPDATE",), _random_password(), random=True)}
     for name, account in accounts.items():
         if not name or name == SERVER_USER or name.startswith("#") or set(name) & set(":\r\n"):
             raise InvalidOptionError(
-                f"user name {name!r} is not possible: it must not be empty, start with #, contain a colon "
-                f"or a line break, or be {SERVER_USER}"
+                f"user name {name!r} is not allowed: it must not be empty, start with #, contain a colon or a line "
+                f"break, or be {SERVER_USER}"
             )
         for entry in account.entries:
             resource, _, permission = entry.rpartition(",")
@@ -78,14 +75,14 @@ def fill_in_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
 
 
 def server_password(accounts: Mapping[str, Account]) -> str:
-    """The password of the servers' own identity among accounts made by `fill_in_passwords`."""
+    """Return the password of the servers' own identity among accounts of `fill_in_passwords`."""
     password = accounts[SERVER_USER].password
     assert password is not None
     return password
 
 
 def password_file(accounts: Mapping[str, Account]) -> str:
-    """Content of the password file; every account must have a password."""
+    """Return the content of the password file; every account must have a password."""
     lines = []
     for name, account in accounts.items():
         assert account.password is not None
@@ -101,7 +98,7 @@ def _random_password() -> str:
 
 
 def _hash(password: str, iterations: int) -> str:
-    """Hex of `iterations:hex salt:hex key`, key = PBKDF2-HMAC-SHA256, as the server checks it."""
+    """Return the hash that the server checks: hex of `iterations:hex salt:hex key`, key = PBKDF2-HMAC-SHA256."""
     salt = secrets.token_bytes(_SALT_BYTES)
     key = hashlib.pbkdf2_hmac("sha256", password.encode("utf-8"), salt, iterations, _KEY_BYTES)
     return f"{iterations}:{salt.hex()}:{key.hex()}".encode("ascii").hex()

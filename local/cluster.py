@@ -1,8 +1,8 @@
-"""A real Pravega and schema registry on this machine: start, look at, stop.
+"""Starts, finds and stops a real Pravega and schema registry on this machine.
 
-A cluster lives in a directory: `state.json` says what runs, `logs/` keeps the servers' logs, `run/` holds
-what belongs to one run (settings, password file, certificates) and goes with it. Data is kept in memory,
-or in a storage directory made for the run; either way it is gone when the cluster stops.
+A cluster lives in a directory: `state.json` describes what runs, `logs/` keeps the servers' logs, and `run/` has the
+files of one run (settings, password file, certificates), which are deleted with it. Data are kept in memory, or in a
+storage directory made for the run; either way they are gone when the cluster stops.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ignore_report(_: str) -> None:
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """What a cluster is asked to be; see `LocalCluster.start`. Every account has a password."""
+    """The settings of a cluster; see `LocalCluster.start`. Every account has a password."""
 
     tls: bool
     accounts: Mapping[str, Account] | None
@@ -57,16 +57,24 @@ class ClusterPlan:
 
 
 class LocalCluster:
-    """Runs a Pravega with a schema registry on this machine; stopped by `stop()`, or by leaving a `with` block.
+    """A Pravega with a schema registry on this machine.
 
-    For example:
+    It is stopped by `stop`, or at the end of a `with` block.
 
-        with LocalCluster.start(end_with_parent=True) as cluster:
-            spark = configure(
-                SparkSession.builder,
-                controller_uri=cluster.info.controller_uri,
-                schema_registry_uri=cluster.info.registry_uri,
-            ).getOrCreate()
+    Attributes
+    ----------
+    directory : Path
+        Where its state and its logs are.
+    state : ClusterState
+
+    Examples
+    --------
+    >>> with LocalCluster.start(end_with_parent=True) as cluster:
+    ...     spark = configure(
+    ...         SparkSession.builder,
+    ...         controller_uri=cluster.info.controller_uri,
+    ...         schema_registry_uri=cluster.info.registry_uri,
+    ...     ).getOrCreate()
     """
 
     def __init__(self, directory: Path, state: ClusterState) -> None:
@@ -91,33 +99,54 @@ class LocalCluster:
         end_with_parent: bool = False,
         report: Report = ignore_report,
     ) -> LocalCluster:
-        """Start a cluster and wait until it answers; the one that already runs in the directory is returned.
+        """Start a cluster and wait until it answers, or return the one that already runs in the directory.
 
-            cluster = LocalCluster.start("/tmp/pravega", tls=True, auth=True, heap="2g")
-            try:
-                print(cluster.info.controller_uri, cluster.info.ca_file)
-            finally:
-                cluster.stop()
+        Parameters
+        ----------
+        directory : Path or str, optional
+            Where its state and its logs go; by default in the user's state directory.
+        tls : bool
+            Use TLS on all ports, with a new certificate authority (`info.ca_file`).
+        auth : bool
+            Have users with passwords (`info.users`).
+        accounts : mapping of str to Account, optional
+            The users, by default `accounts.DEFAULT_ACCOUNTS`; implies `auth`.
+        heap : str
+            Memory for Pravega's JVM, e.g. `512m`, `2g`; without `storage` all data must fit into it.
+        storage : Path or str, optional
+            A directory for the data, instead of the heap; for more than about a gigabyte.
+        properties : mapping of str to str, optional
+            Further settings of Pravega, by their full names.
+        certificate_lifetime : timedelta
+            How long the server certificate is valid (with `tls`).
+        ivy_settings : Path or str, optional
+            An Ivy settings file that names a mirror, in case jars must be fetched.
+        timeout : float
+            Seconds to wait until all servers answer.
+        end_with_parent : bool
+            Stop the cluster when this process ends, however it ends. A cluster that was already running is left alone.
+        report : callable
+            Receives progress, one line at a time.
 
-        Args:
-            directory: where its state and logs go; the user's state directory by default.
-            tls: TLS on all ports, with a new certificate authority (`info.ca_file`).
-            auth: users with passwords (`info.users`).
-            accounts: the users, if not `accounts.DEFAULT_ACCOUNTS`; implies `auth`.
-            heap: memory for Pravega's JVM, e.g. `512m`, `2g`; without `storage` all data has to fit.
-            storage: directory in which data is put instead of the heap; for more than about a gigabyte.
-            properties: further Pravega settings, by their full names.
-            certificate_lifetime: how long the server certificate is valid (with `tls`).
-            ivy_settings: Ivy settings file naming a mirror, should jars have to be fetched.
-            timeout: seconds to wait until all servers answer.
-            end_with_parent: stop the cluster when this process ends, however it ends; one that already ran
-                is left running.
-            report: receives progress, one line at a time.
+        Returns
+        -------
+        LocalCluster
 
-        Raises:
-            SetupError: no Java, jars that cannot be had, servers that do not start (with the end of their
-                log), or a cluster of another kind that already runs in the directory.
-            InvalidOptionError: a heap size, user or access entry of the wrong form.
+        Raises
+        ------
+        SetupError
+            There is no Java, a jar cannot be fetched, a server does not start (the message has the end of its log), or
+            a cluster of another kind already runs in the directory.
+        InvalidOptionError
+            A heap size, user or access entry has the wrong form.
+
+        Examples
+        --------
+        >>> cluster = LocalCluster.start("/tmp/pravega", tls=True, auth=True, heap="2g")
+        >>> try:
+        ...     print(cluster.info.controller_uri, cluster.info.ca_file)
+        ... finally:
+        ...     cluster.stop()
         """
         plan = _make_plan(tls, auth, accounts, heap, storage, properties, certificate_lifetime)
         path = Path(directory) if directory is not None else default_cluster_directory()
@@ -134,29 +163,32 @@ class LocalCluster:
 
     @classmethod
     def find(cls, directory: Path | str | None = None) -> LocalCluster | None:
-        """The cluster of the directory, whatever its condition; None if there is none."""
+        """Return the cluster of the directory, whether or not it runs; None if there is none."""
         path = (Path(directory) if directory is not None else default_cluster_directory()).absolute()
         state = ClusterState.read(path / "state.json")
         return None if state is None else cls(path, state)
 
     @property
     def info(self) -> ClusterInfo:
+        """Return what a client needs to use the cluster."""
         return self.state.info
 
     @property
     def logs(self) -> Path:
-        """Directory of the servers' logs; kept when the cluster stops."""
+        """Return the directory of the servers' logs, which is kept when the cluster stops."""
         return self.directory / "logs"
 
     def stop(self, report: Report = ignore_report) -> None:
-        """End the servers and delete all that belongs to the run but its logs; stopping twice is harmless.
+        """End the servers, and delete all files of the run but its logs. Stopping twice is harmless.
 
-        Raises:
-            SetupError: a server cannot be ended.
+        Raises
+        ------
+        SetupError
+            A server cannot be ended.
         """
         if self.directory.is_dir():
             with hold_lock(self.directory / "lock"):
-                # Another command may have stopped this cluster and started the next one meanwhile.
+                # Meanwhile another command may have stopped this cluster and started the next one.
                 current = ClusterState.read(self.directory / "state.json")
                 if current is not None and current.started_at == self.state.started_at:
                     _clear(self.directory, current, report)
@@ -247,7 +279,7 @@ class _Start:
         return ServerSettings(find_free_ports(), plan.heap, storage, tls, plan.accounts, plan.properties)
 
     def run(self, deadline: float) -> ClusterState:
-        """Start Pravega, then the registry (which gives up waiting for Pravega in ever longer steps)."""
+        """Start Pravega, and then the registry, which would wait for Pravega in ever longer steps."""
         credentials = None
         if self._settings.accounts is not None:
             credentials = BasicCredentials(SERVER_USER, user_accounts.server_password(self._settings.accounts))
@@ -260,7 +292,7 @@ class _Start:
         return self._state
 
     def undo(self) -> None:
-        """End what was started."""
+        """End the servers that were started, and delete their files."""
         _clear(self._path, self._state)
 
     def _launch(self, program: ServerProgram, probe: readiness.Probe, deadline: float) -> None:
@@ -270,12 +302,12 @@ class _Start:
             program.command, directory=self._run, output=program.output, environment=server_environment()
         )
         self._state = self._state.with_server(program.name, process, program.recordings)
-        # Before it is ready, so that `stop` finds it even if this process is killed while waiting.
+        # Written before it is ready, so that `stop` finds it even if this process is killed while it waits.
         self._write()
 
         def check() -> None:
             status = processes.exit_code(process)
-            self.lost_a_port = log.tells_port_in_use()
+            self.lost_a_port = log.reports_port_in_use()
             if self.lost_a_port:
                 raise SetupError(f"{program.name} found one of its ports in use\n{log.tail()}")
             if status is not None:
@@ -288,7 +320,7 @@ class _Start:
             raise SetupError(f"{program.name} lost one of its ports: {error}\n{log.tail()}") from error
         except readiness.TooLate as error:
             raise SetupError(
-                f"{program.name} did not answer in time; it may need more of it (a loaded machine) or "
+                f"{program.name} did not answer in time; it may need more time (on a loaded machine) or "
                 f"have failed:\n{log.tail()}"
             ) from error
 
@@ -306,7 +338,7 @@ def _make_plan(
     certificate_lifetime: timedelta,
 ) -> ClusterPlan:
     if not _HEAP.fullmatch(heap):
-        raise InvalidOptionError(f"heap {heap!r} is not a size like 512m or 2g")
+        raise InvalidOptionError(f"heap {heap!r} is not a size such as 512m or 2g")
     if accounts is None and auth:
         accounts = user_accounts.DEFAULT_ACCOUNTS
     return ClusterPlan(
@@ -320,12 +352,12 @@ def _make_plan(
 
 
 def _find_running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | None:
-    """The state of the cluster that runs there; what a dead or unfinished one left is cleared away."""
+    """Return the state of the cluster that runs in `path`; clear away what a dead or unfinished one has left."""
     state = ClusterState.read(path / "state.json")
     if state is None:
         return None
     if not state.running:
-        report(f"clearing up after an earlier cluster in {path} that did not stop properly")
+        report(f"cleaning up after an earlier cluster in {path} that did not stop properly")
         _clear(path, state)
         return None
     if (state.tls, state.auth) != (plan.tls, plan.accounts is not None):
@@ -340,11 +372,11 @@ def _find_running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState
 
 
 def _clear(path: Path, state: ClusterState, report: Report = ignore_report) -> None:
-    """End the servers and delete the files of a run; the logs stay."""
+    """End the servers, and delete the files of the run but its logs."""
     recording = state.running and bool(state.recordings)
     grace = processes.TERMINATION_GRACE_S
     if recording:
-        report("recording the servers' classes, with which they start faster from now on (once)")
+        report("recording the servers' classes, so that they start faster from now on (once)")
         grace = RECORDING_GRACE_S
     if processes.end_processes(list(state.processes.values()), grace) and recording:
         for recorded, file in state.recordings.items():

@@ -1,4 +1,4 @@
-"""`pyspark-pravega local`: start, stop and look at a Pravega on this machine."""
+"""`pyspark-pravega local`: starts, stops and describes a Pravega on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .directories import default_cluster_directory
 from .jars import ivy
 
 _NOT_RUNNING = 3
-"""Exit code of `status` and `env` when no cluster runs, as service scripts have it."""
+"""The exit code of `status` and `env` if no cluster runs, which is that of service scripts."""
 
 _directory_option = click.option(
     "--dir",
@@ -103,7 +103,7 @@ def status(context: click.Context, directory: Path) -> None:
             click.echo(f"failed: {' and '.join(ended)} ended by itself; see {cluster.logs}")
         else:
             click.echo(f"not ready: being started, or its start was cut short; see {cluster.logs}")
-        click.echo(f"pyspark-pravega local stop{_directory_argument(directory)} clears it up")
+        click.echo(f"pyspark-pravega local stop{_directory_argument(directory)} cleans it up")
         context.exit(_NOT_RUNNING)
     _describe(cluster)
 
@@ -158,7 +158,7 @@ def _directory_argument(directory: Path) -> str:
 
 @contextmanager
 def _show_errors() -> Iterator[None]:
-    """Show our own errors as one message, not as a traceback."""
+    """Show errors of this package as one message, not as a traceback."""
     try:
         yield
     except PravegaError as error:

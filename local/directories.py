@@ -1,4 +1,4 @@
-"""Directories and files of local clusters: where they are, who may read them, and locks on them."""
+"""Directories and files of local clusters: their places, who may read them, and locks on them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _NAME = "pyspark-pravega"
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Directory for what can be fetched again: `$XDG_CACHE_HOME/pyspark-pravega`, by default in ~/.cache."""
+    """Return the directory of files that can be made again: `$XDG_CACHE_HOME/pyspark-pravega`, or in ~/.cache."""
     return _find_base("XDG_CACHE_HOME", ".cache", "Library/Caches", environment) / _NAME
 
 
 def jar_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Directory of the fetched jars."""
+    """Return the directory of the fetched jars."""
     return cache_directory(environment) / "jars"
 
 
 def default_cluster_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Directory of the cluster that the command line uses without `--dir`."""
+    """Return the directory of the cluster that the command line uses without `--dir`."""
     base = _find_base("XDG_STATE_HOME", ".local/state", "Library/Application Support", environment)
     return base / _NAME / "local"
 
@@ -32,14 +32,14 @@ def default_cluster_directory(environment: Mapping[str, str] | None = None) -> P
 def _find_base(variable: str, fallback: str, mac_fallback: str, environment: Mapping[str, str] | None) -> Path:
     environment = os.environ if environment is None else environment
     value = environment.get(variable, "")
-    # The XDG specification says that a relative path in these variables must be ignored.
+    # The XDG specification requires that a relative path in these variables is ignored.
     if os.path.isabs(value):
         return Path(value)
     return Path.home() / (mac_fallback if sys.platform == "darwin" else fallback)
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file with mode 0600, in one step: a reader sees the old content or all of the new."""
+    """Write a file with mode 0600 in one step: a reader sees either the old content or the whole new one."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -52,7 +52,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def create_private_directory(path: Path) -> Path:
-    """Create a directory with mode 0700, parents as usual; an existing one is left as it is."""
+    """Create a directory with mode 0700, unless it exists, and return it; parents get the usual mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
     return path
@@ -60,11 +60,10 @@ def create_private_directory(path: Path) -> Path:
 
 @contextmanager
 def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock file for the length of a `with` block.
+    """Hold a lock file during a `with` block. Waits without limit if another process holds it.
 
-    Args:
-        path: lock file; created, and never deleted, since deleting it would let two holders in.
-        waiting: called once if another process holds the lock, before waiting for it without limit.
+    The file is created, but never deleted, since deleting it would let in two holders. `waiting` is called once if
+    another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Find a Java that can run the servers: JAVA_HOME first, then PATH; version 17 or newer."""
+"""Finds a Java 17 or newer that can run the servers: by JAVA_HOME, otherwise on PATH."""
 
 from __future__ import annotations
 
@@ -23,27 +23,23 @@ _VERSION_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Java:
-    """A Java launcher that was run once to learn its version."""
+    """A Java launcher, and the version that it printed."""
 
     executable: Path
     version: int
     build: str
-    """All it says about its version."""
+    """All that it prints about its version."""
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Find and check the Java launcher.
+    """Return the Java launcher of an environment (by default this process's), checked.
 
-    Args:
-        environment: where JAVA_HOME and PATH are looked up; the process's own by default.
-
-    Raises:
-        SetupError: none found, one that does not run, or one older than 17.
+    Raises SetupError if there is none, it does not run, or it is older than 17.
     """
     environment = os.environ if environment is None else environment
     executable, origin = _locate(environment)
     try:
-        # -version writes to stderr and, unlike --version, also exists in Java 8: needed to say "too old".
+        # -version writes to stderr. Unlike --version it exists in Java 8 too, which must be recognized as too old.
         result = subprocess.run(
             [executable, "-version"],
             capture_output=True,
@@ -58,7 +54,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     match = _VERSION.search(result.stderr)
     if result.returncode != 0 or match is None:
         raise SetupError(
-            f"Java at {executable} ({origin}) does not tell its version "
+            f"Java at {executable} ({origin}) does not print its version "
             f"(exit code {result.returncode}): {result.stderr.strip()[-500:]}; {_INSTALL_HINT}"
         )
     major = int(match[1]) if match[1] != "1" else int(match[2] or 0)

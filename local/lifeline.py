@@ -1,7 +1,7 @@
 """Stops a cluster when the process that wanted it ends, even if that process is killed.
 
-A small watcher process waits for the end of a pipe whose other end only the owner holds: the kernel closes
-it when the owner dies. Used by tests, benchmarks and demos; `pyspark-pravega local start` does without.
+A small watcher process waits for the end of a pipe whose other end only the owner holds; the kernel closes it when the
+owner dies. Tests, benchmarks and demos use it, but not `pyspark-pravega local start`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Kept: closing the pipe by forgetting it would stop the cluster.
+# Kept, because garbage collection would close the pipe, and thereby stop the cluster.
 _attached: set[Lifeline] = set()
 
 
 class Lifeline:
-    """The owner's end."""
+    """The owner's end of the pipe."""
 
     def __init__(self, watcher: subprocess.Popen[bytes]) -> None:
         self._watcher = watcher
 
     def detach(self) -> None:
-        """Close the pipe after the cluster was stopped; the watcher finds nothing to do and ends."""
+        """Close the pipe after the cluster was stopped; the watcher then has nothing to do and ends."""
         if self._watcher.stdin is not None:
             self._watcher.stdin.close()
         self._watcher.wait()
@@ -29,7 +29,7 @@ class Lifeline:
 
 
 def attach_lifeline(directory: Path) -> Lifeline:
-    """Watch over the cluster of the directory for the rest of this process's life."""
+    """Stop the cluster of the directory when this process ends."""
     watcher = subprocess.Popen(
         [sys.executable, "-m", "pyspark_pravega.local.lifeline_watcher", str(directory)],
         stdin=subprocess.PIPE,

@@ -9,8 +9,8 @@ from .cluster import LocalCluster
 
 
 def main() -> None:
-    """Watch over the cluster of the directory that is the only argument."""
-    # Found before waiting, so that a later cluster in the same directory is left alone.
+    """Stop the cluster of the directory that is the only argument when standard input ends."""
+    # It is found before the wait, so that a later cluster in the same directory is left alone.
     cluster = LocalCluster.find(Path(sys.argv[1]))
     sys.stdin.buffer.read()
     if cluster is not None:

@@ -1,4 +1,4 @@
-"""Free TCP ports for the servers of one cluster."""
+"""Finds free TCP ports for the servers of a cluster."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass, fields
 
 from pyspark_pravega.errors import SetupError
 
-# Below the ranges from which Linux (32768) and macOS (49152) take the ports of outgoing connections: a
-# port chosen inside them could be taken by any connection, even the servers' own, before it is bound.
+# Below the ranges from which Linux (32768) and macOS (49152) take the ports of outgoing connections: any connection,
+# even of the servers themselves, could take a port inside them before it is bound.
 _FIRST, _LAST = 12_000, 32_000
 _TRIES = 500
 
 
 @dataclass(frozen=True)
 class Ports:
-    """One port per listener."""
+    """The port of each listener."""
 
     controller: int
     controller_rest: int
@@ -27,17 +27,14 @@ class Ports:
 
 
 def find_free_ports() -> Ports:
-    """Ports that nobody listens on now.
+    """Return ports that no program listens on now. Raises SetupError if too few are free.
 
-    Another process can still take one before its server binds it; starting then fails and is tried again
-    with other ports.
-
-    Raises:
-        SetupError: no free ports were found.
+    Another process can still take a port before its server binds it; the start then fails, and is repeated with other
+    ports.
     """
     names = [field.name for field in fields(Ports)]
     chosen: list[int] = []
-    # All stay bound until the last one is found, so that they differ.
+    # All stay bound until the last one is found, so that no port is found twice.
     with ExitStack() as bound:
         for port in random.SystemRandom().sample(range(_FIRST, _LAST), _TRIES):
             if _bind(port, bound):
@@ -51,7 +48,7 @@ def find_free_ports() -> Ports:
 
 
 def _bind(port: int, bound: ExitStack) -> bool:
-    """Bind the port on all interfaces, IPv4 and where there is one IPv6, until `bound` is closed."""
+    """Bind the port on all interfaces, by IPv4 and, if there is IPv6, by IPv6, until `bound` is closed."""
     families = [(socket.AF_INET, "0.0.0.0")]
     if socket.has_ipv6:
         families.append((socket.AF_INET6, "::"))

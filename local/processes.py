@@ -1,7 +1,7 @@
-"""Server processes that outlive the command that started them: start, watch, end.
+"""Starts, watches and ends server processes that outlive the command that started them.
 
-A process is known by its id and by when it started. An id alone is not enough: after a crash or a
-reboot it may belong to somebody else's process, which must not be ended.
+A process is identified by its id and its start time. An id alone is not enough: after a crash or a reboot it may belong
+to another process, which must not be ended.
 """
 
 from __future__ import annotations
@@ -17,39 +17,33 @@ from pathlib import Path
 from pyspark_pravega.errors import SetupError, describe_os_error
 
 TERMINATION_GRACE_S = 3.0
-"""How long a process may take to end by itself before it is killed. Short, since the servers keep nothing
-that outlives them (the registry would wait 5 s for its idle threads)."""
+"""Seconds that a process has to end by itself before it is killed. They are few, since the servers keep nothing that
+outlives them (the registry would wait 5 s for its idle threads)."""
 
 _KILL_WAIT_S = 10.0
 _POLL_S = 0.02
 
-# Children of this process: kept until they ended, since a child that nobody waits for stays as a zombie.
+# Children of this process, kept until they have ended: a child that nobody waits for remains as a zombie.
 _children: dict[ServerProcess, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """A started process; `birth` tells it from a later one with the same id."""
+    """A started process; `birth` distinguishes it from a later one with the same id."""
 
     pid: int
     birth: str
 
     def is_alive(self) -> bool:
-        """Return whether this very process still runs (one that ended but was not reaped does not)."""
+        """Return whether exactly this process still runs; a zombie does not."""
         return find_birth(self.pid) == self.birth
 
 
 def spawn(command: Sequence[str], *, directory: Path, output: Path, environment: Mapping[str, str]) -> ServerProcess:
     """Start a process in a session of its own, so that neither Ctrl-C nor a closed terminal reaches it.
 
-    Args:
-        command: program and arguments.
-        directory: working directory.
-        output: file that standard output and error are appended to (mode 0600).
-        environment: the whole environment.
-
-    Raises:
-        SetupError: the program cannot be started.
+    Standard output and error are appended to the file `output` (mode 0600); `environment` is the whole environment.
+    Raises SetupError if the program cannot be started.
     """
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -67,20 +61,20 @@ def spawn(command: Sequence[str], *, directory: Path, output: Path, environment:
         raise SetupError(f"{command[0]} could not be started: {describe_os_error(error)}") from error
     finally:
         os.close(descriptor)
-    # Not reaped yet, hence the id is still its own even if it ended at once.
+    # The process has not been reaped yet, so the id is still its own, even if it ended at once.
     process = ServerProcess(child.pid, find_birth(child.pid) or "ended at once")
     _children[process] = child
     return process
 
 
 def exit_code(process: ServerProcess) -> int | None:
-    """Exit code of a child of this process that ended (negative: the signal that killed it), otherwise None."""
+    """Return the exit code of a child of this process that has ended (negative: a signal killed it), otherwise None."""
     child = _children.get(process)
     return None if child is None else child.poll()
 
 
 def find_birth(pid: int) -> str | None:
-    """A text that differs between processes that had the same id; None if there is none running."""
+    """Return a text that distinguishes processes with the same id; None if no such process runs."""
     if Path("/proc/self/stat").exists():
         return _find_birth_in_proc(pid)
     return _find_birth_by_ps(pid)
@@ -99,23 +93,20 @@ def _find_birth_in_proc(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The second field is the program's name in parentheses and may contain anything.
+    # The second field is the program's name, in parentheses, and may contain anything.
     after_name = stat[stat.rindex(")") + 2 :].split()
     state, start_ticks = after_name[0], after_name[19]
     if state in "ZX":
         return None
-    # Ticks count from boot, so the boot belongs to it.
+    # Ticks are counted from the boot, so the boot must be part of the text.
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot}/{start_ticks}"
 
 
 def end_processes(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S) -> bool:
-    """End the processes that still run: ask first, kill those that do not comply in time.
+    """End the processes that still run; kill those that do not end in time. Return whether none was killed.
 
-    Returns whether none had to be killed.
-
-    Raises:
-        SetupError: a process that may not be signalled, or that survives being killed.
+    Raises SetupError if this user may not signal a process, or a killed process is still there.
     """
     _signal(processes, signal.SIGTERM)
     willing = _wait_until_ended(processes, grace_s)
@@ -125,7 +116,7 @@ def end_processes(processes: Sequence[ServerProcess], grace_s: float = TERMINATI
             left = ", ".join(str(process.pid) for process in processes if process.is_alive())
             raise SetupError(
                 f"process {left} is still there {_KILL_WAIT_S:.0f} s after it was killed: "
-                "it hangs in the kernel (a stuck file system?); look at it with ps"
+                "it may hang in the kernel, e.g. in a stuck file system; look at it with ps"
             )
     for process in processes:
         if (child := _children.pop(process, None)) is not None:

@@ -23,7 +23,7 @@ from pyspark_pravega.errors import PravegaError, ScopeExistsError
 from .state import ClusterInfo
 
 PROBE_SCOPE = "pyspark-pravega-readiness"
-"""Made and deleted again: a controller that can do that has reached its segment store and tables."""
+"""A scope that is created and deleted: a controller that can do so has reached its segment store and its tables."""
 
 _CALL_TIMEOUT_S = 5.0
 _GREETING_TIMEOUT_S = 10.0
@@ -33,24 +33,18 @@ Probe = Callable[[], bool]
 
 
 class TooLate(Exception):
-    """A server did not answer before the deadline; the text says how it failed to."""
+    """A server did not answer before the deadline."""
 
 
 class PortLost(Exception):
-    """Another program listens where the server should."""
+    """Another program listens on a server's port."""
 
 
 def wait_for(probe: Probe, check: Callable[[], None], deadline: float) -> None:
-    """Repeat `probe` until it is true.
+    """Repeat `probe`, which has a time limit of its own, until it returns True.
 
-    Args:
-        probe: a real call, with a time limit of its own.
-        check: called before each probe; raises when waiting has become useless.
-        deadline: `time.monotonic()` at which to give up.
-
-    Raises:
-        TooLate: the deadline passed.
-        PortLost: as the probe found.
+    `check` is called before each probe, and raises an error if waiting has become useless. Raises TooLate after
+    `deadline` (`time.monotonic`), and PortLost if the probe does.
     """
     while True:
         check()
@@ -62,13 +56,13 @@ def wait_for(probe: Probe, check: Callable[[], None], deadline: float) -> None:
 
 
 def _limit_to_one_try() -> FirstContact:
-    """Bound a probe to one try while nobody listens yet: `wait_for` repeats it, and nobody needs to be told."""
+    """Limit a probe to one try as long as no program listens: `wait_for` repeats it, without lines in the log."""
     return FirstContact(0.0)
 
 
 @dataclass(frozen=True)
 class Probes:
-    """The probes of one cluster."""
+    """The probes of a cluster."""
 
     info: ClusterInfo
     segment_store: int
@@ -87,11 +81,11 @@ class Probes:
         )
 
     def pravega(self) -> bool:
-        """Segment store, controller and the controller's REST interface."""
-        return self._greets() and self._makes_a_scope() and self._serves_rest()
+        """Return whether segment store, controller and the controller's REST interface answer."""
+        return self._can_greet() and self._can_create_scope() and self._can_ask_rest()
 
     def registry(self) -> bool:
-        """Lists its groups, which takes a call to Pravega."""
+        """Return whether the registry lists its groups, for which it must call Pravega."""
         with SchemaRegistry(self._config, None, _limit_to_one_try()) as registry:
             try:
                 registry.groups()
@@ -99,8 +93,8 @@ class Probes:
                 return False
         return True
 
-    def _greets(self) -> bool:
-        # Pravega goes on as if nothing were wrong when it cannot bind this port, so the greeting has to tell.
+    def _can_greet(self) -> bool:
+        # Pravega continues without an error if it cannot bind this port, so only the greeting shows it.
         config = self._config
         try:
             context = ssl_context(config) if config.tls else None
@@ -108,13 +102,13 @@ class Probes:
         except PravegaError as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
                 return False
-            raise PortLost(f"port {self.segment_store} is not answered by a segment store: {error}") from error
+            raise PortLost(f"the program on port {self.segment_store} is not a segment store: {error}") from error
         return True
 
-    def _makes_a_scope(self) -> bool:
+    def _can_create_scope(self) -> bool:
         with Controller(self._config, _limit_to_one_try()) as controller:
             try:
-                # It exists if an earlier try was cut off after the server had made it.
+                # It exists if an earlier try was cut off after the server had created it.
                 with suppress(ScopeExistsError):
                     controller.create_scope(PROBE_SCOPE)
                 controller.delete_scope(PROBE_SCOPE)
@@ -122,7 +116,7 @@ class Probes:
                 return False
         return True
 
-    def _serves_rest(self) -> bool:
+    def _can_ask_rest(self) -> bool:
         config = self._config
         headers = {} if self.credentials is None else {"Authorization": self.credentials.authorization()}
         assert self.info.rest_uri is not None

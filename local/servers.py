@@ -1,7 +1,7 @@
-"""The two server programs: their settings files, their command lines, and what they logged since their start.
+"""The two server programs: their settings files, their command lines and their logs.
 
-Settings go into files with mode 0600, never on the command line, where every user of the machine could
-read the passwords among them. The servers' own logging of their settings (at INFO) is off for the same reason.
+Settings go into files with mode 0600, never on the command line, where every user of the machine could read the
+passwords among them. For the same reason the servers' own logging of their settings (at INFO) is off.
 """
 
 from __future__ import annotations
@@ -21,11 +21,21 @@ from .java import Java
 from .ports import Ports
 from .tls.files import Certificates
 
-_REGISTRY_HEAP = "128m"
 CACHE_SIZE = "pravegaservice.cache.size.max"
-"""Pravega's setting of how many bytes its cache has."""
+"""Pravega's setting for the bytes of its cache."""
 
 CACHE_BYTES = 512 << 20
+
+_REGISTRY_HEAP = "128m"
+
+_TAIL_LINES = 30
+_TAIL_BYTES = 64_000
+"""Limits of the end of a log in messages."""
+
+_PORT_IN_USE = re.compile(rb"Address already in use|java\.net\.BindException|Failed to bind to")
+"""The servers' only sign that another program has one of their ports, in their logs."""
+
+_STACK_FRAME = re.compile(r"\s+(at |\.\.\. \d+)")
 
 _LOGGING = """<configuration>
   <appender name="file" class="ch.qos.logback.core.rolling.RollingFileAppender">
@@ -46,36 +56,34 @@ _LOGGING = """<configuration>
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Everything that both servers need to know.
-
-    Attributes:
-        ports: what to listen on.
-        heap: `-Xmx` of Pravega, which keeps its data there unless `storage` is given.
-        storage: directory that Pravega moves data to (its "tier 2"); None keeps all in memory.
-        certificates: TLS on all ports if given.
-        accounts: authentication and authorization if given; every account has a password.
-        properties: further settings of Pravega, which win over the others.
-    """
+    """The settings of both servers."""
 
     ports: Ports
     heap: str
+    """`-Xmx` of Pravega, which keeps its data there unless there is a `storage`."""
     storage: Path | None = None
+    """The directory to which Pravega moves data (its "tier 2"); None keeps all data in memory."""
     certificates: Certificates | None = None
+    """With certificates all ports use TLS."""
     accounts: Mapping[str, Account] | None = field(default=None, repr=False)
+    """With accounts there is authentication and authorization; each must have a password."""
     properties: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Pravega, which take precedence over all others."""
 
     @property
     def controller_uri(self) -> str:
+        """Return the address of the controller."""
         scheme = "tcp" if self.certificates is None else "tls"
         return f"{scheme}://localhost:{self.ports.controller}"
 
     @property
     def registry_uri(self) -> str:
+        """Return the address of the schema registry."""
         return f"{self._http}://localhost:{self.ports.registry}"
 
     @property
     def rest_uri(self) -> str:
-        """Address of the controller's own REST interface."""
+        """Return the address of the controller's REST interface."""
         return f"{self._http}://localhost:{self.ports.controller_rest}"
 
     @property
@@ -85,20 +93,20 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class ServerProgram:
-    """One server, ready to be started."""
+    """A server that is ready to be started."""
 
     name: str
     command: Sequence[str]
     log: Path
     output: Path
     recordings: Mapping[str, str]
-    """What the server writes when it ends, and where that belongs."""
+    """The archive of classes that the server writes when it ends, if it does, and its place in the cache."""
 
 
 def prepare_pravega(
     settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
 ) -> ServerProgram:
-    """Write Pravega's settings into the directory `run` and build its command line."""
+    """Write Pravega's settings into the directory `run`, and return the program."""
     configuration = run / "pravega.properties"
     values = _pravega_settings(settings, run)
     write_private(configuration, _format_properties(values))
@@ -109,9 +117,9 @@ def prepare_pravega(
             f"-Xmx{settings.heap}",
             f"-XX:MaxDirectMemorySize={2 * int(values[CACHE_SIZE])}",
             f"-Dsinglenode.configurationFile={configuration}",
-            # ZooKeeper need not wait for the disk: what it writes ends with this process.
+            # ZooKeeper need not wait for the disk: its data are of no use after this process.
             "-Dzookeeper.forceSync=no",
-            # The controller in this process reads its own settings from there alone.
+            # The controller in this process reads its own settings only from system properties.
             *(f"-D{key}={value}" for key, value in settings.properties.items() if key.startswith("controller.")),
         ],
         java=java,
@@ -124,7 +132,7 @@ def prepare_pravega(
 def prepare_registry(
     settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
 ) -> ServerProgram:
-    """Write the schema registry's settings into the directory `run` and build its command line."""
+    """Write the schema registry's settings into the directory `run`, and return the program."""
     configuration = run / "registry.properties"
     write_private(configuration, _format_properties(_registry_settings(settings, run)))
     return _prepare(
@@ -139,10 +147,10 @@ def prepare_registry(
 
 
 def server_environment() -> dict[str, str]:
-    """This process's environment without Pravega's own variables.
+    """Return this process's environment without Pravega's own variables.
 
-    A shell that took over `pyspark-pravega local env` has credentials in it, and the Pravega client
-    inside the servers would prefer those of an earlier cluster to the servers' own.
+    A shell in which `pyspark-pravega local env` was evaluated has credentials in it. The Pravega client inside the
+    servers would prefer them, perhaps those of an earlier cluster, to the servers' own.
     """
     return {
         name: value
@@ -174,10 +182,10 @@ def _prepare(
         str(java.executable),
         *options,
         *archive_options,
-        # Small and quick to start rather than fast after hours.
+        # Better small and quick to start than fast after hours.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        # A server without memory that lingers on is worse than one that is seen to be gone.
+        # A server that lingers without memory is worse than one that has visibly ended.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
         f"-XX:ErrorFile={logs / f'{name}-crash.log'}",
@@ -198,20 +206,20 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         "singlenode.controller.rest.port": str(ports.controller_rest),
         "singlenode.segmentStore.port": str(ports.segment_store),
         "singlenode.zk.port": str(ports.zookeeper),
-        # Not needed by any client, and open to everybody.
+        # No client needs them, and they are open to everybody.
         "singlenode.admin.gateway.enable": "false",
         "pravegaservice.admin.gateway.enable": "false",
         "pravegaservice.rest.listener.enable": "false",
-        # By default clients are told 0.0.0.0, which no certificate names and not all systems connect to.
+        # The default is 0.0.0.0, which no certificate names, and to which not all systems connect.
         "pravegaservice.service.published.host.nameOrIp": "localhost",
         "pravegaservice.service.listener.host.nameOrIp": "localhost",
-        # With the default of 128 MiB a fast writer fills the cache before it is flushed, and the server gives up for
-        # good (CacheFullException). It is direct memory, taken as it is needed.
+        # With the default of 128 MiB a fast writer fills the cache before it is flushed, and the server never recovers
+        # (CacheFullException). It is direct memory, allocated as needed.
         CACHE_SIZE: str(CACHE_BYTES),
         # The log stays in the heap until the oldest write in it has been flushed. By default that may take 30 s.
         "writer.flush.threshold.milliseconds": "1000",
-        # Where a stream is dropped while it is flushed, the writer fails and rests, by default for 1 s. Meanwhile the
-        # log is not cut off.
+        # If a stream is dropped while it is flushed, the writer fails and pauses, by default for 1 s. The log is not
+        # truncated meanwhile.
         "writer.error.sleep.milliseconds": "50",
     }
     if settings.storage is not None:
@@ -249,7 +257,7 @@ def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
             "store.pravega.controller.connect.security.tls.validateHostName.enable": "true",
             "security.tls.enable": "true",
             "security.tls.server.certificate.location": str(certificates.chain),
-            # A key store, whatever its name says.
+            # Despite its name, a key store.
             "security.tls.server.privateKey.location": str(certificates.key_store),
             "security.tls.server.privateKey.pwd.location": str(certificates.store_password),
         }
@@ -272,37 +280,32 @@ def _write_accounts(settings: ServerSettings, run: Path) -> str:
 
 
 def _format_properties(values: Mapping[str, str]) -> bytes:
-    """A Java properties file; backslashes and non-ASCII characters are escaped."""
+    """Return a Java properties file; backslashes and non-ASCII characters are escaped."""
     lines = []
     for key, value in values.items():
         text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
         encoded = text.encode("utf-16-be")
         units = (int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2))
         escaped = "".join(chr(unit) if unit < 0x7F else f"\\u{unit:04x}" for unit in units)
-        # Only leading blanks would be lost.
+        # Java drops only leading blanks.
         if escaped.startswith(" "):
             escaped = "\\" + escaped
         lines.append(f"{key}={escaped}\n")
     return "".join(lines).encode("ascii")
 
 
-_TAIL_LINES = 30
-_TAIL_BYTES = 64_000
-_PORT_IN_USE = re.compile(rb"Address already in use|java\.net\.BindException|Failed to bind to")
-_STACK_FRAME = re.compile(r"\s+(at |\.\.\. \d+)")
-
-
 class ServerLog:
-    """The files a server writes to, from their present ends on."""
+    """The log files of a server, from their present ends on."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._offsets = {file: file.stat().st_size if file.exists() else 0 for file in files}
 
-    def tells_port_in_use(self) -> bool:
+    def reports_port_in_use(self) -> bool:
+        """Return whether the server has found that another program has one of its ports."""
         return any(_PORT_IN_USE.search(self._read(file)) for file in self._offsets)
 
     def tail(self) -> str:
-        """The last lines, without stack frames, and where to read more."""
+        """Return the last lines, without stack frames, and the names of the files."""
         parts = []
         for file in self._offsets:
             lines = self._read(file)[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
@@ -314,7 +317,7 @@ class ServerLog:
         try:
             with file.open("rb") as opened:
                 size = opened.seek(0, 2)
-                # Smaller than before: the log was rolled over, hence all of it is new.
+                # If the file is smaller than before, the log was rolled over, and all of it is new.
                 start = self._offsets[file] if size >= self._offsets[file] else 0
                 opened.seek(start)
                 return opened.read()

@@ -1,6 +1,6 @@
-"""What is known about a local cluster, and the file in which its directory remembers it.
+"""The state of a local cluster, and the file in which its directory keeps it.
 
-The file holds the users' passwords: mode 0600, as everything else in the directory that has secrets.
+The file has the users' passwords and therefore the mode 0600, like every file with secrets in the directory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,18 @@ _VERSION = 1
 class ClusterInfo:
     """What a client needs to use a cluster.
 
-    Attributes:
-        controller_uri: `tcp://host:port` or `tls://host:port`.
-        registry_uri: address of the schema registry; None if there is none.
-        rest_uri: the controller's REST interface; None if unknown.
-        ca_file: PEM file with the authority to trust; None without TLS.
-        users: name to password; empty without authentication.
+    Attributes
+    ----------
+    controller_uri : str
+        `tcp://host:port` or `tls://host:port`.
+    registry_uri : str, optional
+        The address of the schema registry, if there is one.
+    rest_uri : str, optional
+        The address of the controller's REST interface, if it is known.
+    ca_file : str, optional
+        A PEM file with the authority to trust; None without TLS.
+    users : mapping of str to str
+        The users' passwords; empty without authentication.
     """
 
     controller_uri: str
@@ -41,55 +47,51 @@ class ClusterInfo:
 
 @dataclass(frozen=True)
 class ClusterState:
-    """A cluster of one directory.
-
-    Attributes:
-        ready: False from the first started process until all servers answer.
-        started_at: when it was started, ISO 8601, UTC.
-        storage: directory made for this run's data outside the heap; deleted when the cluster stops.
-        recordings: archives of classes that servers write when they end, and where these belong.
-    """
+    """The state of the cluster of a directory."""
 
     ready: bool
+    """False from the first started process until all servers answer."""
     started_at: str
+    """When it was started: ISO 8601, UTC."""
     info: ClusterInfo
     ports: Ports
     heap: str
     storage: str | None
+    """The directory made for this run's data outside the heap, which is deleted when the cluster stops."""
     processes: Mapping[str, ServerProcess]
     recordings: Mapping[str, str] = field(default_factory=dict)
+    """Archives of classes that servers write when they end, and their places in the cache."""
 
     @property
     def tls(self) -> bool:
+        """Return whether the servers use TLS."""
         return self.info.ca_file is not None
 
     @property
     def auth(self) -> bool:
+        """Return whether the cluster has users."""
         return bool(self.info.users)
 
     def alive(self) -> list[str]:
-        """Names of the servers that run."""
+        """Return the names of the servers that run."""
         return [name for name, process in self.processes.items() if process.is_alive()]
 
     @property
     def running(self) -> bool:
-        """Return whether the cluster can be used: it got ready, and all its servers still run."""
+        """Return whether the cluster can be used: it was ready, and all its servers still run."""
         return self.ready and len(self.alive()) == len(self.processes) > 0
 
     def with_server(self, name: str, process: ServerProcess, recordings: Mapping[str, str]) -> Self:
-        """This state and one more server."""
+        """Return this state with one more server."""
         return replace(self, processes={**self.processes, name: process}, recordings={**self.recordings, **recordings})
 
     def write(self, path: Path) -> None:
+        """Write the file."""
         write_private(path, json.dumps({"version": _VERSION, **asdict(self)}, indent=1).encode("utf-8"))
 
     @classmethod
     def read(cls, path: Path) -> ClusterState | None:
-        """Read the file; None if there is none.
-
-        Raises:
-            SetupError: the file is not one that this version wrote.
-        """
+        """Return the state in a file; None if there is no file. Raises SetupError if another version wrote it."""
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -116,7 +118,7 @@ def _parse(values: dict[str, Any]) -> ClusterState:
 
 def _unusable(path: Path, reason: str) -> SetupError:
     return SetupError(
-        f"the state file {path} cannot be used ({reason}): it was damaged or written by another version. "
-        "Delete it; if servers of it still run, end them by hand (ps shows them as LocalPravegaEmulator and "
+        f"the state file {path} cannot be used ({reason}): it was damaged, or written by another version. "
+        "Delete it; if its servers still run, end them by hand (ps shows them as LocalPravegaEmulator and "
         "io.pravega.schemaregistry.service.Main)"
     )

@@ -1,1 +1,1 @@
-"""Segment stores: connections to them, and the bytes of segments, read and appended."""
+"""The client of the segment stores: connections, requests, and the bytes of segments, read and appended."""

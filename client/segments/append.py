@@ -1,8 +1,8 @@
-"""Appending framed events to one segment: pipelined, and exactly once across lost connections and retried tasks.
+"""Appends framed events to one segment: pipelined, and exactly once despite lost connections and retried tasks.
 
-The segment store keeps the number of the last event of each writer and stores a block and its number in one step,
-provided the number before it is the one this connection expects. That is a compare-and-set, no removal of
-duplicates. So after every connect the last number is asked for, and what is stored is left out.
+The segment store keeps the number of each writer's last event. It stores a block and its number in one step, if the
+number before it is the one that this connection expects: a compare-and-set, which does not remove duplicates. So the
+appender asks for the last number after every connect, and leaves out the events up to it.
 """
 
 from __future__ import annotations
@@ -34,28 +34,62 @@ DEFAULT_WINDOW = 4 * 1024 * 1024
 """Bytes sent ahead of their acknowledgements."""
 
 _LATE_BLOCKS_OF_OTHERS = 2
-"""So often another connection may store blocks of this writer before the first of this appender is acknowledged."""
+"""Times that another connection may store blocks of this writer before this appender's first acknowledgement."""
 
 _MOST_REFUSED_SETUPS = 2
-"""So often the segment store may refuse a writer's setup as it refuses blocks, over all connections of an appender."""
+"""Times that the segment store may refuse a writer's setup like a block, over all connections of an appender."""
 
 _LONGEST_SEARCH = 64 * 1024 * 1024
-"""Bytes read back at most to find out where blocks were stored whose acknowledgement was lost."""
+"""Most bytes read back to find blocks whose acknowledgements were lost."""
 
 
 class SegmentAppender:
-    """Appends blocks of whole framed events as one writer. Not thread-safe; a context manager, which does not flush.
+    """Appends blocks of whole framed events to a segment, as one writer.
 
-    Events are numbered 1, 2, ... in the order they are given, over all blocks. A writer id belongs to one segment
-    and one sequence of events: give the same events in the same order under the same id, and those that are stored
-    are left out, however they are cut into blocks. Any other sequence needs another id.
+    Events are numbered 1, 2, ... in the order in which they are given, over all blocks. A writer id belongs to one
+    segment and one sequence of events: if the same events are given again in the same order under the same id, those
+    that are already stored are left out, however the events are cut into blocks. Every other sequence needs another id.
 
-    Blocks are kept, not copied, until the segment store has acknowledged them; do not change them before `flush`.
+    Blocks are not copied; do not change them before `flush`. The object is a context manager, which closes but does not
+    flush. It is not thread-safe. Nothing is sent before the first call.
 
-    Besides what their descriptions say, `append`, `flush` and `last_event_number` raise TransactionNotOpenError
-    (ended, or sealed for the commit), SegmentSealedError and SegmentNotFoundError (no transaction),
-    WriterFencedError (another connection took over the writer id), PermissionDeniedError, TlsError, and
-    ServerUnavailableError or ServerTimeoutError when nothing could be stored for `retry_timeout`.
+    Parameters
+    ----------
+    store : SegmentStore
+    stream : Stream
+    segment_id : int
+    writer_id : uuid.UUID
+    transaction : uuid.UUID, optional
+        Append to the segment's part of this transaction.
+    window_bytes : int
+        Bytes that are sent ahead of their acknowledgements.
+
+    Attributes
+    ----------
+    skipped_events : int
+        Events that were left out, or whose place in the segment is unknown: an earlier attempt stored them, or this one
+        did and lost both the acknowledgement and their trace.
+
+    Raises
+    ------
+    TransactionNotOpenError
+        The transaction has ended, or is sealed for the commit. Like the errors below, `append`, `flush` and
+        `last_event_number` may raise it.
+    SegmentSealedError, SegmentNotFoundError
+        Without a transaction.
+    WriterFencedError
+        Another connection has taken over the writer id.
+    PermissionDeniedError, TlsError
+    ServerUnavailableError, ServerTimeoutError
+        Nothing could be stored for `retry_timeout`.
+
+    Examples
+    --------
+    >>> stream = Stream("plant", "temperatures")
+    >>> segment = pravega.controller.current_segments(stream)[0].segment_id
+    >>> with SegmentAppender(pravega.segments, stream, segment, uuid.uuid4()) as appender:
+    ...     appender.append(frame(pa.array([b"21.5", b"21.7"])), 2)
+    ...     appender.flush()
     """
 
     def __init__(
@@ -68,7 +102,6 @@ class SegmentAppender:
         *,
         window_bytes: int = DEFAULT_WINDOW,
     ) -> None:
-        """Nothing is sent before the first call."""
         self._store = store
         self._address = SegmentAddress(stream, segment_id, transaction)
         self._writer_id = writer_id
@@ -83,12 +116,10 @@ class SegmentAppender:
         self._in_flight_bytes = 0
         self._ranges = Ranges()
         self._known_end = 0
-        # A task that was killed may have left blocks on their way, which are stored after this one's set-up.
+        # A task that was killed may have left blocks on their way, which are stored after this appender's set-up.
         self._late_blocks = _LATE_BLOCKS_OF_OTHERS
         self._refused_setups = 0
         self.skipped_events = 0
-        """Events that were left out or whose place is not known: an earlier attempt had stored them, or this one did
-        and lost both the acknowledgement and their trace."""
 
     def __enter__(self) -> SegmentAppender:
         return self
@@ -100,52 +131,61 @@ class SegmentAppender:
 
     @property
     def last_event_number(self) -> int:
-        """Return the number of the last event known to be stored; connects the first time. 0 when there is none."""
+        """Return the number of the last event known to be stored, 0 if there is none. The first call connects."""
         if not self._set_up:
-            self._work(lambda: self._set_up)
+            self._work_until(lambda: self._set_up)
         return self._stored
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """Return the bytes of the segment (first, after the last) that this appender stored itself, in order.
+        """Return the ranges of the segment (first byte, byte after the last) that this appender itself has stored.
 
-        They hold all events acknowledged so far except `skipped_events`.
+        They are in order, and hold all events acknowledged so far except `skipped_events`.
         """
         return self._ranges.as_list()
 
     @property
     def pending(self) -> list[tuple[memoryview, int]]:
-        """Return the blocks, with their numbers of events, that are not known to be stored.
+        """Return the blocks that are not known to be stored, with their numbers of events.
 
-        For a writer without transaction that goes on with the following segments after SegmentSealedError. They are
-        the end of what was given, and none of them is stored then: a segment store acknowledges what it has stored
+        They are for a writer without a transaction that continues with the following segments after SegmentSealedError.
+        They are the last blocks given, and none of them is stored then: a segment store acknowledges what it has stored
         before it refuses the rest.
         """
         return [(block.data, block.events) for block in self._blocks]
 
     def append(self, block: Any, event_count: int) -> None:
-        """Append `event_count` whole framed events (any buffer of bytes); blocks over 16 MiB are cut between events.
+        """Append a block of whole framed events. Waits only while more than `window_bytes` are on their way.
 
-        Waits only while more than `window_bytes` are on their way. About 1 MiB is a good size. Raises ProtocolError
-        when the number of events is wrong where that can be seen.
+        Parameters
+        ----------
+        block : buffer
+            Any buffer of bytes; about 1 MiB is a good size. Blocks over 16 MiB are cut between events.
+        event_count : int
+            The number of events in the block.
+
+        Raises
+        ------
+        ProtocolError
+            The number of events is wrong, as far as that is noticed.
         """
         data = memoryview(block).cast("B")
         if event_count <= 0 or not len(data):
             raise ProtocolError(f"a block needs at least one event, not {event_count} in {len(data):,} bytes")
-        # All of them before the first is sent: whatever fails then, `pending` has the rest.
+        # All blocks come before the first one is sent, so that `pending` has the rest whatever fails.
         self._blocks.extend(list(cut_into_blocks(data, event_count, self._given + 1)))
         self._given += event_count
         self._skip(self._stored)
-        self._work(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
+        self._work_until(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
 
     def flush(self) -> None:
-        """Wait until everything given is stored."""
-        self._work(lambda: not self._blocks)
+        """Wait until all events given are stored."""
+        self._work_until(lambda: not self._blocks)
 
     def close(self) -> None:
-        """Give the connection back, or close it when replies are outstanding.
+        """Give the connection back, or close it if replies are outstanding.
 
-        What was not flushed may or may not be stored.
+        Events that were not flushed may or may not be stored.
         """
         connection = self._connection
         if connection is not None and not self._in_flight:
@@ -160,7 +200,7 @@ class SegmentAppender:
             self._connection = None
         self._in_flight = self._in_flight_bytes = 0
 
-    def _work(self, done: Callable[[], bool]) -> None:
+    def _work_until(self, done: Callable[[], bool]) -> None:
         """Send and receive until `done`, over as many connections as it takes."""
 
         def attempt(seconds_left: float) -> None:
@@ -176,13 +216,13 @@ class SegmentAppender:
                 raise
 
         while not done():
-            # Each success starts the retry time anew: it bounds the time without any progress.
+            # Each success starts the retry time again, which limits the time without any progress.
             retry(attempt, timeout=self._store.config.retry_timeout, transient=TRANSIENT)
 
     def _advance(self, done: Callable[[], bool], seconds_left: float) -> None:
         if self._connection is not None and time.time() >= self._token_due:
-            # The segment store closes the connection when the token expires. Going over to a new one before that,
-            # with nothing on its way, spares the resending.
+            # The segment store closes the connection when the token expires. Moving to a new connection before that,
+            # with nothing on its way, saves sending again.
             while self._in_flight:
                 self._receive(self._connection)
             self._drop_connection()
@@ -216,12 +256,12 @@ class SegmentAppender:
     def _receive(self, connection: Connection) -> None:
         reply = connection.receive()
         if isinstance(reply, DataAppended):
-            self._acknowledged(reply)
+            self._acknowledge(reply)
         elif isinstance(reply, InvalidEventNumber) and self._late_blocks > 0:
-            # Blocks sent on a connection that was lost can still be stored after the next one was set up. Each of
-            # them takes the number away from the block that repeats it, and the segment store then closes.
+            # Blocks sent on a lost connection can still be stored after the next one was set up. Each of them uses up
+            # the number of the block that repeats it, and the segment store then closes the connection.
             self._late_blocks -= 1
-            raise ServerUnavailableError(f"a block sent before to segment '{self._address.name}' was stored late")
+            raise ServerUnavailableError(f"an earlier block for segment '{self._address.name}' was stored late")
         else:
             raise self._failure(reply)
 
@@ -231,7 +271,7 @@ class SegmentAppender:
         return reply_error(reply, self._address, Access.WRITE, "append to")
 
     def _connect(self, seconds: float) -> None:
-        """Connect, learn what is stored, and leave that out."""
+        """Connect, ask how many events are stored, and leave those out."""
         stream, segment_id = self._address.stream, self._address.segment_id
         token = self._store.token(stream, Access.WRITE)
         endpoint = self._store.location(stream, segment_id)
@@ -248,15 +288,15 @@ class SegmentAppender:
             connection = self._connection = self._store.pool.open(endpoint, seconds)
             setup, info = self._ask_to_write(connection, token)
         if isinstance(setup, InvalidEventNumber) and self._refused_setups < _MOST_REFUSED_SETUPS:
-            # No block was sent, so this is no word on one of this writer's. To ask again stores nothing.
+            # No block was sent, so the refusal is not about one of this writer's. Asking again stores nothing.
             self._refused_setups += 1
             raise ServerUnavailableError(f"the setup of a writer of segment '{self._address.name}' was refused")
         if not isinstance(setup, AppendSetup):
             raise self._failure(setup)
-        # The segment store closes the connection when the first token of those that it was shown expires.
+        # The segment store closes the connection when the first of the tokens that it was shown expires.
         connection.usable_until = self._token_due = min(connection.usable_until, refresh_time(token, time.time()))
         if not self._set_up and isinstance(info, StreamSegmentInfo):
-            # Whatever this appender stores lies behind what is there now.
+            # What this appender stores lies behind the present end.
             self._known_end = info.write_offset
         self._set_up = True
         connection.set_timeout(self._store.config.request_timeout)
@@ -264,7 +304,7 @@ class SegmentAppender:
         self._skip(self._stored)
 
     def _ask_to_write(self, connection: Connection, token: str) -> tuple[Reply, Reply | None]:
-        """Set the writer up; the answer to that, or what came in its place, and the state of the segment."""
+        """Set up the writer; return the answer, or the reply in its place, and the state of the segment."""
         setup_id, info_id = connection.next_request_id(), connection.next_request_id()
         connection.writers += 1
         connection.send(
@@ -276,14 +316,14 @@ class SegmentAppender:
         return by_request.get(setup_id, replies[0]), by_request.get(info_id)
 
     def _lose_connection(self) -> None:
-        """Forget the connection, and the segment store's address too: it may be down."""
+        """Forget the connection, and the segment store's address if the store may be down."""
         if self._connection is None or self._in_flight == 0:
             self._store.forget_location(self._address.stream, self._address.segment_id)
         self._late_blocks += self._in_flight
         self._drop_connection()
 
     def _skip(self, stored: int) -> None:
-        """Leave out the events up to the number `stored`. Only while nothing of them is on its way."""
+        """Leave out the events up to the number `stored`, none of which may be on its way."""
         own: list[Block] = []
         while len(self._blocks) > self._in_flight and self._blocks[self._in_flight].last <= stored:
             block = self._blocks[self._in_flight]
@@ -301,9 +341,11 @@ class SegmentAppender:
                 first.drop_first(already)
                 self.skipped_events += already
 
-    def _acknowledged(self, reply: DataAppended) -> None:
+    def _acknowledge(self, reply: DataAppended) -> None:
         if reply.writer_id != self._writer_id:
-            raise ProtocolError(f"the segment store acknowledged a block of writer {reply.writer_id}, who is not here")
+            raise ProtocolError(
+                f"the segment store acknowledged a block of writer {reply.writer_id}, not of writer {self._writer_id}"
+            )
         blocks: list[Block] = []
         while self._in_flight and self._blocks[0].last <= reply.event_number:
             block = self._blocks.popleft()
@@ -312,8 +354,8 @@ class SegmentAppender:
             blocks.append(block)
         if not blocks or blocks[-1].last != reply.event_number:
             raise ProtocolError(
-                f"the segment store acknowledged event {reply.event_number} of writer {self._writer_id}, which ends no "
-                "block"
+                f"the segment store acknowledged event {reply.event_number} of writer {self._writer_id}, which is not "
+                "the last one of a block"
             )
         self._stored = reply.event_number
         self._late_blocks = 0
@@ -322,20 +364,20 @@ class SegmentAppender:
         if end < 0:
             self.skipped_events += sum(block.events for block in blocks)
         elif len(blocks) == 1 or self._known_end == end - total:
-            self._placed(end - total, end)
+            self._note_range(end - total, end)
         else:
-            # One acknowledgement for several blocks tells only where the last one ends; other writers may have come
-            # between.
+            # One acknowledgement of several blocks says only where the last one ends; blocks of other writers may lie
+            # between them.
             last = blocks.pop()
             self._locate(blocks, end - len(last))
-            self._placed(end - len(last), end)
+            self._note_range(end - len(last), end)
 
-    def _placed(self, start: int, end: int) -> None:
+    def _note_range(self, start: int, end: int) -> None:
         self._ranges.add(start, end)
         self._known_end = end
 
     def _locate(self, blocks: list[Block], before: int | None = None) -> None:
-        """Find by reading back where blocks are stored, between what is known and `before` (default: the end)."""
+        """Find stored blocks by reading back the bytes between the known ones and `before` (default: the end)."""
         stream, segment_id, transaction = self._address.stream, self._address.segment_id, self._address.transaction
         if before is None:
             info = self._store.segment_infos(stream, [segment_id], transaction).get(segment_id)
@@ -345,9 +387,9 @@ class SegmentAppender:
         if sum(map(len, blocks)) <= before - start <= _LONGEST_SEARCH:
             places = find_blocks(read_bytes(self._store, self._address, start, before), blocks)
         if places is None:
-            # Nothing is lost by it: only the bytes of failed attempts cannot be told from these any more.
-            LOG.info("It is not known where %d blocks in segment %s are stored.", len(blocks), self._address.name)
+            # Nothing is lost: only the bytes of failed attempts can no longer be distinguished from these.
+            LOG.info("It is unknown where %d blocks are stored in segment %s.", len(blocks), self._address.name)
             self.skipped_events += sum(block.events for block in blocks)
             return
         for first, end in places:
-            self._placed(start + first, start + end)
+            self._note_range(start + first, start + end)

@@ -1,4 +1,4 @@
-"""Blocks of framed events on their way into a segment: numbering, trimming, cutting, and where they ended up."""
+"""Blocks of framed events on their way into a segment: how they are numbered, trimmed, cut and found again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .event_frames import HEADER_BYTES, Offsets, split
 class Block:
     """Whole framed events; the last of them has the number `last`, the first `last - events + 1`.
 
-    `sent` says that the block went out on some connection, so that it may be this appender who stored it.
+    `sent` says that the block went out on some connection, so that this appender may have stored it.
     """
 
     data: memoryview
@@ -30,7 +30,7 @@ class Block:
         return len(self.data)
 
     def drop_first(self, events: int) -> None:
-        """Leave out the first events, which are stored already. Raises ProtocolError for wrong frames."""
+        """Leave out the first events, which are already stored. Raises ProtocolError for wrong frames."""
         starts, _, consumed = split(self.data, 0, len(self.data), available=len(self.data))
         if len(starts) != self.events or consumed != len(self.data):
             raise ProtocolError(
@@ -42,9 +42,9 @@ class Block:
 
 
 def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterator[Block]:
-    """Yield the block as it is, or cut between events into blocks that fit a wire command.
+    """Yield the data as one block, or as several that fit into wire commands, cut between events.
 
-    Raises ProtocolError when the bytes to be cut are not `events` whole events, or one does not fit.
+    Raises ProtocolError if the data to be cut are not `events` whole events, or one event does not fit.
     """
     if len(data) <= wire.MAX_BLOCK:
         yield Block(data, events, first_number + events - 1)
@@ -58,7 +58,7 @@ def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterato
         fitting = int(np.searchsorted(ends, begin + wire.MAX_BLOCK, side="right"))
         if fitting == done:
             raise ProtocolError(
-                f"an event of {int(lengths[done]):,} bytes does not fit a wire command; at most "
+                f"an event of {int(lengths[done]):,} bytes does not fit into a wire command; at most "
                 f"{wire.MAX_BLOCK - HEADER_BYTES:,} are possible"
             )
         end = int(ends[fitting - 1])
@@ -67,20 +67,20 @@ def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterato
 
 
 class Ranges:
-    """The bytes of a segment that hold one appender's events: disjoint, ascending, adjacent ones joined."""
+    """The ranges of a segment that hold one appender's events: disjoint, ascending, and joined if adjacent."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add a range that begins at or after the end of the last one."""
+        """Add a range, which must not begin before the end of the last one."""
         if self._ranges and self._ranges[-1][1] == start:
             start = self._ranges.pop()[0]
         self._ranges.append((start, end))
 
     @property
     def end(self) -> int:
-        """Return where the last range ends, 0 without any."""
+        """Return the end of the last range; 0 if there is none."""
         return self._ranges[-1][1] if self._ranges else 0
 
     def as_list(self) -> list[tuple[int, int]]:
@@ -89,9 +89,10 @@ class Ranges:
 
 
 def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tuple[int, int]] | None:
-    """Find the blocks in `content`, which begins at an event; in order, other writers' events between them.
+    """Return the ranges of the blocks in `content`, which begins at an event; other writers' events may lie between.
 
-    None unless each is found exactly once, beginning at an event: other writers may have stored the same bytes.
+    None unless each block is found exactly once, in order, and begins at an event: other writers may have stored the
+    same bytes.
     """
     try:
         starts, _, _ = split(content, 0, len(content))
@@ -110,7 +111,7 @@ def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tup
 
 
 def _find_occurrences(content: bytes | bytearray, wanted: memoryview, frames: Offsets) -> Iterator[int]:
-    """Yield the frames at which `content` holds `wanted`."""
+    """Yield the starts of frames at which `content` holds `wanted`."""
     position = content.find(wanted)
     while position >= 0:
         following = int(np.searchsorted(frames, position))

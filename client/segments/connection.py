@@ -1,4 +1,4 @@
-"""Connections to segment stores, TCP or TLS: whole frames in and out, and a pool of idle ones."""
+"""Connections to segment stores, over TCP or TLS, which send and receive whole frames; and a pool of idle ones."""
 
 from __future__ import annotations
 
@@ -21,15 +21,25 @@ from ..wire.fields import HEADER, INT64, encode_text
 from ..wire.replies import Hello, KeepAlive, Reply, SegmentRead
 
 BufferFor = Callable[[int, int], memoryview]
-"""Says where the bytes of a SegmentRead go: from its offset and size to a view of exactly that size.
+"""Returns the memory for the bytes of a SegmentRead, given its offset and size: a view of exactly that size.
 
-Raises ProtocolError when nobody asked for them.
+Raises ProtocolError if nobody asked for these bytes.
 """
 
-_READ_FIELDS = struct.Struct(">qBBi")
+IDLE_SECONDS = 60.0
+"""Idle time after which a connection is not used again: a firewall may have silently forgotten it."""
+
+_KEPT = 8
+"""Idle connections kept per segment store, for requests and for writers each."""
+
+_MOST_WRITERS = 256
+"""Writers set up on one connection: the segment store remembers each of them until the connection ends."""
+
 _SILENCE = 20
-"""Seconds without a sign of life from the other machine, after something was sent or in a long wait, that end a
-connection: a firewall or a machine that went away says nothing."""
+"""Seconds without a sign of life from the other machine, after data were sent or in a long wait, that end a connection:
+a firewall, or a machine that is down, says nothing."""
+
+_READ_FIELDS = struct.Struct(">qBBi")
 _WAIT_ALL = socket.MSG_WAITALL
 
 
@@ -38,10 +48,10 @@ class LongFrameError(ProtocolError):
 
 
 class Connection:
-    """A greeted connection. Made by `open`; not thread-safe, except for `abort`."""
+    """A connection after the exchange of greetings, made by `open`. Not thread-safe, except for `abort`."""
 
     def __init__(self, connected: socket.socket, endpoint: Endpoint, seconds: float) -> None:
-        """Take over a connected socket, TLS or plain. `seconds` bounds each wait for the network."""
+        """Take over a connected socket, TLS or plain. `seconds` limits each wait for the network."""
         self.endpoint = endpoint
         self._socket = connected
         self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
@@ -52,19 +62,19 @@ class Connection:
         self.used_before = False
         """Whether it has been idle in a pool, where it may have died."""
         self.writers = 0
-        """Writers that were set up on it."""
+        """The number of writers that were set up on it."""
         self.usable_until = float("inf")
-        """When the first token of its writers is due (by `time.time`)."""
+        """When the first token of its writers must be renewed (by `time.time`)."""
         self.partial_read: tuple[int, int] | None = None
-        """Offset and number of bytes that had come of a SegmentRead when the connection failed in it."""
+        """Offset of the SegmentRead in which the connection failed, and the number of its bytes received before."""
         self.set_timeout(seconds)
 
     @classmethod
     def open(cls, endpoint: Endpoint, context: ssl.SSLContext | None, seconds: float) -> Connection:
-        """Connect, with TLS if a context is given, and exchange greetings. `seconds` bounds each step.
+        """Connect, with TLS if a context is given, and exchange greetings. `seconds` limits each step.
 
-        Raises TlsError (final), ServerUnavailableError, ServerTimeoutError, and ProtocolError when what
-        answers is no segment store that speaks a known version.
+        Raises TlsError (final), ServerUnavailableError, ServerTimeoutError, and ProtocolError if the server is not a
+        segment store that speaks a known version.
         """
         try:
             connected = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
@@ -91,7 +101,7 @@ class Connection:
             reply = self.receive()
         except ServerUnavailableError as error:
             raise ServerUnavailableError(
-                f"{error.message}; it closed it at the greeting: does it expect TLS, and is it a segment store?"
+                f"{error.message} at the greeting: does the server expect TLS, and is it a segment store?"
             ) from error
         if not isinstance(reply, Hello):
             raise ProtocolError(f"the server at {self.endpoint} greets with {type(reply).__name__}, not with Hello")
@@ -103,7 +113,7 @@ class Connection:
             )
 
     def set_timeout(self, seconds: float) -> None:
-        """Wait at most so long for the network to move, from now on."""
+        """Limit each later wait for the network to `seconds`."""
         seconds = max(seconds, 0.001)
         if seconds == self._seconds:
             return
@@ -119,7 +129,7 @@ class Connection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def next_request_id(self) -> int:
-        """Return a number no other request on this connection has."""
+        """Return an id that no other request on this connection has."""
         self._last_request_id += 1
         return self._last_request_id
 
@@ -128,10 +138,10 @@ class Connection:
         try:
             self._socket.sendall(frames)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._lost_error(error) from error
 
     def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Send frames given in parts, without joining them where the socket allows it."""
+        """Send frames that are given in parts, without joining the parts where the socket allows it."""
         try:
             if self._tls is not None:
                 for part in parts:
@@ -145,10 +155,10 @@ class Connection:
                 if left:
                     left[0] = left[0][sent:]
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._lost_error(error) from error
 
     def receive(self) -> Reply:
-        """Wait for the next reply; signs of life are skipped. Raises ProtocolError for what is none."""
+        """Wait for the next reply and return it, but skip signs of life. Raises ProtocolError for other bytes."""
         while True:
             command, size = self._receive_header()
             reply = wire.decode(command, self._receive_bytes(size))
@@ -156,9 +166,9 @@ class Connection:
                 return reply
 
     def receive_read(self, segment: str, buffer_for: BufferFor) -> Reply:
-        """Receive as `receive` does; the bytes of a SegmentRead of `segment` go where `buffer_for` says.
+        """Receive as `receive` does, but put the bytes of a SegmentRead of `segment` into the memory of `buffer_for`.
 
-        When the connection fails inside of them, `partial_read` says how many have come.
+        If the connection fails within these bytes, `partial_read` says how many have arrived.
         """
         self.partial_read = None
         while True:
@@ -212,27 +222,27 @@ class Connection:
         return buffer
 
     def _receive_some(self, view: memoryview) -> int:
-        """Fill `view` as far as possible, at least by one byte."""
+        """Receive at least one byte, and as many as possible, into `view`; return their number."""
         try:
             if self._tls is not None:
                 count = self._tls.recv_into(view)
             else:
                 count = self._socket.recv_into(view, len(view), _WAIT_ALL)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._lost_error(error) from error
         if count == 0:
             raise ServerUnavailableError(f"the segment store at {self.endpoint} closed the connection")
         return count
 
     def has_input(self) -> bool:
-        """Return whether something has come in (or the other side has closed)."""
+        """Return whether data have arrived, or the other side has closed the connection."""
         return self.wait_for_input(0)
 
     def wait_for_input(self, seconds: float) -> bool:
-        """Wait so long for something to come in, or for the other side to close; whether it did."""
+        """Wait at most `seconds` for data, or for the other side to close; return whether either happened."""
         return (self._tls is not None and self._tls.pending() > 0) or bool(self._poll.poll(seconds * 1000))
 
-    def _failed(self, error: OSError) -> PravegaError:
+    def _lost_error(self, error: OSError) -> PravegaError:
         if isinstance(error, BlockingIOError | TimeoutError):
             return ServerTimeoutError(
                 f"the segment store at {self.endpoint} did not answer within {self._seconds:.3g} s"
@@ -243,15 +253,15 @@ class Connection:
         return ServerUnavailableError(f"the connection to the segment store at {self.endpoint} was lost ({reason})")
 
     def abort(self) -> None:
-        """Make a call that waits in another thread fail now. The connection must still be closed."""
+        """Make a call that waits in another thread fail now. The connection must still be closed afterwards."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # Not connected any more, which is what was wanted.
+            # It is already disconnected.
             return
 
     def close(self) -> None:
-        """Close without saying goodbye; nothing else is expected by servers."""
+        """Close the connection. The protocol has no farewell."""
         self._socket.close()
 
     def __repr__(self) -> str:
@@ -259,7 +269,7 @@ class Connection:
 
 
 def _notice_silence(connected: socket.socket) -> None:
-    """Let the system end the connection after a time of silence, where it knows how to."""
+    """Let the operating system end the connection after a time of silence, if it can."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE // 2)
@@ -267,20 +277,10 @@ def _notice_silence(connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE * 1000)
 
 
-_KEPT = 8
-"""Idle connections kept per segment store, for requests and for writers each."""
-
-IDLE_SECONDS = 60.0
-"""Idle time after which a connection is not used again: what lies between may have forgotten it without a word."""
-
-_MOST_WRITERS = 256
-"""Writers set up on one connection: the segment store remembers each of them until the connection ends."""
-
-
 class ConnectionPool:
-    """Thread-safe. A borrowed connection belongs to the borrower alone until it is given back or closed.
+    """Keeps idle connections. Thread-safe. A borrowed connection belongs to its borrower alone until it is given back.
 
-    Connections of writers are kept apart: a segment store ends them when the token of a writer expires.
+    Connections of writers are kept apart, since a segment store closes them when the token of a writer expires.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -291,7 +291,7 @@ class ConnectionPool:
         self._closed = False
 
     def borrow(self, endpoint: Endpoint, seconds: float, *, writing: bool = False) -> Connection:
-        """Take an idle connection that still seems to be alive, or a new one. `seconds` bounds each wait.
+        """Return an idle connection that still seems to be alive, or open a new one. `seconds` limits each wait.
 
         Raises what `Connection.open` raises, and RuntimeError after `close`.
         """
@@ -306,11 +306,11 @@ class ConnectionPool:
             if fresh and not connection.has_input():
                 connection.set_timeout(seconds)
                 return connection
-            # Too old, or the other side has closed it or sent something nobody waits for.
+            # It is too old, or the other side has closed it or sent something unexpected.
             connection.close()
 
     def open(self, endpoint: Endpoint, seconds: float) -> Connection:
-        """Open a new connection."""
+        """Open a new connection, which the caller borrows."""
         with self._lock:
             self._check_open()
             if self._config.tls and self._context is None:
@@ -322,7 +322,7 @@ class ConnectionPool:
             raise RuntimeError("the client is closed; connect again")
 
     def give_back(self, connection: Connection, *, writing: bool = False) -> None:
-        """Keep a connection on which no reply is outstanding."""
+        """Give back a connection on which no reply is outstanding."""
         connection.used_before = True
         with self._lock:
             idle = self._idle.setdefault((connection.endpoint, writing), [])
@@ -332,14 +332,14 @@ class ConnectionPool:
         connection.close()
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Close the idle connections to a segment store, because one of them turned out to be dead."""
+        """Close the idle connections to a segment store, one of which turned out to be dead."""
         with self._lock:
             idle = [entry for writing in (False, True) for entry in self._idle.pop((endpoint, writing), ())]
         for connection, _ in idle:
             connection.close()
 
     def close(self) -> None:
-        """Close all idle connections; those borrowed are closed when given back."""
+        """Close all idle connections now, and borrowed ones when they are given back."""
         with self._lock:
             self._closed = True
             connections = [connection for idle in self._idle.values() for connection, _ in idle]

@@ -1,8 +1,7 @@
-"""Delegation tokens: what the controller gives a caller to show to the segment stores.
+"""Delegation tokens, which the controller gives to callers and callers show to the segment stores.
 
-A token is a JWT that names one stream and one right and lives for minutes (600 s by default). A segment
-store knows no users, it only verifies the token in each command. Without authentication the controller's
-token is "".
+A token is a JWT that names one stream and one right, and is valid for minutes (600 s by default). A segment store knows
+no users; it only verifies the token in each command. Without authentication the controller's token is "".
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import Protocol
 from ..stream import Access, Stream
 
 REFRESH_AT = 0.8
-"""The part of a token's life after which a new one is asked for."""
+"""The fraction of a token's life after which a new one is asked for."""
 
 
 class TokenSource(Protocol):
-    """What `DelegationTokens` needs of the controller."""
+    """The call of the controller that `DelegationTokens` needs."""
 
     def delegation_token(self, stream: Stream, access: Access) -> str: ...
 
@@ -46,12 +45,12 @@ class DelegationTokens:
         self._lock = threading.Lock()
 
     def token(self, stream: Stream, access: Access) -> str:
-        """Return a token good for at least the last fifth of its life; "" when the server asks for none.
+        """Return a token with at least a fifth of its life left; "" if the server requires none.
 
-        Raises what `Controller.delegation_token` raises: AuthenticationError, PermissionDeniedError, ...
+        Raises what `Controller.delegation_token` raises: AuthenticationError, PermissionDeniedError and others.
         """
         entry = self._entry(stream, access)
-        # The lock is per token: one slow refresh must not hold up other streams, and a crowd asks once.
+        # One lock per token: a slow refresh must not delay other streams, and many callers ask only once.
         with entry.lock:
             if entry.token is None or time.time() >= entry.refresh_at:
                 token = self._controller.delegation_token(stream, access)
@@ -59,9 +58,9 @@ class DelegationTokens:
             return entry.token
 
     def seed(self, stream: Stream, access: Access, token: str) -> None:
-        """Put in a token got by other means, e.g. with a transaction or from the planning of a scan.
+        """Add a token that came in another way, e.g. with a transaction or from the planning of a scan.
 
-        A token that is already due for renewal is not taken.
+        A token that must already be renewed is ignored.
         """
         now = time.time()
         due = refresh_time(token, now)
@@ -72,7 +71,7 @@ class DelegationTokens:
             entry.token, entry.refresh_at = token, due
 
     def invalidate(self, stream: Stream, access: Access) -> None:
-        """Forget a token that a segment store refused; the next call asks the controller."""
+        """Forget a token that a segment store has refused; the next call asks the controller."""
         with self._lock:
             self._entries.pop((stream, access), None)
 
@@ -85,31 +84,31 @@ class DelegationTokens:
 
 
 def expiry(token: str) -> float | None:
-    """Return when a token expires (seconds since 1970, by the server's clock); None if it tells no time."""
+    """Return when a token expires (seconds since 1970, by the server's clock); None if it does not say."""
     return _claim(token, "exp")
 
 
 def refresh_time(token: str, now: float) -> float:
     """Return when to ask for the next token (seconds since 1970, by this machine's clock).
 
-    Only the length of the token's life is taken from it, so that a clock that differs from the server's does
-    no harm. A token without a time, and "", never needs a refresh.
+    The token gives only the length of its life, so that a clock that differs from the server's does no harm. A token
+    without a time, and "", never needs a refresh.
     """
     expires, issued = _claim(token, "exp"), _claim(token, "iat")
     if expires is None:
         return float("inf")
     if issued is None:
         return now + REFRESH_AT * (expires - now)
-    # A token may have spent some of its life on the way here (in a task's description, for instance). Trust
-    # the clock as far as it says that more has passed.
+    # A token may have spent part of its life on the way here, for instance in a task's description. Trust the clock as
+    # far as it says that more time has passed.
     age = min(max(now - issued, 0.0), expires - issued)
     return now + REFRESH_AT * (expires - issued) - age
 
 
 def granted_access(token: str) -> Access:
-    """Return the most a token is good for, as its claims say: one with READ_UPDATE allows reading too.
+    """Return the largest right that a token's claims grant: READ_UPDATE allows reading too.
 
-    "", which servers without authentication take, allows everything; what tells nothing only reading.
+    "", which servers without authentication accept, allows everything; a token without claims allows only reading.
     """
     if not token:
         return Access.READ_WRITE
@@ -123,7 +122,7 @@ def _claim(token: str, name: str) -> float | None:
 
 
 def _claims(token: str) -> dict[str, object]:
-    # The signature is the segment stores' affair; the key is not known here.
+    # Only the segment stores have the key to check the signature.
     parts = token.split(".")
     if len(parts) != 3:
         return {}

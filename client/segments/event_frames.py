@@ -1,7 +1,7 @@
 """Event frames: a segment is a run of `[type int32 = 0][length int32][payload]`, big-endian.
 
-Segment stores do not look at them: a wrong frame written corrupts the stream for every reader. So framing is
-done here alone, and splitting believes nothing it has not checked.
+Segment stores do not check frames: a wrong one corrupts the stream for every reader. So only this module writes frames,
+and it trusts nothing in a frame that it has not checked.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ Offsets = npt.NDArray[np.int64]
 
 
 class BrokenFrameError(ProtocolError):
-    """Bytes that are no event. `offset` is where in the segment; what follows them cannot be told apart."""
+    """Bytes at an offset of the segment that are not an event. Events after them cannot be recognized."""
 
     offset: int
 
     @classmethod
     def at(cls, offset: int, message: str) -> BrokenFrameError:
-        """Return the error of an offset. Like all errors it is made of one string, to be pickled."""
+        """Return the error for an offset. Like all errors it takes one string, so that it can be pickled."""
         error = cls(message)
         error.offset = offset
         return error
 
 
 _read_header = struct.Struct(">Q").unpack_from
-"""Type and length as one number: the length when the type is 0, at least 2**31 when anything is wrong."""
+"""Reads type and length as one number: the length if the type is 0, at least 2**31 if anything is wrong."""
 
 _FIRST_WALK = 16 * 1024
 _LONGEST_WALK = 1024 * 1024
-"""Bytes walked event by event before looking whether the events are all of one size; doubled when not."""
+"""Bytes walked event by event before checking whether the events all have one size; doubled if they do not."""
 
 _FIRST_RUN = 256
-"""Headers compared at once when events seem to be of one size; doubled as long as that holds."""
+"""Headers compared at once if events seem to have one size; doubled as long as they do."""
 
 _SAME_SIZE = 16
-"""So many events of one size in a row make it worth comparing the next headers at once."""
+"""Events of one size in a row that make it worth comparing the next headers at once."""
 
 
 def split(
@@ -60,12 +60,12 @@ def split(
 ) -> tuple[Offsets, Offsets, int]:
     """Find the whole events in `buffer[begin:end]`; `begin` must be the start of an event.
 
-    Returns the positions of the payloads in `buffer`, their lengths in bytes, and where the first event that
-    is not whole begins (`end` when there is none).
+    Returns the positions of the payloads in `buffer`, their lengths in bytes, and the start of the first incomplete
+    event (`end` if there is none).
 
-    `position` is the segment offset of `buffer[begin]`, for messages. `available` is the number of bytes from
-    `begin` on that can ever be had: an event reaching beyond them is corrupt, not merely incomplete.
-    Raises BrokenFrameError naming the segment offset of a frame with a wrong type or an impossible length.
+    `position` is the segment offset of `buffer[begin]`, for messages. `available` is the number of bytes that exist
+    from `begin` on: an event that reaches beyond them is corrupt, not merely incomplete. Raises BrokenFrameError with
+    the segment offset of a frame that has a wrong type or an impossible length.
     """
     view = memoryview(buffer).cast("B")[:end]
     module = native.get_module()
@@ -80,7 +80,7 @@ def split(
 
 
 def _find_whole_frames(view: memoryview, begin: int) -> tuple[Offsets, Offsets, int]:
-    """Do what the native `whole_frames` does."""
+    """Return what the native function `whole_frames` returns."""
     starts: list[Offsets] = []
     at, end = begin, len(view)
     walk = _FIRST_WALK
@@ -107,10 +107,10 @@ def _find_whole_frames(view: memoryview, begin: int) -> tuple[Offsets, Offsets, 
 
 
 def _walk(view: memoryview, at: int) -> tuple[list[int], int]:
-    """Starts of the frames whose headers lie whole in `view`, and where the frame after the last one begins.
+    """Return the starts of the frames whose whole headers lie in `view`, and the start of the frame after them.
 
-    The loop checks nothing on purpose (it is the cost of small events): a frame that is wrong or reaches far
-    puts its successor past the end of the view, and the read there ends the loop.
+    The loop deliberately checks nothing, since it is what small events cost: the successor of a frame that is wrong or
+    long lies past the end of the view, and reading there ends the loop.
     """
     starts: list[int] = []
     add, read = starts.append, _read_header
@@ -125,7 +125,7 @@ def _walk(view: memoryview, at: int) -> tuple[list[int], int]:
 
 
 def _find_common_size(starts: list[int], following: int) -> int:
-    """Return the size of the last frames including their headers if it is the same for all of them, else 0."""
+    """Return the size of the last frames, with headers, if it is the same for all of them; otherwise 0."""
     if len(starts) < _SAME_SIZE:
         return 0
     size = following - starts[-1]
@@ -134,7 +134,7 @@ def _find_common_size(starts: list[int], following: int) -> int:
 
 
 def _find_same_size_run(view: memoryview, at: int, size: int) -> Offsets:
-    """Starts of the frames from `at` on as long as every header says `size` and the frame lies in `view`."""
+    """Return the starts of successive frames from `at` on that have the given size and lie in `view`."""
     expected = np.uint64(size - HEADER_BYTES)
     count = 0
     most = (len(view) - at) // size
@@ -152,14 +152,14 @@ def _find_same_size_run(view: memoryview, at: int, size: int) -> Offsets:
 
 
 def _check_incomplete(view: memoryview, frame: int, begin: int, position: int, available: int | None) -> None:
-    """Raise unless the frame that reaches past the end of `view` can be completed by more bytes."""
+    """Raise BrokenFrameError unless more bytes can complete the frame that reaches past the end of `view`."""
     kind, length = struct.unpack_from(">ii", view, frame)
     offset = position + frame - begin
     if kind != 0:
         raise BrokenFrameError.at(
             offset,
-            f"no event begins at offset {offset:,}: its type is {kind}, not 0; the segment holds other data than "
-            "events, or the read was started between two events' borders",
+            f"no event begins at offset {offset:,}: its type is {kind}, not 0; the segment holds data other than "
+            "events, or the read was started inside an event",
         )
     if length < 0:
         raise BrokenFrameError.at(offset, f"the event at offset {offset:,} is corrupt: its length is {length:,}")
@@ -168,18 +168,18 @@ def _check_incomplete(view: memoryview, frame: int, begin: int, position: int, a
             offset,
             f"the event at offset {offset:,} says it has {length:,} bytes, but only "
             f"{available - (frame - begin) - HEADER_BYTES:,} follow before the range ends at {position + available:,}; "
-            "it is corrupt, or the range was cut inside of an event",
+            "it is corrupt, or the range was cut inside an event",
         )
 
 
 Room = Callable[[int, int, int], memoryview]
-"""Gives room for the frames of a place: so many bytes, so many events."""
+"""Returns the memory for the frames of a place, given the place, the bytes and the number of events."""
 
 
 def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int, room: Room) -> None:
-    """Frame every payload into the room of its place, from 0 to `parts`; those of a place follow each other in order.
+    """Frame every payload into the memory of its place, a number below `parts`; payloads of a place keep their order.
 
-    Raises as `frame` does, before it asks for room.
+    Raises what `frame` raises, before it asks for memory.
     """
     wide, lengths = _widen(payloads)
     events = np.bincount(places, minlength=parts)
@@ -198,10 +198,29 @@ def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int
 
 
 def frame(payloads: pa.Array) -> memoryview:
-    """Frame every element of a binary or large_binary array; the frames follow each other without gaps.
+    """Frame events, for `SegmentAppender.append`.
 
-    Raises EventTooLargeError for a payload over 8 MiB, which official clients could not read,
-    and InvalidRowError for a null.
+    Parameters
+    ----------
+    payloads : pyarrow.Array
+        The events' payloads, of type binary or large_binary.
+
+    Returns
+    -------
+    memoryview
+        The frames, without gaps between them.
+
+    Raises
+    ------
+    EventTooLargeError
+        A payload has more than 8 MiB, which official clients could not read.
+    InvalidRowError
+        A payload is null.
+
+    Examples
+    --------
+    >>> bytes(frame(pa.array([b"a", b"bc"])))
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01a\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02bc'
     """
     wide, lengths = _widen(payloads)
     if not len(wide):
@@ -218,9 +237,9 @@ def frame(payloads: pa.Array) -> memoryview:
 
 
 def _widen(payloads: pa.Array) -> tuple[pa.LargeBinaryArray, Offsets]:
-    """Return payloads that can be written, and their lengths. Raises EventTooLargeError, InvalidRowError."""
+    """Return checked payloads as large_binary, and their lengths. Raises EventTooLargeError, InvalidRowError."""
     if payloads.null_count:
-        raise InvalidRowError("an event to be written is null; every row needs a payload, if only an empty one")
+        raise InvalidRowError("an event to be written is null; every row needs a payload, even if it is empty")
     wide = payloads.cast(pa.large_binary())
     lengths = pc.binary_length(wide).to_numpy(zero_copy_only=False)
     longest = int(lengths.max(initial=0))

@@ -1,4 +1,4 @@
-"""Turns a segment store's refusals into the errors of this package."""
+"""Turns the refusals of segment stores into the errors of this package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TRANSIENT = (ServerUnavailableError, ServerTimeoutError)
 
 @dataclass(frozen=True)
 class SegmentAddress:
-    """A segment of a stream, or the part of it that belongs to a transaction."""
+    """A segment of a stream, or a transaction's part of it."""
 
     stream: Stream
     segment_id: int
@@ -46,21 +46,21 @@ class SegmentAddress:
 
     @property
     def name(self) -> str:
-        """Return the segment store's name of it."""
+        """Return the segment store's name for it."""
         return segment_name(self.stream, self.segment_id, self.transaction)
 
 
 def is_token_expired(reply: Reply) -> bool:
-    """Return whether the request may be repeated with a fresh token."""
+    """Return whether the token has expired, so that the request may be repeated with a new one."""
     return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
 
 
 def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
-    """Make the error for a reply that is not the one hoped for. `action` completes "cannot ..."."""
+    """Make the error for an unexpected reply. `action` completes "cannot ..." in its message."""
     cannot = f"cannot {action} segment '{address.name}'"
     match reply:
         case WrongHost():
-            return ServerUnavailableError(f"{cannot}: it has moved to another segment store or is being moved")
+            return ServerUnavailableError(f"{cannot}: it has moved to another segment store, or is being moved")
         case AuthTokenCheckFailed():
             return _permission_denied(reply, address, access, cannot)
         case NoSuchSegment() if address.transaction is not None:
@@ -77,7 +77,7 @@ def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: s
         case InvalidEventNumber():
             return WriterFencedError(
                 f"{cannot}: another connection writes as writer {reply.writer_id}, probably a newer attempt of the "
-                "same task; this one has to give up"
+                "same task; this one must give up"
             )
         case OperationUnsupported():
             return ServerFailedError(f"{cannot}: the segment store does not support {reply.operation}")
@@ -88,7 +88,7 @@ def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: s
 
 
 def segment_not_found(address: SegmentAddress) -> PravegaError:
-    """Make the error for a segment that is not there."""
+    """Make the error for a segment, or the partition of a key-value table, that does not exist."""
     stream = address.stream
     table = key_value_table_of(stream)
     if table is not None:
@@ -110,7 +110,7 @@ def _permission_denied(
 ) -> PravegaError:
     if reply.code == TOKEN_EXPIRED:
         return PermissionDeniedError(
-            f"{cannot}: the segment store says that the delegation token has expired although it was renewed just now; "
+            f"{cannot}: the segment store says that the delegation token has expired, although it was just renewed; "
             "check the clocks of the controller and of the segment stores"
         )
     stream = address.stream

@@ -1,4 +1,4 @@
-"""Fetches byte ranges of one segment into memory, with several requests in flight, ahead of their reader."""
+"""Fetches byte ranges of a segment into memory: several requests in flight, and a thread that reads ahead."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ from .store import SegmentStore
 
 _log = logging.getLogger(__name__)
 
-_ASKED = 1 << 20
-"""Bytes that a request asks for, and of the blocks in which servers read long-term storage.
+Item = TypeVar("Item")
 
-For 2 MiB, the most that it sends at once, a server takes a fifth more processor time, if it has them in its cache.
+_ASKED = 1 << 20
+"""Bytes that a request asks for, the size of the blocks in which servers read long-term storage.
+
+For 2 MiB, the most that it sends at once, a server needs a fifth more processor time if the bytes are in its cache.
 """
+
 _IN_FLIGHT = 4
 """Requests on their way. Segment stores answer at once from their cache, and in parallel from storage."""
 
 
 class FetchAbortedError(Exception):
-    """`SegmentFetch.abort` was called. Never leaves this package."""
+    """`SegmentFetch.abort` was called. No caller outside this package sees it."""
 
 
 class SegmentFetch:
@@ -46,7 +49,7 @@ class SegmentFetch:
         self._name = address.name
         self._connection: Connection | None = None
         self._aborted = threading.Event()
-        # What is left of the range being fetched: pieces (offset, size) to ask for, and sizes by offset asked for.
+        # The rest of the range: pieces (offset, size) to ask for, and the sizes of those asked for, by offset.
         self._todo: deque[tuple[int, int]] = deque()
         self._outstanding: dict[int, int] = {}
         self._view = memoryview(b"")
@@ -54,12 +57,12 @@ class SegmentFetch:
         self._renewed = False
 
     def fill(self, view: memoryview, offset: int) -> int | None:
-        """Fill `view` with the segment's bytes from `offset` on, which must be below its write offset.
+        """Fill `view` with the segment's bytes from `offset` on, which must lie below its write offset.
 
-        Returns None, or the segment's start offset when some of the bytes were truncated; `view` holds nothing useful
-        then. Raises SegmentNotFoundError or TransactionNotOpenError, ProtocolError when the segment ends before the
-        range, PermissionDeniedError, TlsError, and ServerUnavailableError or ServerTimeoutError when no byte came
-        for `retry_timeout`.
+        Returns None; or, if some of the bytes were truncated, the segment's start offset, and `view` holds nothing
+        useful. Raises SegmentNotFoundError or TransactionNotOpenError; ProtocolError if the segment ends before the
+        range; PermissionDeniedError; TlsError; and ServerUnavailableError or ServerTimeoutError if no byte came for
+        `retry_timeout`.
         """
         self._view, self._offset = view, offset
         self._outstanding.clear()
@@ -70,14 +73,14 @@ class SegmentFetch:
 
         def attempt(seconds_left: float) -> None:
             nonlocal start_offset
-            left = self._left()
+            left = self._bytes_left()
             try:
                 start_offset = self._receive_all(seconds_left)
             except TRANSIENT:
                 connected = self._lose_connection()
                 if self._aborted.is_set():
                     raise FetchAbortedError from None
-                if self._left() < left:
+                if self._bytes_left() < left:
                     return
                 if connected:
                     self._check_range()
@@ -86,13 +89,13 @@ class SegmentFetch:
                 self.close()
                 raise
 
-        while self._left() and start_offset is None:
-            # Each success starts the retry time anew: it bounds the time without any progress.
+        while self._bytes_left() and start_offset is None:
+            # Each success starts the retry time again, which limits the time without any progress.
             retry(attempt, timeout=self._store.config.retry_timeout, transient=TRANSIENT, sleep=self._sleep)
         _log.debug("reading %d bytes of %s took %.1f ms", len(view), self._name, (time.monotonic() - started) * 1e3)
         return start_offset
 
-    def _left(self) -> int:
+    def _bytes_left(self) -> int:
         return sum(size for _, size in self._todo) + sum(self._outstanding.values())
 
     def _sleep(self, seconds: float) -> None:
@@ -100,7 +103,7 @@ class SegmentFetch:
             raise FetchAbortedError
 
     def _receive_all(self, seconds_left: float) -> int | None:
-        """Ask and receive until nothing is left; the segment's start offset if bytes were truncated."""
+        """Ask and receive until nothing is left. Return the segment's start offset if bytes were truncated."""
         stream = self._address.stream
         seconds = min(seconds_left, self._store.config.request_timeout)
         if self._connection is None:
@@ -115,48 +118,48 @@ class SegmentFetch:
                 offset, size = self._todo.popleft()
                 self._outstanding[offset] = size
                 token = self._store.token(stream, Access.READ)
-                # The offset is the request id too: some refusals carry the one in place of the other.
+                # The offset is the request id too, since some refusals carry one in place of the other.
                 connection.send(wire.read_segment(offset, self._name, offset, size, token))
-            reply = connection.receive_read(self._name, self._place)
+            reply = connection.receive_read(self._name, self._find_place)
             if isinstance(reply, SegmentRead):
-                self._received(reply)
+                self._take(reply)
                 connection.set_timeout(self._store.config.request_timeout)
             elif isinstance(reply, SegmentIsTruncated):
                 self.close()
                 return reply.start_offset
             else:
-                self._refused(reply)
+                self._handle_refusal(reply)
         return None
 
-    def _place(self, offset: int, size: int) -> memoryview:
+    def _find_place(self, offset: int, size: int) -> memoryview:
         asked = self._outstanding.get(offset)
         if asked is not None and asked < size <= wire.MIN_READ:
             return memoryview(bytearray(size))
         if asked is None or not 0 <= size <= asked:
             raise ProtocolError(
-                f"the segment store sent {size:,} bytes from offset {offset:,} of segment '{self._name}', which nobody "
-                "asked for"
+                f"the segment store sent {size:,} bytes from offset {offset:,} of segment '{self._name}', for which "
+                "nobody asked"
             )
         return self._view[offset - self._offset : offset - self._offset + size]
 
-    def _received(self, reply: SegmentRead) -> None:
+    def _take(self, reply: SegmentRead) -> None:
         size = self._outstanding.pop(reply.offset)
         got = len(reply.data)
         if got > size:
-            # More than asked for, and so not received in place.
+            # Larger than asked for, and therefore not received in place.
             got = size
             self._view[reply.offset - self._offset : reply.offset - self._offset + size] = reply.data[:size]
         if got < size:
-            # Usual for bytes that come from storage.
+            # This is usual for bytes from storage.
             self._todo.appendleft((reply.offset + got, size - got))
         if got:
             self._renewed = False
         elif reply.end_of_segment:
-            raise self._too_short(reply.offset)
+            raise self._too_short_error(reply.offset)
         else:
             raise ServerUnavailableError(f"the segment store gave up reading segment '{self._name}'")
 
-    def _refused(self, reply: Reply) -> None:
+    def _handle_refusal(self, reply: Reply) -> None:
         problem = reply_error(reply, self._address, Access.READ, "read")
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
@@ -169,7 +172,7 @@ class SegmentFetch:
         raise problem
 
     def _lose_connection(self) -> bool:
-        """Forget the connection and ask again for what has not come; whether there was a connection."""
+        """Forget the connection, to ask again for the missing bytes; return whether there was a connection."""
         connection, self._connection = self._connection, None
         if connection is None:
             self._store.forget_location(self._address.stream, self._address.segment_id)
@@ -180,7 +183,7 @@ class SegmentFetch:
                 offset, got = connection.partial_read
                 size = self._outstanding.pop(offset)
                 if size < wire.MIN_READ:
-                    got = 0  # may not have been received in place
+                    got = 0  # perhaps not received in place
                 if got < size:
                     self._outstanding[offset + got] = size - got
         self._todo = deque(sorted([*self._todo, *self._outstanding.items()]))
@@ -188,7 +191,7 @@ class SegmentFetch:
         return connection is not None
 
     def _check_range(self) -> None:
-        """Raise if the range is not there at all: segment stores keep silent or hang up then."""
+        """Raise if the range does not exist, for which segment stores keep silent or hang up."""
         address = self._address
         infos = self._store.segment_infos(address.stream, [address.segment_id], address.transaction)
         info = infos.get(address.segment_id)
@@ -196,23 +199,23 @@ class SegmentFetch:
             self.close()
             raise reply_error(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
         if info.write_offset < self._offset + len(self._view):
-            raise self._too_short(info.write_offset)
+            raise self._too_short_error(info.write_offset)
 
-    def _too_short(self, segment_end: int) -> ProtocolError:
+    def _too_short_error(self, segment_end: int) -> ProtocolError:
         return ProtocolError(
             f"segment '{self._name}' ends at offset {segment_end:,}, before the end of the range to be read, "
-            f"{self._offset + len(self._view):,}; was the stream deleted and made anew?"
+            f"{self._offset + len(self._view):,}; was the stream deleted and created again?"
         )
 
     def abort(self) -> None:
-        """Make a `fill` that runs in another thread end soon with FetchAbortedError."""
+        """Make a `fill` in another thread soon raise FetchAbortedError."""
         self._aborted.set()
         connection = self._connection
         if connection is not None:
             connection.abort()
 
     def close(self) -> None:
-        """Give the connection back, or close it when replies are outstanding."""
+        """Give the connection back, or close it if replies are outstanding."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -223,14 +226,14 @@ class SegmentFetch:
 
 
 def _request_bounds(offset: int, end: int) -> list[int]:
-    """Return where requests for the bytes [offset, end) begin, and the end: all but the first at whole blocks."""
+    """Return the starts of requests for [offset, end), all but the first at borders of blocks, and the end."""
     return [offset, *range(offset - offset % _ASKED + _ASKED, end, _ASKED), end]
 
 
 def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: int) -> bytearray:
     """Return the bytes [start, end) of a segment, which must lie below its write offset.
 
-    Raises what `SegmentFetch.fill` raises, and SegmentNotFoundError when some of them were truncated.
+    Raises what `SegmentFetch.fill` raises, and SegmentNotFoundError if some of them were truncated.
     """
     content = bytearray(end - start)
     fetch = SegmentFetch(store, address)
@@ -244,18 +247,15 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
     return content
 
 
-Item = TypeVar("Item")
-
-
 class ReadAhead(Generic[Item]):
-    """Iterates over `items` in a thread, which begins the next item when the consumer takes the one before.
+    """Iterates over `items` in a thread, which begins an item when the consumer takes the one before it.
 
-    So at most one item is waiting or being made. What `items` raises comes out at the consumer, in its place.
-    Always call `close`.
+    So at most one item is ready or being made. An error of `items` is raised at the consumer, in its place. Always call
+    `close`.
     """
 
     def __init__(self, items: Iterator[Item], abort: Callable[[], None], name: str) -> None:
-        """`abort` makes a step of `items` that is under way end soon; `name` is the thread's."""
+        """Start the thread `name`. `abort` makes a running step of `items` end soon."""
         self._items = items
         self._abort = abort
         self._wanted = threading.Semaphore(1)
@@ -272,7 +272,7 @@ class ReadAhead(Generic[Item]):
                     return
                 self._ready.put(next(self._items))
         except BaseException as error:
-            self._ready.put(error)  # whatever it is, it is the consumer's
+            self._ready.put(error)  # for the consumer to raise, whatever it is
 
     def __iter__(self) -> Iterator[Item]:
         while True:
@@ -288,7 +288,7 @@ class ReadAhead(Generic[Item]):
             del item
 
     def close(self) -> None:
-        """End the thread and wait for it. Nothing is aborted after the last item."""
+        """End the thread and wait for it; abort the step that it is in."""
         self._closed = True
         self._wanted.release()
         if not self._ended:

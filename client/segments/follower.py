@@ -1,4 +1,4 @@
-"""Reading what is appended to a segment as it comes: the segment store answers at the tail when there is something."""
+"""Reads a segment while it grows: at the tail, the segment store answers as soon as something is appended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .store import SegmentStore
 
 
 class SegmentFollower:
-    """Reads one segment from an offset on, over a connection of its own. Not thread-safe. Always call `close`."""
+    """Reads a segment from an offset on, over a connection of its own. Not thread-safe. Always call `close`."""
 
     def __init__(
         self, store: SegmentStore, address: SegmentAddress, offset: int, *, fail_on_data_loss: bool = True
@@ -27,16 +27,16 @@ class SegmentFollower:
         self._connection: Connection | None = None
         self._asked = False
         self.offset = offset
-        """Where the next bytes are read. It jumps where data loss is allowed, and bytes were removed."""
+        """Where the next bytes are read. It jumps if bytes were removed and data loss is allowed."""
         self.sealed = False
         """Whether the segment takes no more appends and has been read to its end."""
 
     def read(self, until: float) -> bytes | bytearray | memoryview:
-        """Wait for bytes, until a time (by `time.monotonic`) or the end of the segment; what has come, or nothing.
+        """Wait for bytes, until a time (`time.monotonic`) or the end of the segment; return them, or nothing.
 
-        Lost connections, moved segments and expired tokens are overcome. Raises DataLossError for bytes that were
-        removed, what the segment store refuses with, and ServerUnavailableError or ServerTimeoutError when it cannot
-        be reached for `retry_timeout`.
+        Continues after lost connections, moved segments and expired tokens. Raises DataLossError for bytes that were
+        removed, the errors of the segment store's refusals, and ServerUnavailableError or ServerTimeoutError if it
+        cannot be reached for `retry_timeout`.
         """
 
         def attempt(seconds_left: float) -> bytes | bytearray | memoryview:
@@ -59,16 +59,18 @@ class SegmentFollower:
             reply = connection.receive()
             self._asked = False
             if not isinstance(reply, SegmentRead):
-                self._refused(reply)
+                self._handle_refusal(reply)
                 return b""
             self.sealed = reply.end_of_segment
             if reply.offset != self.offset:
-                raise ServerUnavailableError(f"segment '{self._address.name}' was answered from another offset")
+                raise ServerUnavailableError(
+                    f"the segment store sent bytes of segment '{self._address.name}' from another offset"
+                )
             if len(reply.data):
                 self.offset += len(reply.data)
                 return reply.data
             if not self.sealed:
-                connection = self._ask(seconds_left)  # the segment store waits for a minute only
+                connection = self._ask(seconds_left)  # the segment store waits only for a minute
         return b""
 
     def _ask(self, seconds_left: float) -> Connection:
@@ -84,8 +86,8 @@ class SegmentFollower:
             self._asked = True
         return self._connection
 
-    def _refused(self, reply: Reply) -> None:
-        """Go on after a refusal, or raise what it means."""
+    def _handle_refusal(self, reply: Reply) -> None:
+        """Continue after a refusal, or raise its error."""
         stream, name = self._address.stream, self._address.name
         if isinstance(reply, SegmentIsTruncated) and reply.start_offset > self.offset:
             if self._fail_on_data_loss:
@@ -131,7 +133,7 @@ class SegmentFollower:
             connection.close()
 
     def close(self) -> None:
-        """Give the connection back, or close it when a reply is outstanding."""
+        """Give the connection back, or close it if a reply is outstanding."""
         if self._connection is not None and not self._asked:
             self._store.pool.give_back(self._connection)
             self._connection = None

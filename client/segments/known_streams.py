@@ -1,12 +1,12 @@
-"""What is known of streams from earlier calls, and is checked at the segment store before it counts.
+"""Facts about streams from earlier calls, which the segment store confirms before they count.
 
-A segment store answers in a fraction of the time that the controller takes. These facts prove what it was asked for:
+A segment store answers in a fraction of the time that the controller takes. Its answers prove the facts, because:
 
-- A stream that is made again under the name of one that was dropped goes on counting segments where that one ended. So
-  a segment that is there belongs to the stream of which it is known.
-- A segment is sealed before others take its place. So segments that were the current ones still are, all of them, as
-  long as none is sealed or gone. Those before them can only go.
-- Whether segments cover the key space once never changes. So they make a position of the stream while they are there.
+- If a stream is dropped and created again under its name, the new one continues the old one's numbers of segments. So a
+  segment that exists belongs to the stream for which it is known.
+- A segment is sealed before others replace it. So segments that were current still are, all of them, as long as none of
+  them is sealed or gone. Earlier segments can only disappear.
+- Whether segments cover the key space once never changes. So they make a position of the stream as long as they exist.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from .store import SegmentInfo, SegmentStore
 
 _THREADS = 8
 """Epochs that are asked for at the same time."""
+
 _MOST_EPOCHS = 256
 _ENCODINGS = 4
 KEPT = 1024
-"""Encoding ids of a stream, and streams, that are kept: those that were noted or asked for last."""
+"""Encoding ids of a stream, and streams, that are kept: those noted or asked for last."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,18 @@ class _Known:
     """The segments of epoch 0."""
     segments: tuple[int, ...] = ()
     current: tuple[int, ...] = ()
-    """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
+    """The segments from the head to the tail, and those of them that took appends; empty if they are not known."""
     registered: bool = False
     logged: bool = False
     encodings: tuple[int, ...] = (0,)
     cover: frozenset[int] = frozenset()
-    """The segments of the last position that was found to be one."""
+    """The segments of the last stream cut that was found to be valid."""
     ranges: Mapping[int, SegmentRange] = field(default_factory=dict)
     """By segment."""
 
 
 class KnownStreams:
-    """What is known of the streams of one cluster. Thread-safe."""
+    """The known facts about the streams of one cluster. Thread-safe."""
 
     def __init__(self, store: SegmentStore, controller: Controller) -> None:
         self._store = store
@@ -60,7 +61,7 @@ class KnownStreams:
         self._known: OrderedDict[Stream, _Known] = OrderedDict()
 
     def origin(self, stream: Stream) -> int:
-        """Return the number of a stream's very first segment, which tells it from one made again under its name.
+        """Return the number of a stream's first segment, which distinguishes it from later streams of its name.
 
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
@@ -83,10 +84,9 @@ class KnownStreams:
         return None
 
     def origin_if_whole(self, stream: Stream) -> int | None:
-        """Return the number of the very first segment of a stream of which nothing was ever taken.
+        """Return the number of the first segment of a stream that was never scaled and never truncated.
 
-        That is one that was never scaled and never truncated. None for others, and where it is not known. Raises what
-        `origin` does.
+        None for other streams, and if that is not known. Raises what `origin` raises.
         """
         infos = self.segment_infos(stream)
         if infos is None:
@@ -101,23 +101,24 @@ class KnownStreams:
         return min(map(segment_number, made_with))
 
     def learn_segments(self, stream: Stream, segments: Sequence[int], infos: dict[int, SegmentInfo]) -> None:
-        """Note what the controller listed from the head to the tail, with the states of the segments after that.
+        """Note the segments that the controller listed from the head to the tail, and their states after that.
 
-        The controller tells which of them are current. Nothing is noted of a stream that was being scaled, or sealed.
+        Asks the controller which of them are current. Notes nothing about a stream that is sealed or being scaled.
         """
         if all(info.sealed for info in infos.values()):
             return
         known = self._find(stream)
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
-        if current and all(one in infos and not infos[one].sealed for one in current) and set(current) <= set(segments):
+        open_ones = {segment for segment, info in infos.items() if not info.sealed}
+        if current and set(current) <= open_ones & set(segments):
             self._learn(stream, replace(known, segments=tuple(segments), current=current))
 
     def is_cut(self, cut: StreamCut) -> bool:
-        """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
+        """Return whether a cut names segments of its stream that cover the key space once, whatever its offsets.
 
         Raises StreamNotFoundError.
         """
-        if self._covered(cut) is not None:
+        if self._infos_of_valid_cut(cut) is not None:
             return True
         valid = self._controller.is_stream_cut_valid(cut)
         if valid:
@@ -125,24 +126,25 @@ class KnownStreams:
         return valid
 
     def infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
-        """Return the states of all segments between two cuts; None where they are not known, or `start` lies later."""
+        """Return the states of all segments between two cuts; None if unknown, or if `start` lies after `end`."""
         if start.positions.keys() != end.positions.keys():
             return None
         if any(offset > end.positions[segment] for segment, offset in start.positions.items()):
             return None
-        return self._covered(start)
+        return self._infos_of_valid_cut(start)
 
-    def _covered(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
-        """Return the states of the segments of a cut that is known to be one; None of others."""
+    def _infos_of_valid_cut(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
+        """Return the states of the segments of a cut that is known to be valid; None for other cuts."""
         if not cut.positions or self._find(cut.stream).cover != cut.positions.keys():
             return None
         infos = self._store.segment_infos(cut.stream, cut.positions)
         return infos if infos.keys() == cut.positions.keys() else None
 
     def ranges(self, stream: Stream, segments: Sequence[int]) -> dict[int, SegmentRange]:
-        """Return the key ranges of segments, without those that cannot be found out.
+        """Return the key ranges of segments, as far as they can be found.
 
-        They are those of the epochs in which the segments were made, which only users with READ_UPDATE may ask for.
+        Those of segments that are no longer current are listed with the epochs in which the segments were created, for
+        which only users with READ_UPDATE may ask.
         """
         known = self._find(stream)
         found = {segment: known.ranges[segment] for segment in segments if segment in known.ranges}
@@ -152,19 +154,19 @@ class KnownStreams:
             epochs = {segment_epoch(segment) for segment in wanted - found.keys()}
             if len(epochs) <= _MOST_EPOCHS:
                 with ThreadPoolExecutor(_THREADS) as threads:
-                    for ranges in threads.map(cancellation.carry_over(partial(self._of_epoch, stream)), epochs):
+                    for ranges in threads.map(cancellation.carry_over(partial(self._list_epoch, stream)), epochs):
                         found |= _select(wanted, ranges)
             self._learn(stream, replace(self._find(stream), ranges=found))
         return found
 
-    def _of_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
+    def _list_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
         try:
             return self._controller.epoch_segments(stream, epoch)
         except (PermissionDeniedError, StreamNotFoundError):
             return ()
 
     def is_registered(self, stream: Stream) -> bool:
-        """Return whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
+        """Return whether the registry has a schema of the stream, as last given to `note_registered`: only a hint."""
         return self._find(stream).registered
 
     def note_registered(self, stream: Stream, registered: bool) -> None:
@@ -174,24 +176,24 @@ class KnownStreams:
             self._learn(stream, replace(known, registered=registered))
 
     def is_logged(self, stream: Stream) -> bool:
-        """Return whether a commit log has told of the stream, as `note_logged` was told: a hint."""
+        """Return whether a commit log mentions the stream, according to `note_logged`: only a hint."""
         return self._find(stream).logged
 
     def note_logged(self, stream: Stream) -> None:
-        """Note that a commit log tells of the stream."""
+        """Note that a commit log mentions the stream."""
         known = self._find(stream)
         if not known.logged:
             self._learn(stream, replace(known, logged=True))
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
-        """Return encoding ids that the events are likely to have: the first there is, and those noted last. A hint."""
+        """Return encoding ids that the events probably have, the first of all and those noted last: only a hint."""
         return self._find(stream).encodings
 
     def note_encoding(self, stream: Stream, encoding_id: int, there: bool = True) -> None:
-        """Note that the schema registry has this encoding id for the stream, or that it has not."""
+        """Note whether the schema registry has this encoding id for the stream."""
         known = self._find(stream)
         if there != (encoding_id in known.encodings):
-            others = tuple(one for one in known.encodings if one != encoding_id)
+            others = tuple(known_id for known_id in known.encodings if known_id != encoding_id)
             self._learn(stream, replace(known, encodings=(*others, encoding_id)[-_ENCODINGS:] if there else others))
 
     def _find(self, stream: Stream) -> _Known:
@@ -211,4 +213,4 @@ class KnownStreams:
 
 
 def _select(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
-    return {each.segment_id: each for each in ranges if each.segment_id in wanted}
+    return {segment.segment_id: segment for segment in ranges if segment.segment_id in wanted}

@@ -1,4 +1,4 @@
-"""Reads a byte range of a segment as events, and finds borders between events by walking from header to header."""
+"""Reads a byte range of a segment as windows of events, and finds borders between events (`walk_events`)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,33 @@ DEFAULT_WINDOW = 8 * 1024 * 1024
 """Bytes fetched at a time. Larger windows were slower (the processor's caches), smaller ones cost more calls."""
 
 MAX_READ_EVENT = 128 * 1024 * 1024
-"""Most bytes believed of one event. Official clients write at most 8 MiB unless told to allow large events."""
+"""Most bytes of an event that is read. Official clients write at most 8 MiB, unless large events are allowed."""
+
+SMALLEST_EVENT = HEADER_BYTES
+"""Bytes of an event without payload, which limit how many events lie in a range."""
 
 _GROWTH = 4
+"""Factor by which chunks grow, up to the size of a window."""
+
 _BEYOND = 64 * 1024
-"""Bytes that are read at first of an event that reaches beyond the last one that is wanted."""
+"""Bytes that are first read of an event that reaches beyond the last wanted byte."""
+
 _HEAD_ROOM = 64 * 1024
-"""Bytes kept free before each window for the beginning of an event that the window before ended in."""
+"""Bytes kept free before each window for the beginning of an event in which the previous window ended."""
+
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 64 * 1024, 4 * 1024 * 1024
+"""Limits of the windows of `walk_events`."""
+
+_GUESSED_EVENT = 256
+"""Bytes assumed of an event, so that not much more is read than the few events that are wanted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Some successive events of a segment.
+    """Some successive events of a segment, at least one.
 
     The payload of event i is `data[starts[i] : starts[i] + lengths[i]]`; the event itself begins at the segment's
-    offset `base + starts[i] - 8`. There is at least one event. The data stay valid as long as they are referred to.
+    offset `base + starts[i] - 8`. The data stay valid as long as they are referenced.
     """
 
     data: memoryview
@@ -49,7 +61,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    """Bytes of a segment: `data[_HEAD_ROOM:]` from `offset` on. `gap`: those before are lost."""
+    """Bytes of a segment: `data[_HEAD_ROOM:]` begins at `offset`. `gap` says that the bytes before it are lost."""
 
     data: memoryview
     offset: int
@@ -57,15 +69,15 @@ class _Chunk:
 
 
 class _Fetching:
-    """A fetch of one segment, and the thread that is ahead of its consumer, if there is one."""
+    """A fetch of a segment, and the thread that reads ahead of the consumer, if there is one."""
 
     def __init__(self, store: SegmentStore, address: SegmentAddress) -> None:
         self._name = address.name
         self.fetch = SegmentFetch(store, address)
         self.reading: ReadAhead[_Chunk] | None = None
 
-    def ahead(self, chunks: Iterator[_Chunk]) -> None:
-        """Let a thread fetch these chunks."""
+    def read_ahead(self, chunks: Iterator[_Chunk]) -> None:
+        """Fetch these chunks in a thread."""
         self.reading = ReadAhead(chunks, self.fetch.abort, f"read {self._name}")
 
     def close(self) -> None:
@@ -76,19 +88,19 @@ class _Fetching:
 
 
 class SegmentRangeReader:
-    """Iterate over it to get the events of [start, end) in order, as windows. Can be iterated over many times.
+    """Iterates over the events of [start, end), in order, as windows; any number of times.
 
-    `start` and `end` must be borders between events, `end` not beyond the segment's write offset. `stop` may be any
-    offset: events that begin there or behind it are not wanted, though some may come. Reading the same range gives the
-    same bytes always. Memory: about three windows, whatever the size of the range, and twice the
-    largest event on top.
+    `start` and `end` must be borders between events, and `end` must not lie beyond the segment's write offset. `stop`
+    may be any offset: events that begin there or later are not wanted, although some may come. The same range always
+    gives the same bytes. It needs memory for about three windows, whatever the size of the range, and for twice the
+    largest event.
 
-    Moved segments, lost connections and expired tokens are overcome from the last byte received on. Raises
-    DataLossError naming the bytes lost to truncation; with `fail_on_data_loss=False` reading goes on at the first
-    byte that is still there. Raises BrokenFrameError, a ProtocolError, for bytes that are no events and for events
-    over `max_event_bytes`, once the events before them have been returned; TransactionNotOpenError when the
-    transaction has ended, StreamNotFoundError, PermissionDeniedError, TlsError, ServerUnavailableError and
-    ServerTimeoutError.
+    Moved segments, lost connections and expired tokens are overcome: reading continues after the last byte received.
+    The iteration raises DataLossError, which names the bytes lost to truncation; with `fail_on_data_loss=False` it
+    continues at the first byte that still exists. After the events before them, it raises BrokenFrameError, a
+    ProtocolError, for bytes that are not events and for events over `max_event_bytes`. It also raises
+    TransactionNotOpenError if the transaction has ended, StreamNotFoundError, PermissionDeniedError, TlsError,
+    ServerUnavailableError and ServerTimeoutError.
     """
 
     def __init__(
@@ -106,10 +118,10 @@ class SegmentRangeReader:
         first_bytes: int | None = None,
         stop: int | None = None,
     ) -> None:
-        """Nothing is read before the iteration begins.
+        """Read nothing before the iteration begins.
 
-        `first_bytes` is for readers that may want a few events only: so much is fetched at first, and nothing ahead of
-        it before more is asked for.
+        `first_bytes` is for readers that may want only a few events: that many bytes are fetched at first, and nothing
+        ahead of them before the reader asks for more.
         """
         self._store = store
         self._address = SegmentAddress(stream, segment_id, transaction)
@@ -120,53 +132,54 @@ class SegmentRangeReader:
         self._fail_on_data_loss = fail_on_data_loss
         self._max_event = max_event_bytes
         self._first_bytes = first_bytes
-        self._begun: _Fetching | None = None
+        self._fetching: _Fetching | None = None
 
     def __iter__(self) -> Iterator[Window]:
         if self._start >= self._stop:
             return
-        begun, self._begun = self._begun or _Fetching(self._store, self._address), None
+        fetching, self._fetching = self._fetching or _Fetching(self._store, self._address), None
         try:
-            yield from self._windows(self._fetched(begun))
+            yield from self._windows(self._fetch_chunks(fetching))
         finally:
-            begun.close()
+            fetching.close()
 
     def begin(self) -> None:
-        """Fetch the first bytes now, in another thread, for the next iteration. Call `close` if there may be none."""
-        if self._begun is None and self._start < self._stop:
-            self._begun = _Fetching(self._store, self._address)
-            self._begun.ahead(self._chunks(self._begun.fetch, self._start, self._stop, self._first_chunk()))
+        """Fetch the first bytes now, in a thread, for the next iteration. Call `close` if there may be no iteration."""
+        if self._fetching is None and self._start < self._stop:
+            self._fetching = _Fetching(self._store, self._address)
+            chunks = self._chunks(self._fetching.fetch, self._start, self._stop, self._first_chunk_bytes())
+            self._fetching.read_ahead(chunks)
 
     def close(self) -> None:
-        """End what `begin` began and no iteration has taken."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            begun.close()
+        """End the fetch of `begin`, unless an iteration has taken it over."""
+        fetching, self._fetching = self._fetching, None
+        if fetching is not None:
+            fetching.close()
 
-    def _first_chunk(self) -> int:
-        # A small beginning, for readers that want only a few events.
+    def _first_chunk_bytes(self) -> int:
+        # The first chunk is small, for readers that want only a few events.
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
-    def _fetched(self, begun: _Fetching) -> Iterator[_Chunk]:
-        """Yield chunks, which another thread fetches ahead; but not the first one of a reader that may want no more.
+    def _fetch_chunks(self, fetching: _Fetching) -> Iterator[_Chunk]:
+        """Yield chunks, which a thread fetches ahead, except for the first one of a reader that may want no more.
 
-        The event that reaches beyond the last one wanted is read when it is known that there is one.
+        Bytes beyond `stop` follow, for the event that reaches beyond it; they are fetched only when they are asked for.
         """
-        fetch = begun.fetch
-        if begun.reading is None:
-            chunks = self._chunks(fetch, self._start, self._stop, self._first_chunk())
-            if self._stop - self._start <= self._first_chunk():
+        fetch = fetching.fetch
+        if fetching.reading is None:
+            chunks = self._chunks(fetch, self._start, self._stop, self._first_chunk_bytes())
+            if self._stop - self._start <= self._first_chunk_bytes():
                 yield from chunks
             else:
                 if self._first_bytes is not None:
                     yield from itertools.islice(chunks, 1)
-                begun.ahead(chunks)
-        if begun.reading is not None:
-            yield from begun.reading
+                fetching.read_ahead(chunks)
+        if fetching.reading is not None:
+            yield from fetching.reading
         yield from self._chunks(fetch, self._stop, self._end, min(_BEYOND, self._window))
 
     def _chunks(self, fetch: SegmentFetch, offset: int, end: int, size: int) -> Iterator[_Chunk]:
-        """Yield all bytes from an offset to another, in order, in chunks that grow up to the window's size."""
+        """Yield the bytes between two offsets, in order, in chunks that grow up to the window's size."""
         gap = False
         while offset < end:
             length = min(size, end - offset)
@@ -174,16 +187,16 @@ class SegmentRangeReader:
             try:
                 present_from = fetch.fill(data[_HEAD_ROOM:], offset)
             except SegmentNotFoundError:
-                present_from = self._segment_removed(offset)
+                present_from = self._skip_removed_segment()
             if present_from is not None:
                 if present_from <= offset:
                     raise ProtocolError(
-                        f"segment '{self._address.name}' is said to begin at offset {present_from:,}, "
-                        f"but reading from offset {offset:,} is refused because of truncation"
+                        f"segment '{self._address.name}' begins at offset {present_from:,} according to the segment "
+                        f"store, which yet refuses to read from offset {offset:,} because of truncation"
                     )
                 present_from = min(present_from, end)
                 if self._fail_on_data_loss:
-                    raise self._lost(offset, present_from)
+                    raise self._data_loss_error(offset, present_from)
                 offset, gap = present_from, True
                 continue
             yield _Chunk(data, offset, gap)
@@ -193,17 +206,17 @@ class SegmentRangeReader:
         if gap and end < self._end:
             yield _Chunk(_allocate(_HEAD_ROOM), end, gap)
 
-    def _segment_removed(self, offset: int) -> int:
-        """Return the first byte still there when the whole segment is gone; raises if the stream is gone too."""
+    def _skip_removed_segment(self) -> int:
+        """Return the end of the range, since the segment is gone. Raises StreamNotFoundError if the stream is too."""
         stream = self._address.stream
         if not self._store.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"there is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped while it was "
-                "being read. If it is made again, start a streaming query with a new checkpoint location"
+                "being read. If it is created again, start a streaming query with a new checkpoint location"
             )
         return self._end
 
-    def _lost(self, first: int, after_last: int) -> DataLossError:
+    def _data_loss_error(self, first: int, after_last: int) -> DataLossError:
         return DataLossError(
             f"bytes {first:,} to {after_last:,} of segment '{self._address.name}' were removed by truncation before "
             "they could be read; start later, or allow data loss (fail-on-data-loss=false) to read what is left"
@@ -228,7 +241,7 @@ class SegmentRangeReader:
                 starts, lengths, consumed = split(data, begin, error.offset - base)
             rest = bytes(data[consumed:])
             if broken is None and len(rest) >= HEADER_BYTES:
-                broken = self._too_large(rest, base + consumed)
+                broken = self._check_size(rest, base + consumed)
             if len(starts):
                 window = Window(data, starts, lengths, base)
                 del data, starts, lengths
@@ -241,28 +254,28 @@ class SegmentRangeReader:
         if rest:
             raise BrokenFrameError.at(
                 self._end - len(rest),
-                f"segment '{self._address.name}': the range ends at offset {self._end:,}, inside of the header of the "
-                f"event at offset {self._end - len(rest):,}; it is corrupt, or the range was cut inside of an event",
+                f"segment '{self._address.name}': the range ends at offset {self._end:,}, inside the header of the "
+                f"event at offset {self._end - len(rest):,}; it is corrupt, or the range was cut inside an event",
             )
 
-    def _too_large(self, beginning: bytes, offset: int) -> BrokenFrameError | None:
+    def _check_size(self, beginning: bytes, offset: int) -> BrokenFrameError | None:
         length: int = struct.unpack_from(">ii", beginning)[1]
         if length <= self._max_event:
             return None
         return BrokenFrameError.at(
             offset,
-            f"the event at offset {offset:,} of segment '{self._address.name}' says it has {length:,} bytes, over "
-            f"the {self._max_event:,} that are read at most; it is corrupt, or larger events must be allowed",
+            f"the event at offset {offset:,} of segment '{self._address.name}' says it has {length:,} bytes, more "
+            f"than the {self._max_event:,} that are read at most; it is corrupt, or larger events must be allowed",
         )
 
 
 def _allocate(size: int) -> memoryview:
-    """Return memory of Arrow's allocator, which keeps what was freed; the system would clear its pages each time."""
+    """Return memory of Arrow's allocator, which reuses freed memory; the system would clear its pages each time."""
     return memoryview(pa.allocate_buffer(size)).cast("B")
 
 
 def _join(rest: bytes, data: memoryview) -> tuple[memoryview, int]:
-    """Put the beginning of an event before the bytes in `data[_HEAD_ROOM:]`; the buffer and where it begins."""
+    """Put the beginning of an event before the bytes in `data[_HEAD_ROOM:]`; return the buffer and its start there."""
     if len(rest) <= _HEAD_ROOM:
         begin = _HEAD_ROOM - len(rest)
         data[begin:_HEAD_ROOM] = rest
@@ -273,16 +286,9 @@ def _join(rest: bytes, data: memoryview) -> tuple[memoryview, int]:
     return joined, 0
 
 
-SMALLEST_EVENT = HEADER_BYTES
-"""Bytes of an event without payload: so many events at most lie in so many bytes."""
-_SMALLEST_WINDOW, _LARGEST_WINDOW = 64 * 1024, 4 * 1024 * 1024
-_GUESSED_EVENT = 256
-"""Bytes of an event, to read not much more than a small number of them."""
-
-
 @dataclass(frozen=True)
 class Border:
-    """A border between events, and how many events lie before it from where the walk began."""
+    """A border between events, and the number of events between the start of the walk and the border."""
 
     offset: int
     events: int
@@ -299,10 +305,10 @@ def walk_events(
     most_events: int | None = None,
     fail_on_data_loss: bool = True,
 ) -> Border:
-    """Find the last border in [start, end), or `end`, with no more bytes and events before it than given.
+    """Return the last border in [start, end] with at most `most_bytes` and `most_events` between `start` and it.
 
-    `start` and `end` must be borders. Bytes that are no events, from which no border can be found, count as one event
-    up to `end`. Raises what `SegmentRangeReader` does, but not BrokenFrameError.
+    `start` and `end` must be borders. Bytes that are not events, in which no border can be found, count as one event
+    up to `end`. Raises what `SegmentRangeReader` raises, except for BrokenFrameError.
     """
     limit = end if most_bytes is None else min(end, start + most_bytes)
     offset, events = start, 0

@@ -1,8 +1,7 @@
-"""The segment stores of a cluster: where segments are, what state they are in, and requests to them.
+"""The segment stores of a cluster: the locations and states of segments, and requests about them.
 
-Requests go to the segment store that serves the segment, with a delegation token, on a pooled connection. Those
-that fail for a reason that may pass (moved segment, lost connection, expired token) are repeated within
-`retry_timeout`.
+A request goes to the segment store that serves the segment, with a delegation token, on a pooled connection. If it
+fails for a reason that may pass (moved segment, lost connection, expired token), it is repeated within `retry_timeout`.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ _PIPELINED = 64
 """Requests sent ahead of their replies on one connection."""
 
 _LOOKUPS = 8
-"""Questions asked of the controller at the same time."""
+"""Segments that the controller is asked about at the same time."""
 
 Request = Callable[[int, str, str], bytes]
-"""Makes the frame of a request from its request id, the segment's name and a token."""
+"""Makes the frame of a request from its id, the segment's name and a token."""
 
 
 class SegmentLocator(Protocol):
-    """What a SegmentStore needs of the controller."""
+    """The calls of the controller that a SegmentStore needs."""
 
     def segment_location(self, stream: Stream, segment_id: int) -> Endpoint: ...
 
@@ -61,7 +60,7 @@ class SegmentLocator(Protocol):
 
 @dataclass(frozen=True)
 class SegmentInfo:
-    """State of a segment. Offsets are bytes; events before `start_offset` are truncated."""
+    """The state of a segment. Offsets are bytes; events before `start_offset` are truncated."""
 
     start_offset: int
     write_offset: int
@@ -69,11 +68,11 @@ class SegmentInfo:
 
 
 class SegmentStore:
-    """All segment stores of a cluster. Thread-safe; connects when something is asked; a context manager.
+    """The client of all segment stores of a cluster. Thread-safe; a context manager; connects at the first request.
 
-    Besides what their descriptions say, all calls raise PermissionDeniedError naming stream and right, TlsError,
-    ServerUnavailableError and ServerTimeoutError once `retry_timeout` is over, ProtocolError, and what the
-    controller raises when it has to be asked.
+    Besides their own errors, all calls raise PermissionDeniedError, which names the stream and the right; TlsError;
+    ServerUnavailableError and ServerTimeoutError once `retry_timeout` is over; ProtocolError; and the errors of the
+    controller if it must be asked.
     """
 
     def __init__(self, config: ClientConfig, controller: SegmentLocator, tokens: DelegationTokens) -> None:
@@ -100,21 +99,21 @@ class SegmentStore:
         return f"SegmentStore({self.config.controller_uri})"
 
     def seed_location(self, stream: Stream, segment_id: int, endpoint: Endpoint) -> None:
-        """Take over where a segment is, so that the controller is asked only if it has moved."""
+        """Note where a segment is, so that the controller is asked only if it has moved."""
         with self._lock:
             self._locations[stream, segment_id] = endpoint
 
     def seed_token(self, stream: Stream, token: str, access: Access | None = None) -> None:
-        """Take over a delegation token, so that the controller is asked only when it runs out.
+        """Note a delegation token, so that the controller is asked only when it expires.
 
-        `access` is read from the token if left out.
+        `access` is by default what the token itself grants.
         """
         granted = granted_access(token) if access is None else access
         for right in (granted,) if granted is Access.READ else tuple(Access):
             self._tokens.seed(stream, right, token)
 
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
-        """Return the segment store that serves a segment, as far as known. Asks the controller the first time."""
+        """Return the segment store that serves a segment, as last known. The first call asks the controller."""
         with self._lock:
             known = self._locations.get((stream, segment_id))
         if known is None:
@@ -123,7 +122,7 @@ class SegmentStore:
         return known
 
     def locations(self, stream: Stream, segment_ids: Iterable[int]) -> dict[int, Endpoint]:
-        """Locate many segments as `location` does; the controller is asked for several of them at the same time."""
+        """Locate segments as `location` does, but ask the controller about several of them at the same time."""
         wanted = list(segment_ids)
         with self._lock:
             unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
@@ -134,20 +133,20 @@ class SegmentStore:
         return {segment_id: self.location(stream, segment_id) for segment_id in wanted}
 
     def forget_location(self, stream: Stream, segment_id: int) -> None:
-        """Ask the controller the next time, because the segment was not where it was thought to be."""
+        """Forget where a segment was, because it is not there; the next call asks the controller."""
         with self._lock:
             self._locations.pop((stream, segment_id), None)
 
     def stream_exists(self, stream: Stream) -> bool:
-        """Return whether the controller knows the stream; tells a deleted stream from a removed segment."""
+        """Return whether the stream exists; if it does, a missing segment was truncated."""
         return self._controller.stream_exists(stream)
 
     def token(self, stream: Stream, access: Access) -> str:
-        """Return a delegation token for a stream, renewed in time; "" without authentication."""
+        """Return a delegation token for a stream that has not expired; "" without authentication."""
         return self._tokens.token(stream, access)
 
     def renew_token(self, stream: Stream, access: Access) -> None:
-        """Ask for a new token the next time, because the known one was refused as expired."""
+        """Forget a token that was refused as expired; the next call asks the controller."""
         self._tokens.invalidate(stream, access)
 
     def request(
@@ -159,10 +158,10 @@ class SegmentStore:
         *expected: type[Reply],
         on_repeat: Callable[[], None] | None = None,
     ) -> Reply:
-        """Send one request and return its reply, which is of one of the types `expected`.
+        """Send one request and return its reply, which has one of the types `expected`.
 
-        Other replies raise the error they stand for; `action` completes "cannot ..." in its message. `on_repeat` is
-        called before a request is sent again of which it is not known whether the server has carried it out.
+        Raises the errors that other replies stand for; `action` completes "cannot ..." in their messages. `on_repeat`
+        is called before a request is sent again that the server may already have carried out.
         """
         replies = self.request_all([address], access, action, make, *expected, on_repeat=on_repeat)
         return replies[address]
@@ -176,7 +175,7 @@ class SegmentStore:
         *expected: type[Reply],
         on_repeat: Callable[[], None] | None = None,
     ) -> dict[SegmentAddress, Reply]:
-        """Send as `request` does for several segments at once, many requests in flight."""
+        """Send requests about several segments as `request` does, with many requests in flight."""
         wanted = list(dict.fromkeys(addresses))
         replies: dict[SegmentAddress, Reply] = {}
         renewed: set[SegmentAddress] = set()
@@ -213,7 +212,7 @@ class SegmentStore:
     def _exchange(
         self, addresses: Collection[SegmentAddress], access: Access, action: str, make: Request, seconds_left: float
     ) -> list[tuple[SegmentAddress, Reply]]:
-        """Send one request per segment and collect all replies, whatever they say."""
+        """Send one request per segment and return all replies, whatever they are."""
         by_stream: defaultdict[Stream, list[int]] = defaultdict(list)
         for address in addresses:
             by_stream[address.stream].append(address.segment_id)
@@ -260,7 +259,7 @@ class SegmentStore:
             asked = outstanding.pop(reply.request_id, None)
             if asked is None:
                 raise ProtocolError(
-                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} nobody asked for"
+                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} for which nobody asked"
                 )
             results.append((asked, reply))
         return results
@@ -268,7 +267,7 @@ class SegmentStore:
     def segment_infos(
         self, stream: Stream, segment_ids: Iterable[int], transaction: uuid.UUID | None = None
     ) -> dict[int, SegmentInfo]:
-        """Return the state of segments (or of their parts in a transaction), leaving out those that are not there."""
+        """Return the states of the segments that exist, or of their parts in a transaction."""
         replies = self.request_all(
             [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
             Access.READ,
@@ -284,11 +283,11 @@ class SegmentStore:
         }
 
     def seal_segments(self, stream: Stream, segment_ids: Iterable[int], transaction: uuid.UUID) -> None:
-        """Close a transaction's segments for appends, whoever writes them; their lengths are final then.
+        """Seal a transaction's segments against all appends, so that their lengths are final.
 
-        The transaction can still be committed or aborted. Segments that are sealed already are no failure. Raises
-        TransactionNotOpenError when the transaction has ended. Only for transactions: the controller would not know
-        of a stream's own segment that is sealed behind its back.
+        The transaction can still be committed or aborted. Segments may already be sealed. Raises
+        TransactionNotOpenError if the transaction has ended. This is only for transactions: the controller would not
+        learn that a segment of the stream itself is sealed.
         """
         self.request_all(
             [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
@@ -302,9 +301,9 @@ class SegmentStore:
     def attribute(
         self, stream: Stream, segment_id: int, name: uuid.UUID, transaction: uuid.UUID | None = None
     ) -> int | None:
-        """Return the value of a segment's attribute, None if the segment store does not hold it in memory.
+        """Return the value of a segment's attribute; None if the segment store does not hold it in memory.
 
-        Raises SegmentNotFoundError, or TransactionNotOpenError.
+        Raises SegmentNotFoundError or TransactionNotOpenError.
         """
         reply = self.request(
             SegmentAddress(stream, segment_id, transaction),
@@ -325,10 +324,10 @@ class SegmentStore:
         expected: int | None,
         transaction: uuid.UUID | None = None,
     ) -> bool:
-        """Set an attribute if it has the value `expected` (None: if it is absent); whether it was set.
+        """Set an attribute if it has the value `expected` (None: if it is absent); return whether it was set.
 
-        When a reply is lost and the attribute turns out to have the new value, it counts as set.
-        Raises SegmentNotFoundError, TransactionNotOpenError, SegmentSealedError.
+        If a reply is lost, and the attribute then has the new value, it counts as set. Raises SegmentNotFoundError,
+        TransactionNotOpenError, SegmentSealedError.
         """
         repeated = False
 

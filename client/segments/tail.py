@@ -1,9 +1,9 @@
-"""Reading the last events of a segment, whose borders are not known: frames lead forward only.
+"""Reads the last events of a segment, although their borders are unknown: frames lead only forward.
 
-A segment that is short is read from its start. Of a longer one the last bytes are searched for a header from which one
-frame follows another up to exactly the segment's end. Bytes inside of an event can look like headers, too; of all
-chains that reach the end the one that begins first is taken. It can only be wrong in front of the place where it meets
-the true one, and so it has at most a few events at its beginning that are none.
+A short segment is read from its start. In the last bytes of a longer one, this looks for a header from which frame
+follows frame up to exactly the segment's end. Bytes inside an event can look like headers too; of all chains that reach
+the end, the one that begins first is taken. It can be wrong only before the place where it meets the true chain, so
+that at most a few of its first events are not real events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TAIL_LIMIT = 64 * 1024 * 1024
 """Most bytes of a segment that are searched."""
 
 _STEPS = 4_000_000
-"""Most headers that are followed in one search: a few seconds, for bytes that are nothing but zeros."""
+"""Most headers that are followed in one search, which takes a few seconds if all bytes are zero."""
 
 _TYPE = bytes(4)
 _read_length = struct.Struct(">i").unpack_from
@@ -37,12 +37,12 @@ def read_tail(
     end: int,
     size: int,
 ) -> Window | None:
-    """Read the events in about the last `size` bytes of [start, end), which must lie between borders of events.
+    """Return the events in about the last `size` bytes of [start, end); both must be borders between events.
 
-    Where no border is found in the first half of these bytes, as with an event that is larger, twice as many are
-    searched, up to TAIL_LIMIT. Returns None if there is none in those either, and if the range is empty. Raises
-    SegmentNotFoundError when the bytes were truncated meanwhile, ProtocolError for bytes that are no events, and what
-    `SegmentRangeReader` raises for connections.
+    If there is no border in the first half of these bytes, for instance because of a larger event, twice as many are
+    searched, up to TAIL_LIMIT. Returns None if there is no border in those either, or the range is empty. Raises
+    SegmentNotFoundError if the bytes were truncated meanwhile, ProtocolError for bytes that are not events, and the
+    errors of `SegmentRangeReader` for connections.
     """
     address = SegmentAddress(stream, segment_id)
     if start >= end:
@@ -61,14 +61,14 @@ def read_tail(
     except ProtocolError as error:
         raise ProtocolError(f"segment '{address.name}': {error.message}") from None
     if consumed != len(content):
-        raise ProtocolError(f"segment '{address.name}' ends at offset {end:,}, inside of an event")
+        raise ProtocolError(f"segment '{address.name}' ends at offset {end:,}, inside an event")
     return Window(memoryview(content), starts, lengths, first)
 
 
 def find_border(content: bytes | bytearray) -> int | None:
-    """Return where the first event begins in the last bytes of a segment, None if that cannot be told.
+    """Return where the first event begins in the last bytes of a segment; None if that cannot be found.
 
-    The first 8 bytes are not looked at: what is left of a header there can look like another.
+    The first 8 bytes are skipped: the rest of a header there can look like another header.
     """
     end = len(content)
     passed = bytearray(end)  # positions from which no chain reaches the end

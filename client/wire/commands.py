@@ -1,7 +1,7 @@
-"""Codec of the segment store's wire protocol, version 16 with 5 as the lowest: pure, no I/O.
+"""Encodes and decodes the segment store's wire protocol, version 16 down to 5, without I/O.
 
 A frame is `type int32, length int32, fields`, all big-endian; `length` counts the bytes after these eight.
-Strings are Java's modified UTF-8 behind a 16-bit length, UUIDs two 64-bit halves, booleans one byte.
+Strings are Java's modified UTF-8 after a 16-bit length, UUIDs two 64-bit halves, booleans one byte.
 Requests are functions that return the whole frame; replies are values made by `decode`.
 Definitions: `WireCommands.java` and `WireCommandType.java` of Pravega 0.13.0.
 """
@@ -25,22 +25,22 @@ OLDEST_COMPATIBLE_VERSION = 5
 """Lowest protocol version spoken."""
 
 MAX_FRAME = 0x00FFFFFF
-"""Largest frame in bytes; the server closes the connection on more."""
+"""Largest frame in bytes; the server closes the connection at a larger one."""
 
 MAX_READ = 2 * 1024 * 1024
-"""Most bytes one SegmentRead returns, whatever was asked for (`PravegaRequestProcessor.MAX_READ_SIZE`)."""
+"""Most bytes that one SegmentRead returns, however many are asked for (`PravegaRequestProcessor.MAX_READ_SIZE`)."""
 
 MIN_READ = 8
-"""Fewest bytes the segment store reads: a request for less is answered with up to so many."""
+"""Fewest bytes that the segment store reads: the answer to a request for fewer has up to this number."""
 
 NO_EVENT_NUMBER = -(2**63)
-"""Last event number of a writer the segment does not know; also the value of an absent attribute."""
+"""The last event number of a writer that the segment does not know; also the value of an absent attribute."""
 
 ANY_VERSION = NO_EVENT_NUMBER
-"""Table key version: write whatever is stored."""
+"""Version of a table key: write in any case."""
 
 NOT_EXISTS = -1
-"""Table key version: write only if the key is absent. Also the version of an absent key in replies."""
+"""Version of a table key: write only if it is absent. Also the version of an absent key in replies."""
 
 MAX_BLOCK = MAX_FRAME - 8 - 16
 """Most bytes of events in one AppendBlock."""
@@ -69,12 +69,11 @@ _ATTRIBUTE_VALUES = struct.Struct(">qq")
 _TABLE_KEY = struct.Struct(">ii")
 _NULL_TABLE_SEGMENT_OFFSET = INT64.pack(-1)
 
-
 _REPLIES: dict[int, type[Reply]] = {reply.command: reply for reply in (*STREAM_REPLIES, *TABLE_REPLIES)}
 
 
 def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
-    """Return the reply of a frame: `command` is the type, `body` the bytes behind the header.
+    """Return the reply in a frame: `command` is its type, `body` the bytes after its header.
 
     Raises ProtocolError for an unknown type or fields that do not fit the frame.
     """
@@ -97,19 +96,20 @@ def _frame(command: int, *fields: bytes) -> bytes:
 
 
 def hello() -> bytes:
-    """First frame in both directions: the versions spoken."""
+    """Return the first frame in both directions: the versions spoken."""
     return _frame(_HELLO, HEADER.pack(WIRE_VERSION, OLDEST_COMPATIBLE_VERSION))
 
 
 def keep_alive() -> bytes:
-    """Sign of life; the server echoes it."""
+    """Return a sign of life, which the server echoes."""
     return _frame(_KEEP_ALIVE)
 
 
 def read_segment(request_id: int, segment: str, offset: int, length: int, token: str) -> bytes:
     """Ask for up to `length` bytes (at most `MAX_READ` come back) from `offset`, which need not be an event's start.
 
-    Hangs on the server at or past the tail of an open segment, so never ask beyond the known write offset.
+    At or past the tail of an open segment the server waits for appends, so do not ask beyond the known write offset
+    unless you want to wait.
     """
     return _frame(
         READ_SEGMENT,
@@ -121,19 +121,19 @@ def read_segment(request_id: int, segment: str, offset: int, length: int, token:
 
 
 def get_segment_info(request_id: int, segment: str, token: str) -> bytes:
-    """Ask for length, truncation point and state of a segment."""
+    """Ask for the length, the truncation point and the state of a segment."""
     return _frame(_GET_STREAM_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
 
 
 def setup_append(request_id: int, writer_id: uuid.UUID, segment: str, token: str) -> bytes:
-    """Bind `writer_id` to `segment` on this connection. One writer id per segment: a later one rebinds it silently."""
+    """Bind a writer id to a segment on this connection. Each segment needs its own: the id is silently bound again."""
     return _frame(_SETUP_APPEND, INT64.pack(request_id), writer_id.bytes, encode_text(segment), encode_text(token))
 
 
 def append_block_header(writer_id: uuid.UUID, size: int) -> bytes:
-    """Return what goes before `size` bytes of whole framed events; `append_block_end` must follow them directly.
+    """Return the bytes before `size` bytes of whole framed events, which `append_block_end` must follow directly.
 
-    Raises ProtocolError when the block does not fit a frame (`MAX_BLOCK`).
+    Raises ProtocolError if the block does not fit into a frame (`MAX_BLOCK`).
     """
     if not 0 < size <= MAX_BLOCK:
         raise ProtocolError(f"a block of {size:,} bytes cannot be appended; 1 to {MAX_BLOCK:,} are allowed")
@@ -143,7 +143,7 @@ def append_block_header(writer_id: uuid.UUID, size: int) -> bytes:
 def append_block_end(
     request_id: int, writer_id: uuid.UUID, size: int, event_count: int, last_event_number: int
 ) -> bytes:
-    """Return what goes after a block: its size, the number of its events (at least 1) and that of the last of them."""
+    """Return the bytes after a block: its size, its number of events (at least 1), and the number of its last event."""
     if event_count <= 0:
         raise ProtocolError(f"a block must hold at least one event, not {event_count}")
     return _BLOCK_END.pack(
@@ -152,12 +152,12 @@ def append_block_end(
 
 
 def seal_segment(request_id: int, segment: str, token: str) -> bytes:
-    """Close a segment for appends. The server asks only for a READ token: callers must check the right to write."""
+    """Seal a segment against appends. The server requires only a READ token: callers must check the right to write."""
     return _frame(_SEAL_SEGMENT, INT64.pack(request_id), encode_text(segment), encode_text(token))
 
 
 def get_attribute(request_id: int, segment: str, attribute: uuid.UUID, token: str) -> bytes:
-    """Ask for an attribute; only those the server holds in memory are found."""
+    """Ask for an attribute. The server finds only those that it holds in memory."""
     return _frame(
         _GET_SEGMENT_ATTRIBUTE, INT64.pack(request_id), encode_text(segment), attribute.bytes, encode_text(token)
     )
@@ -166,7 +166,7 @@ def get_attribute(request_id: int, segment: str, attribute: uuid.UUID, token: st
 def update_attribute(
     request_id: int, segment: str, attribute: uuid.UUID, value: int, expected: int, token: str
 ) -> bytes:
-    """Compare-and-set an attribute; `expected` is `NO_EVENT_NUMBER` when it must be absent."""
+    """Compare-and-set an attribute; `expected` is `NO_EVENT_NUMBER` if it must be absent."""
     return _frame(
         _UPDATE_SEGMENT_ATTRIBUTE, INT64.pack(request_id), encode_text(segment), attribute.bytes,
         _ATTRIBUTE_VALUES.pack(value, expected), encode_text(token),
@@ -174,12 +174,12 @@ def update_attribute(
 
 
 def get_table_info(request_id: int, segment: str, token: str) -> bytes:
-    """Ask for the state of a key-value table's partition, its key length above all."""
+    """Ask for the state of a key-value table's partition, which includes its key length."""
     return _frame(_GET_TABLE_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
 
 
 def update_table_entries(request_id: int, segment: str, token: str, entries: Sequence[TableEntry]) -> bytes:
-    """Write entries atomically; the version in each is the one expected (`ANY_VERSION`, `NOT_EXISTS` or exact)."""
+    """Write entries atomically; each has the version that is expected (`ANY_VERSION`, `NOT_EXISTS` or exact)."""
     written = [_table_key(entry.key, entry.version) + _table_value(entry.value) for entry in entries]
     return _frame(
         _UPDATE_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token),
@@ -188,7 +188,7 @@ def update_table_entries(request_id: int, segment: str, token: str, entries: Seq
 
 
 def remove_table_keys(request_id: int, segment: str, token: str, keys: Sequence[TableKey]) -> bytes:
-    """Remove keys atomically, each under the version expected. Without a version a missing key is no failure."""
+    """Remove keys atomically; each has the version that is expected. With `ANY_VERSION` it need not exist."""
     return _frame(
         _REMOVE_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token),
         _table_keys(keys), _NULL_TABLE_SEGMENT_OFFSET,
@@ -212,7 +212,7 @@ def read_table_entries(request_id: int, segment: str, token: str, count: int, fi
 
 
 def _iteration(command: int, request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
-    # Continuation tokens are refused for tables with fixed key length, and all are such: paging goes by `first`.
+    # The server refuses continuation tokens for tables with a fixed key length, as all have: `first` is used instead.
     no_continuation_token = no_prefix = INT32.pack(0)
     return _frame(
         command, INT64.pack(request_id), encode_text(segment), encode_text(token), INT32.pack(count),

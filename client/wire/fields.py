@@ -8,7 +8,7 @@ import uuid
 from pyspark_pravega.errors import ProtocolError
 
 HEADER = struct.Struct(">ii")
-"""Frame header: type, and the number of bytes that follow these eight."""
+"""The header of a frame: its type, and the number of bytes after these eight."""
 
 INT16 = struct.Struct(">H")
 INT32 = struct.Struct(">i")
@@ -18,16 +18,17 @@ _MAX_TEXT = 0xFFFF
 
 
 def encode_text(text: str) -> bytes:
-    """Java's `DataOutput.writeUTF`: 16-bit byte length and modified UTF-8 (NUL as C0 80, surrogates one by one).
+    """Return a text as Java's `DataOutput.writeUTF` writes it.
 
-    Raises ProtocolError when the encoded text is longer than 65,535 bytes.
+    That is a 16-bit length in bytes, and modified UTF-8 (NUL as C0 80, surrogates one by one). Raises ProtocolError if
+    the encoded text is longer than 65,535 bytes.
     """
     encoded = text.encode() if text.isascii() else _modified_utf8(text)
     if b"\0" in encoded:
         encoded = encoded.replace(b"\0", b"\xc0\x80")
     if len(encoded) > _MAX_TEXT:
         raise ProtocolError(
-            f"a text of {len(encoded):,} bytes does not fit a wire command; at most {_MAX_TEXT:,} are allowed"
+            f"a text of {len(encoded):,} bytes does not fit into a wire command; at most {_MAX_TEXT:,} are allowed"
         )
     return INT16.pack(len(encoded)) + encoded
 
@@ -38,7 +39,7 @@ def _modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(encoded: bytes) -> str:
-    """Return the text of modified UTF-8 bytes; raises UnicodeDecodeError when they are none."""
+    """Return the text of modified UTF-8. Raises UnicodeDecodeError for other bytes."""
     if encoded.isascii():
         return encoded.decode("ascii")
     halves = encoded.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
@@ -46,12 +47,12 @@ def decode_modified_utf8(encoded: bytes) -> str:
 
 
 class FieldReader:
-    """Cursor over the fields of one frame. Reading past the end or impossible lengths raise ProtocolError."""
+    """Reads the fields of one frame. Raises ProtocolError for reading past the end and for impossible lengths."""
 
     __slots__ = ("_body", "_end", "_position", "_what")
 
     def __init__(self, body: bytes | bytearray | memoryview, what: str) -> None:
-        """`what` names the command for error messages."""
+        """Read from the start of `body`; `what` names the command in error messages."""
         self._body = memoryview(body)
         self._position = 0
         self._end = len(self._body)
@@ -59,11 +60,11 @@ class FieldReader:
 
     @property
     def remaining(self) -> int:
-        """Count the bytes not read yet."""
+        """Return the number of bytes that are left."""
         return self._end - self._position
 
     def take(self, size: int) -> memoryview:
-        """Return the next `size` bytes, not copied."""
+        """Return the next `size` bytes, without a copy."""
         start = self._position
         if size < 0 or size > self._end - start:
             raise ProtocolError(
@@ -89,7 +90,7 @@ class FieldReader:
         return uuid.UUID(bytes=bytes(self.take(16)))
 
     def text(self) -> str:
-        """Read a string behind its 16-bit length."""
+        """Read a string after its 16-bit length."""
         size: int = INT16.unpack(self.take(2))[0]
         encoded = bytes(self.take(size))
         try:
@@ -100,19 +101,19 @@ class FieldReader:
             ) from error
 
     def optional_text(self) -> str:
-        """Read a trailing string that older servers leave out: "" then."""
+        """Read a trailing string, "" from older servers that leave it out."""
         return self.text() if self.remaining else ""
 
     def optional_int64(self, default: int = -1) -> int:
-        """Read a trailing int64 that older servers leave out: `default` then."""
+        """Read a trailing int64, `default` from older servers that leave it out."""
         return self.int64() if self.remaining >= 8 else default
 
     def optional_int32(self, default: int = -1) -> int:
-        """Read a trailing int32 that older servers leave out: `default` then."""
+        """Read a trailing int32, `default` from older servers that leave it out."""
         return self.int32() if self.remaining >= 4 else default
 
     def count(self, smallest_item: int) -> int:
-        """Read an int32 item count, refused when so many items of `smallest_item` bytes cannot fit in the rest."""
+        """Read an int32 count of items of at least `smallest_item` bytes, which must fit into the rest."""
         value = self.int32()
         if value < 0 or value * smallest_item > self.remaining:
             raise ProtocolError(
@@ -121,5 +122,5 @@ class FieldReader:
         return value
 
     def sized_bytes(self) -> bytes:
-        """Read bytes behind an int32 length."""
+        """Read bytes after their int32 length."""
         return bytes(self.take(self.int32()))

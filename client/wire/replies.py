@@ -1,7 +1,7 @@
 """Replies of the segment store as typed values. Definitions: `WireCommands.java`, Pravega 0.13.0.
 
-Stack traces that servers may append (`replyWithStackTraceOnError`) are read and dropped: they belong in the
-server's log.
+Stack traces that servers may append (`replyWithStackTraceOnError`) are read and dropped: they belong in the server's
+log.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ TOKEN_EXPIRED = 1
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Common root of all replies. `request_id` is 0 or -1 where the command has none."""
+    """The base of all replies. `request_id` is 0 or -1 if the command has none."""
 
     command: ClassVar[int]
     request_id: int
 
     @classmethod
     def read(cls, fields: FieldReader) -> Reply:
-        """Decode the fields behind the frame header."""
+        """Decode the fields after the header of a frame."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Hello(Reply):
-    """Answer to the client's hello: the versions the server speaks."""
+    """The answer to the client's hello: the versions that the server speaks."""
 
     command = -127
     high_version: int
@@ -44,7 +44,7 @@ class Hello(Reply):
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive(Reply):
-    """Sign of life, to be skipped."""
+    """A sign of life, to be skipped."""
 
     command = 100
 
@@ -89,7 +89,7 @@ class DataAppended(Reply):
 
 @dataclass(frozen=True, slots=True)
 class ConditionalCheckFailed(Reply):
-    """A conditional append met another segment length than expected."""
+    """A conditional append found another length of the segment than expected."""
 
     command = 8
     writer_id: uuid.UUID
@@ -103,7 +103,7 @@ class ConditionalCheckFailed(Reply):
 
 @dataclass(frozen=True, slots=True)
 class SegmentRead(Reply):
-    """Bytes of a segment from `offset` on; `data` is a view of the received frame."""
+    """Bytes of a segment from `offset` on; `data` is a view of the frame."""
 
     command = 10
     segment: str
@@ -122,7 +122,7 @@ class SegmentRead(Reply):
 
 @dataclass(frozen=True, slots=True)
 class StreamSegmentInfo(Reply):
-    """State of a segment; `start_offset` is the truncation point, `last_modified` milliseconds since 1970."""
+    """The state of a segment; `start_offset` is the truncation point, `last_modified` milliseconds since 1970."""
 
     command = 12
     segment: str
@@ -155,7 +155,7 @@ class SegmentSealed(Reply):
 
 @dataclass(frozen=True, slots=True)
 class SegmentAttribute(Reply):
-    """Value of a segment's attribute, `NO_EVENT_NUMBER` when absent."""
+    """The value of a segment's attribute, `NO_EVENT_NUMBER` if absent."""
 
     command = 35
     value: int
@@ -179,12 +179,12 @@ class SegmentAttributeUpdated(Reply):
 
 @dataclass(frozen=True, slots=True)
 class Failure(Reply):
-    """Common root of the replies that report a failure."""
+    """The base of the replies that report a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrongHost(Failure):
-    """The segment's container is not here (any more): ask the controller again."""
+    """Another segment store has the segment's container: ask the controller again."""
 
     command = 50
     segment: str
@@ -214,7 +214,7 @@ class SegmentIsSealed(Failure):
 
 @dataclass(frozen=True, slots=True)
 class SegmentAlreadyExists(Failure):
-    """A segment to be created is there already."""
+    """A segment to be created already exists."""
 
     command = 52
     segment: str
@@ -243,7 +243,7 @@ class NoSuchSegment(Failure):
 
 @dataclass(frozen=True, slots=True)
 class InvalidEventNumber(Failure):
-    """The compare-and-set of a writer's event number failed: another connection writes under the same id."""
+    """The compare-and-set of a writer's event number failed: another connection writes with the same id."""
 
     command = 55
     writer_id: uuid.UUID
@@ -258,7 +258,7 @@ class InvalidEventNumber(Failure):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIsTruncated(Failure):
-    """A read below the segment's first byte `start_offset`; `offset` is where the read hit it."""
+    """A read began before the segment's first byte `start_offset`; `offset` is that of the read."""
 
     command = 56
     segment: str
@@ -274,7 +274,7 @@ class SegmentIsTruncated(Failure):
 
 @dataclass(frozen=True, slots=True)
 class OperationUnsupported(Failure):
-    """The server does not know how to do `operation` on this segment."""
+    """The server does not support `operation` on this segment."""
 
     command = 57
     operation: str
@@ -302,7 +302,7 @@ class AuthTokenCheckFailed(Failure):
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage(Failure):
-    """The request's arguments were refused with a reason."""
+    """The server refused the request's arguments, with a reason."""
 
     command = 61
     segment: str
@@ -319,4 +319,4 @@ STREAM_REPLIES: tuple[type[Reply], ...] = (
     SegmentAttribute, SegmentAttributeUpdated, WrongHost, SegmentIsSealed, SegmentAlreadyExists, NoSuchSegment,
     InvalidEventNumber, SegmentIsTruncated, OperationUnsupported, AuthTokenCheckFailed, ErrorMessage,
 )  # fmt: skip
-"""Every reply to a command that is not about tables."""
+"""All replies to commands that are not about tables."""

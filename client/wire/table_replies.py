@@ -1,4 +1,4 @@
-"""Replies about key-value tables as typed values. Definitions: `WireCommands.java`, Pravega 0.13.0."""
+"""Replies about key-value tables, as typed values. Definitions: `WireCommands.java`, Pravega 0.13.0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .replies import Failure, Reply
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """Key of a key-value table with the version a conditional write expects."""
+    """A key of a key-value table, with the version that a conditional write expects."""
 
     key: bytes
     version: int
@@ -18,7 +18,7 @@ class TableKey:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """Key, version and value of a key-value table. In replies a missing key has the version -1."""
+    """A key of a key-value table, its version and its value. In replies a missing key has the version -1."""
 
     key: bytes
     version: int
@@ -27,7 +27,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableSegmentInfo(Reply):
-    """State of a key-value table's partition; `entry_count` lags behind writes, `key_length` is in bytes."""
+    """The state of a key-value table's partition; `entry_count` lags behind writes, `key_length` is in bytes."""
 
     command = 69
     segment: str
@@ -45,7 +45,7 @@ class TableSegmentInfo(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TableEntriesUpdated(Reply):
-    """The versions given to the entries written, in their order."""
+    """The new versions of the entries written, in their order."""
 
     command = 75
     versions: tuple[int, ...]
@@ -58,7 +58,7 @@ class TableEntriesUpdated(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TableKeysRemoved(Reply):
-    """The keys are gone."""
+    """The keys were removed."""
 
     command = 77
     segment: str
@@ -70,7 +70,7 @@ class TableKeysRemoved(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TableRead(Reply):
-    """One entry for every key asked for, in their order; version -1 and an empty value for missing keys."""
+    """An entry of every key asked for, in their order; missing keys have the version -1 and an empty value."""
 
     command = 79
     segment: str
@@ -83,7 +83,7 @@ class TableRead(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TableSegmentNotEmpty(Failure):
-    """A table segment to be deleted still holds keys."""
+    """A table segment to be deleted still has keys."""
 
     command = 80
     segment: str
@@ -97,7 +97,7 @@ class TableSegmentNotEmpty(Failure):
 
 @dataclass(frozen=True, slots=True)
 class TableKeyDoesNotExist(Failure):
-    """A conditional write of a key that is not there."""
+    """A conditional write of a key that does not exist."""
 
     command = 81
     segment: str
@@ -111,7 +111,7 @@ class TableKeyDoesNotExist(Failure):
 
 @dataclass(frozen=True, slots=True)
 class TableKeyBadVersion(Failure):
-    """A conditional write met another version than expected (also: insert over an existing key)."""
+    """A conditional write found another version than expected, or an insert an existing key."""
 
     command = 82
     segment: str
@@ -125,7 +125,7 @@ class TableKeyBadVersion(Failure):
 
 @dataclass(frozen=True, slots=True)
 class TableKeysRead(Reply):
-    """A page of keys in ascending order. The token cannot be sent back for tables with fixed key length."""
+    """A page of keys in ascending order. Tables with a fixed key length do not take the token back."""
 
     command = 84
     segment: str
@@ -141,7 +141,7 @@ class TableKeysRead(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TableEntriesRead(Reply):
-    """A page of entries in ascending order of their keys."""
+    """A page of entries, in ascending order of their keys."""
 
     command = 86
     segment: str
@@ -154,7 +154,7 @@ class TableEntriesRead(Reply):
 
 
 def _key(fields: FieldReader) -> TableKey:
-    fields.int32()  # total size of the key, given by the next length
+    fields.int32()  # total size of the key, which the next length also gives
     return TableKey(fields.sized_bytes(), fields.int64())
 
 
@@ -162,7 +162,7 @@ def _entries(fields: FieldReader) -> tuple[TableEntry, ...]:
     entries = []
     for _ in range(fields.count(24)):
         key = _key(fields)
-        fields.int32()  # total size of the value, given by the next length
+        fields.int32()  # total size of the value, which the next length also gives
         entries.append(TableEntry(key.key, key.version, fields.sized_bytes()))
     return tuple(entries)
 
@@ -171,4 +171,4 @@ TABLE_REPLIES: tuple[type[Reply], ...] = (
     TableSegmentInfo, TableEntriesUpdated, TableKeysRemoved, TableRead, TableSegmentNotEmpty, TableKeyDoesNotExist,
     TableKeyBadVersion, TableKeysRead, TableEntriesRead,
 )  # fmt: skip
-"""Every reply to a command about tables."""
+"""All replies to commands about tables."""

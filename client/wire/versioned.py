@@ -1,7 +1,7 @@
-"""Java's versioned serialization (`VersionedSerializer` of Pravega 0.13), which marks and reader groups are kept in.
+"""Java's versioned serialization (`VersionedSerializer` of Pravega 0.13), the form of watermarks and reader groups.
 
-A value is `0`, for several types in one place the number of the type, a version, and its revisions, each with a number
-and its length in bytes. Older readers pass over the revisions that they do not know.
+A value is `0`, the number of its type where values of several types may stand, a version, and its revisions, each with
+a number and its length in bytes. Older readers skip revisions that they do not know.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class VersionedWriter:
         self._parts: list[bytes] = []
 
     def getvalue(self) -> bytes:
-        """Return what was written."""
+        """Return the bytes written so far."""
         return b"".join(self._parts)
 
     def pack(self, form: str, *values: float) -> None:
-        """Write numbers of fixed size, in a format of `struct` without its order of bytes."""
+        """Write numbers of fixed size, in a format of `struct` without its byte order."""
         self._parts.append(struct.pack(">" + form, *values))
 
     def text(self, value: str) -> None:
-        """Write a text of Java's `writeUTF`; names of Pravega are plain ASCII."""
+        """Write a text as Java's `writeUTF` does; names in Pravega are ASCII."""
         encoded = value.encode("ascii")
         self._parts += (struct.pack(">H", len(encoded)), encoded)
 
@@ -74,20 +74,20 @@ class VersionedWriter:
             self.pack("B", value)
 
     def block(self, content: bytes) -> None:
-        """Write bytes with their number in front."""
+        """Write bytes after their number."""
         self.compact_int(len(content))
         self._parts.append(content)
 
     def mapping(self, entries: Mapping[K, V], key: Callable[[K], None], value: Callable[[V], None]) -> None:
         """Write entries, with functions that write a key and a value into this writer."""
         self.compact_int(len(entries))
-        for each, its in entries.items():
-            key(each)
-            value(its)
+        for entry_key, entry_value in entries.items():
+            key(entry_key)
+            value(entry_value)
 
 
 def encode_versioned(revisions: Sequence[bytes], *, version: int = 0, type: int | None = None) -> bytes:
-    """Return a value made of its revisions; `type` where values of several types stand in one place."""
+    """Return a value made of revisions; `type` is for places where values of several types may stand."""
     header = [_FORMAT] if type is None else [_FORMAT, type]
     parts = [bytes([*header, version, len(revisions)])]
     for number, content in enumerate(revisions):
@@ -96,25 +96,25 @@ def encode_versioned(revisions: Sequence[bytes], *, version: int = 0, type: int 
 
 
 class VersionedReader:
-    """Reads one value, or the fields of a revision, from bytes. Raises ProtocolError where they end too early."""
+    """Reads one value, or the fields of a revision, from bytes. Raises ProtocolError if they end too early."""
 
     def __init__(self, data: bytes | memoryview, what: str) -> None:
-        """`what` completes "... is not what was expected" in errors."""
+        """Read from the start of `data`; `what` names the value in error messages."""
         self._data = memoryview(data)
         self._what = what
         self._at = 0
 
     def unpack(self, form: str) -> tuple[int, ...]:
-        """Read whole numbers of fixed size, in a format of `struct` without its order of bytes."""
+        """Read whole numbers of fixed size, in a format of `struct` without its byte order."""
         return struct.unpack(">" + form, self._take(struct.calcsize(">" + form)))
 
     def double(self) -> float:
-        """Read a number with a fraction."""
+        """Read a floating-point number."""
         (value,) = struct.unpack(">d", self._take(8))
         return float(value)
 
     def text(self) -> str:
-        """Read a text of Java's `writeUTF`."""
+        """Read a text that Java's `writeUTF` wrote."""
         (length,) = self.unpack("H")
         return bytes(self._take(length)).decode("ascii", errors="replace")
 
@@ -128,7 +128,7 @@ class VersionedReader:
         return self.unpack("I")[0] & 0x3FFFFFFF
 
     def block(self) -> memoryview:
-        """Read bytes that have their number in front."""
+        """Read bytes after their number."""
         return self._take(self.compact_int())
 
     def mapping(self, key: Callable[[], K], value: Callable[[], V]) -> dict[K, V]:
@@ -139,7 +139,7 @@ class VersionedReader:
         """Read the header of a value of this version, and return readers of its revisions."""
         header = [_FORMAT, version] if type is None else [_FORMAT, type, version]
         if (found := list(self._take(len(header)))) != header:
-            raise ProtocolError(f"{self._what} is not what was expected: it begins with {found} instead of {header}")
+            raise self._wrong_form(f"it begins with {found} instead of {header}")
         readers = []
         for _ in range(self.unpack("B")[0]):
             _, length = self.unpack("BI")
@@ -149,6 +149,9 @@ class VersionedReader:
     def _take(self, length: int) -> memoryview:
         taken = self._data[self._at : self._at + length]
         if len(taken) < length:
-            raise ProtocolError(f"{self._what} is not what was expected: it ends after {len(self._data):,} bytes")
+            raise self._wrong_form(f"it ends after {len(self._data):,} bytes")
         self._at += length
         return taken
+
+    def _wrong_form(self, reason: str) -> ProtocolError:
+        return ProtocolError(f"{self._what} does not have the expected form: {reason}")

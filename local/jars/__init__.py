@@ -1,1 +1,1 @@
-"""The jars that the servers run on: fetched, verified, kept."""
+"""The jars of the servers: how they are fetched, verified and kept."""

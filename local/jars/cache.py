@@ -1,4 +1,4 @@
-"""The user's cache of jars: complete and verified before anything runs on it."""
+"""The user's cache of jars, which is complete and verified before anything runs on it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,15 @@ def provide_class_path(
     directory: Path | None = None,
     ivy_settings: Path | None = None,
 ) -> list[Path]:
-    """The artifacts as verified files, in the given order; missing ones are fetched.
+    """Return the artifacts as verified files, in the given order, and fetch the missing ones.
 
-    With a complete cache neither Ivy nor the network is touched. A file gets its name in the cache only
-    after its checksum was found right, so a fetch cut short leaves nothing that is trusted; concurrent
-    callers wait for each other.
+    If the cache is complete, neither Ivy nor the network is used. A file gets its name in the cache only after its
+    checksum was verified, so that an interrupted fetch leaves nothing that is trusted. Concurrent callers wait for each
+    other.
 
-    Args:
-        artifacts: what is needed, in class path order.
-        java: runs Ivy when something is missing.
-        report: receives progress, one line at a time.
-        directory: the cache; the user's by default.
-        ivy_settings: the user's Ivy settings file; by default the one named by the environment, if any.
-
-    Raises:
-        SetupError: a file, cached or fetched, has another checksum than the lock file says, or a
-            fetch failed.
+    `java` runs Ivy if a file is missing. `report` receives progress, one line at a time. `directory` is the cache, by
+    default the user's. `ivy_settings` is the user's Ivy settings file, by default that of the environment, if any.
+    Raises SetupError if a cached or fetched file does not have the checksum of the lock file, or if a fetch fails.
     """
     directory = jar_directory() if directory is None else directory
     missing = _find_missing(artifacts, directory)
@@ -62,7 +55,7 @@ def provide_class_path(
 
 
 def _find_missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifact]:
-    """Artifacts without a file; a file with other bytes than locked is an error."""
+    """Return the artifacts without a file. Raises SetupError for a file with other bytes than the lock file says."""
     missing = []
     for artifact in artifacts:
         path = directory / artifact.relative_path
@@ -72,7 +65,7 @@ def _find_missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifa
             raise SetupError(
                 f"wrong checksum: {path} has sha256 {sha256_of(path)} ({path.stat().st_size} bytes), expected "
                 f"{artifact.sha256} ({artifact.size} bytes). It was changed after it was fetched; delete the "
-                "file and run the command again to fetch it anew"
+                "file and run the command again to fetch it again"
             )
     return missing
 
@@ -100,11 +93,11 @@ def _fetch(
         if not fetched.is_file():
             raise SetupError(
                 f"Ivy reported success but delivered no {artifact.relative_path}: check the patterns "
-                "of the Ivy settings file (a Maven layout is expected)"
+                "of the Ivy settings file (it must expect a Maven layout)"
             )
         if not artifact.matches(fetched):
             found, size = sha256_of(fetched), fetched.stat().st_size
-            # Its cache would deliver the same bytes again on the next try.
+            # Ivy's cache would deliver the same bytes at the next try.
             shutil.rmtree(staging)
             raise SetupError(
                 f"wrong checksum: fetched {artifact.relative_path} has sha256 {found} ({size} bytes), expected "

@@ -1,7 +1,7 @@
-"""Fetch jars with the Ivy that ships with pyspark.
+"""Fetches jars with the Ivy that ships with pyspark.
 
-Neither Maven nor the address of any repository is needed: without further settings Ivy's own notion of
-`central` is used, and a user's mirror comes in by an Ivy settings file, as with `spark.jars.ivySettings`.
+Neither Maven nor the address of a repository is needed: by default Ivy's own `central` is used. An Ivy settings file
+names a user's mirror, as with `spark.jars.ivySettings`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..java import Java
 from .lock_file import Artifact
 
 SETTINGS_VARIABLE = "PYSPARK_PRAVEGA_IVY_SETTINGS"
-"""Environment variable naming an Ivy settings file; the command line option wins over it."""
+"""The environment variable that names an Ivy settings file; the command line option takes precedence."""
 
 RETRIEVE_PATTERN = "[organisation]/[artifact]-[revision](-[classifier]).[ext]"
 
@@ -49,17 +49,11 @@ def retrieve(
     settings: Path | None,
     report: Callable[[str], None],
 ) -> None:
-    """Fetch the artifacts into `directory`, laid out as `Artifact.relative_path`; nothing is verified.
+    """Fetch the artifacts, without their dependencies, into `directory` at their `relative_path`; verify nothing.
 
-    Args:
-        artifacts: what to fetch; no dependency of theirs is followed.
-        directory: working directory; what an interrupted run downloaded is kept in it and used again.
-        java: runs Ivy.
-        settings: a user's Ivy settings file, or None for Ivy's own `central`.
-        report: receives progress, one line at a time.
-
-    Raises:
-        SetupError: Ivy is missing, cannot be run, or did not find an artifact.
+    `directory` is also Ivy's working directory, and keeps what an interrupted run has downloaded for the next one.
+    `settings` is a user's Ivy settings file, None stands for Ivy's own `central`. `report` receives progress, one line
+    at a time. Raises SetupError if Ivy is missing, cannot be run, or does not find an artifact.
     """
     directory.mkdir(parents=True, exist_ok=True)
     module = directory / "ivy.xml"
@@ -68,7 +62,7 @@ def retrieve(
     if settings is None:
         settings = directory / "ivysettings.xml"
         settings.write_text(_SETTINGS, encoding="utf-8")
-        # Otherwise Ivy creates ~/.ivy2; a user's own settings may rely on it, ours do not.
+        # Otherwise Ivy creates ~/.ivy2, on which a user's settings may rely, but not these.
         command.append(f"-Divy.default.ivy.user.dir={directory / 'home'}")
     elif not settings.is_file():
         raise SetupError(
@@ -88,11 +82,7 @@ def retrieve(
 
 
 def find_ivy_jar() -> Path:
-    """The Ivy jar among pyspark's own jars.
-
-    Raises:
-        SetupError: pyspark is not installed, or ships none.
-    """
+    """Return the Ivy jar among pyspark's jars. Raises SetupError if pyspark is not installed, or has none."""
     places: list[Path] = []
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.submodule_search_locations:
@@ -117,7 +107,7 @@ def _format_module(artifacts: Sequence[Artifact]) -> str:
     ]
     for artifact in artifacts:
         classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
-        # The explicit <artifact> keeps odd packagings in a POM ("bundle") from deciding type and suffix.
+        # Without the explicit <artifact>, odd packagings in a POM ("bundle") would decide type and suffix.
         lines.append(
             f"    <dependency org={quoteattr(artifact.group)} name={quoteattr(artifact.name)} "
             f'rev={quoteattr(artifact.version)} transitive="false" conf="default->default">'
@@ -128,7 +118,7 @@ def _format_module(artifacts: Sequence[Artifact]) -> str:
 
 
 def _run(command: Sequence[str], directory: Path, count: int, report: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Run Ivy to its end; returns its exit code and the last lines that sound like a complaint."""
+    """Run Ivy to its end; return its exit code and its last lines that look like errors."""
     complaints: list[str] = []
     fetched = 0
     try:

@@ -1,8 +1,8 @@
-"""Lock files: the exact jars that a Java program of this project runs on.
+"""Lock files, which list the exact jars that a Java program of this project runs on.
 
-One artifact a line, tab separated, in class path order: group, artifact, version, classifier (`-` for
-none), size in bytes, sha256. Lines starting with `#` are comments. A lock file names no place to fetch
-from: that is the business of `ivy.py` and of the user's own settings.
+Each line is an artifact, in class path order, with tabs between its fields: group, artifact, version, classifier (`-`
+for none), size in bytes, sha256. Lines that start with `#` are comments. A lock file does not say where to fetch from:
+that is up to `ivy.py` and the user's settings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Artifact:
-    """One jar: its Maven coordinates and what its bytes must be."""
+    """A jar: its Maven coordinates, and the size and checksum of its bytes."""
 
     group: str
     name: str
@@ -35,13 +35,13 @@ class Artifact:
 
     @property
     def file_name(self) -> str:
-        """File name as Maven repositories have it, e.g. `pravega-client-0.13.0.jar`."""
+        """Return the file name in Maven repositories, e.g. `pravega-client-0.13.0.jar`."""
         suffix = f"-{self.classifier}" if self.classifier else ""
         return f"{self.name}-{self.version}{suffix}.jar"
 
     @property
     def relative_path(self) -> Path:
-        """Place inside a jar cache; the group keeps equal names of different groups apart."""
+        """Return the place inside a jar cache; different groups may have jars of equal names."""
         return Path(self.group, self.file_name)
 
     def matches(self, path: Path) -> bool:
@@ -50,7 +50,7 @@ class Artifact:
 
 
 def sha256_of(path: Path) -> str:
-    """Lower-case hex digest of a file's content."""
+    """Return the sha256 of a file's content, in lower-case hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -59,11 +59,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read_lock(path: Path) -> tuple[Artifact, ...]:
-    """Parse a lock file.
-
-    Raises:
-        SetupError: a line that is not an artifact; names file and line.
-    """
+    """Return the artifacts of a lock file. Raises SetupError for other lines, with the file and the line."""
     artifacts: list[Artifact] = []
     for number, line in enumerate(path.read_text(encoding="ascii").splitlines(), start=1):
         if not line or line.startswith("#"):

@@ -33,12 +33,12 @@ def write_certificates(files: Certificates, lifetime: timedelta) -> None:
     trust_store = pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(ca, b"ca")], encryption)
     ca_pem = ca.public_bytes(Encoding.PEM)
     files.ca.write_bytes(ca_pem)
-    # The server also uses this file as its own trust store, hence the authority at the end.
+    # The server also uses this file as its own trust store, so the authority stands at the end.
     write_private(files.chain, server.public_bytes(Encoding.PEM) + ca_pem)
     write_private(files.key, server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     write_private(files.key_store, key_store)
     write_private(files.trust_store, trust_store)
-    # Read as it is: a line end would become part of the password.
+    # Without a line end, which would become part of the password.
     write_private(files.store_password, STORE_PASSWORD.encode())
 
 

@@ -1,7 +1,7 @@
-"""A certificate authority and a server certificate for one local cluster.
+"""A certificate authority and a server certificate for a local cluster.
 
-The servers want the same key twice: as PEM files and as Java key stores. The key stores are PKCS#12,
-which Java also reads where a program asks for type JKS, so no tool of the JDK is needed.
+The servers need the same key twice: as PEM files and as Java key stores. The key stores are PKCS#12, which Java also
+reads if a program asks for type JKS, so that no tool of the JDK is needed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,9 @@ __all__ = ["DEFAULT_LIFETIME", "STORE_PASSWORD", "Certificates", "create_certifi
 def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME) -> Certificates:
     """Make a new authority and a server certificate for localhost and 127.0.0.1.
 
-    The authority's key is thrown away. Extensions are those that OpenSSL's strict verification
-    (the default from Python 3.13 on) wants.
-
-    Args:
-        directory: existing directory the files are written to.
-        lifetime: how long the server certificate is valid from now on.
-
-    Raises SetupError where the package `cryptography` is not installed.
+    The files are written to `directory`, which must exist; the server certificate is valid for `lifetime`. The
+    authority's key is thrown away. The extensions are those that OpenSSL's strict verification requires (the default
+    from Python 3.13 on). Raises SetupError if the package `cryptography` is not installed.
     """
     try:
         from .authority import write_certificates

@@ -1,4 +1,4 @@
-"""The files of a local cluster's TLS set-up, and what is fixed of them."""
+"""The certificate files of a local cluster, and their fixed password and lifetime."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 STORE_PASSWORD = "1111_aaaa"
-"""Password of both key stores. Not ours to choose: the standalone server has it built in for its
-ZooKeeper client. It protects nothing; the files are readable by their owner only."""
+"""The password of both key stores, which the standalone server's ZooKeeper client requires. It protects nothing: only
+the owner can read the files."""
 
 DEFAULT_LIFETIME = timedelta(days=825)
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files of one cluster's TLS set-up; all but `ca` are readable by their owner only."""
+    """The certificate files of a cluster; only the owner can read them, except for `ca`."""
 
     ca: Path
     chain: Path

@@ -273,12 +273,12 @@ def test_a_short_lease_does_not_shorten_the_life(controller: Controller, stream:
 
 @pytest.mark.parametrize("lease", [-1, 0, 9_999, 600_001, 1 << 40])
 def test_leases_out_of_bounds(controller: Controller, stream: Stream, lease: int) -> None:
-    with pytest.raises(InvalidOptionError, match=f"lease of {lease} ms is refused.*from 10000 to 600000 ms"):
+    with pytest.raises(InvalidOptionError, match=f"refuses a transaction lease of {lease} ms.*from 10000 to 600000 ms"):
         Transaction.begin(controller, stream, lease)
 
 
 def test_a_ping_with_too_long_a_lease(controller: Controller, transaction: Transaction) -> None:
-    with pytest.raises(InvalidOptionError, match="lease of 600001 ms is refused"):
+    with pytest.raises(InvalidOptionError, match="refuses a transaction lease of 600001 ms"):
         controller.ping_transaction(transaction.stream, transaction.id, 600_001)
     controller.ping_transaction(transaction.stream, transaction.id, 600_000)
     assert transaction.status() is TransactionStatus.OPEN

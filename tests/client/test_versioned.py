@@ -46,8 +46,8 @@ def test_readers_pass_over_revisions_they_do_not_know() -> None:
 
 def test_what_is_no_such_value_is_an_error_that_names_it() -> None:
     value = encode_versioned([b"\0" * 8], version=1)
-    with pytest.raises(ProtocolError, match="a mark is not what was expected: it begins with"):
+    with pytest.raises(ProtocolError, match="a mark does not have the expected form: it begins with"):
         VersionedReader(value, "a mark").revisions()
     for length in range(len(value)):
-        with pytest.raises(ProtocolError, match="a mark is not what was expected: it ends after"):
+        with pytest.raises(ProtocolError, match="a mark does not have the expected form: it ends after"):
             VersionedReader(value[:length], "a mark").revisions(version=1)[0].unpack("q")

@@ -217,7 +217,7 @@ def test_after_a_crash(directory: Path) -> None:
 
     result = _local(directory, "start")
     assert result.returncode == 0, result.stderr
-    assert "clearing up after an earlier cluster" in result.stderr
+    assert "cleaning up after an earlier cluster" in result.stderr
     assert not left["registry"].is_alive()
     assert not storage.exists()
     # The later cluster is not the first one's to stop.

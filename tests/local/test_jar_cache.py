@@ -185,7 +185,7 @@ import sys
 from pathlib import Path
 from pyspark_pravega.local import java
 from pyspark_pravega.local.jars import cache, lock_file
-cache.class_path(lock_file.read_lock(Path(sys.argv[1])), java=java.find_java(), report=print,
+cache.provide_class_path(lock_file.read_lock(Path(sys.argv[1])), java=java.find_java(), report=print,
                      directory=Path(sys.argv[2]), ivy_settings=Path(sys.argv[3]))
 """
 

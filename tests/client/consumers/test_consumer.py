@@ -104,7 +104,7 @@ def test_a_consumer_whose_stream_was_deleted_can_be_dropped_once_it_is_made_agai
     Consumer.register(pravega, kept, "nightly", at(kept, 1))
     pravega.controller.seal_stream(kept)
     pravega.controller.delete_stream(kept)
-    with pytest.raises(UnsupportedOperationError, match=f"no stream '{kept}' any more"):
+    with pytest.raises(UnsupportedOperationError, match=f"stream '{kept}' no longer exists"):
         drop_consumer(pravega, kept.scope, "nightly")
     pravega.controller.create_stream(kept, KEEPING)
     drop_consumer(pravega, kept.scope, "nightly")

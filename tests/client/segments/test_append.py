@@ -241,7 +241,7 @@ def test_blocks_that_are_no_events_are_refused_where_it_can_be_seen(
                 appender.append(block, count)
         with pytest.raises(ProtocolError, match="2 whole events, not 3"):
             appender.append(events([9 << 20, 9 << 20]).frames, 3)
-        with pytest.raises(ProtocolError, match="does not fit a wire command"):
+        with pytest.raises(ProtocolError, match="does not fit into a wire command"):
             appender.append(events([wire.MAX_BLOCK]).frames, 1)
     assert stored(pravega, stream) == b""
 

@@ -365,7 +365,7 @@ def test_an_event_over_the_readers_limit_is_refused_before_it_is_fetched(
     limited = SegmentRangeReader(
         pravega.segments, stream, 0, 0, len(given.frames), window_bytes=1000, max_event_bytes=299_999
     )
-    with pytest.raises(ProtocolError, match=r"at offset 108 .* 300,000 bytes, over the 299,999"):
+    with pytest.raises(ProtocolError, match=r"at offset 108 .* 300,000 bytes, more than the 299,999"):
         list(limited)
 
 
