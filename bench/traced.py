@@ -17,7 +17,7 @@ FILE = "PYSPARK_PRAVEGA_TRACE"
 """The environment variable that names the file."""
 
 
-def traced_python(directory: Path) -> tuple[Path, Path]:
+def make_traced_python(directory: Path) -> tuple[Path, Path]:
     """Make a program in a directory that runs the service as Python would; return it, and the file that it writes."""
     python, file = directory / "python", directory / "calls"
     python.write_text(f'#!/bin/sh\n{FILE}={file} exec {sys.executable} -P {Path(__file__).resolve()} "$@"\n')

@@ -92,7 +92,7 @@ def build_editable(
         for path in sorted(metadata.rglob("*")):
             if path.is_file() and path.name not in ("WHEEL", "RECORD"):
                 files[path.relative_to(scratch).as_posix()] = path.read_bytes()
-        record = [f"{path},sha256={_record_hash(content)},{len(content)}" for path, content in files.items()]
+        record = [f"{path},sha256={_hash_record(content)},{len(content)}" for path, content in files.items()]
         files[f"{metadata.name}/RECORD"] = "\n".join([*record, f"{metadata.name}/RECORD,,", ""]).encode()
         write_zip(Path(wheel_directory, name), files)
     return name
@@ -168,7 +168,7 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
 
 
-def _record_hash(content: bytes) -> str:
+def _hash_record(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
