@@ -1,4 +1,4 @@
-"""Micro-batches of streams of changes: what knowing a change table's rows costs, beside a plain table of the same rows.
+"""Measure micro-batches of streams of changes: the cost of knowing a change table's rows, beside a plain table.
 
     python -m bench.changes_stream [--rows 1000000] [--new 10000] [--batches 10]
 
@@ -69,7 +69,7 @@ def measure(spark: SparkSession, scope: str, arguments: argparse.Namespace, show
 
 
 def main() -> None:
-    """Measure on a cluster of one's own."""
+    """Measure on a cluster of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--new", type=int, default=10_000)

@@ -1,4 +1,4 @@
-"""Measures what the commit log costs an append and a scan, as versions become many.
+"""Measure what the commit log costs an append and a scan as the number of versions grows.
 
     python -m bench.commit_log [--versions 1000]
 
@@ -25,7 +25,7 @@ _SCANS = 50
 
 
 class LogCalls:
-    """The time of each request to a key-value table: without Spark and registry these are those of the commit log."""
+    """Times each request to a key-value table. Without Spark and registry, only the commit log sends such requests."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -41,7 +41,7 @@ class LogCalls:
         KeyValueTable._request = timed  # type: ignore[method-assign]
 
     def of(self, act: Callable[[], object]) -> tuple[float, int]:
-        """Return the seconds and the number of requests that an act takes."""
+        """Return the seconds and the number of requests that an action takes."""
         self.seconds.clear()
         act()
         return sum(self.seconds), len(self.seconds)

@@ -1,4 +1,4 @@
-"""How fast events become Arrow and Arrow becomes events, native and by the reference, on one core, without Spark.
+"""Measure decoding to Arrow and encoding from Arrow, native and by the reference, on one core, without Spark.
 
     python -m bench.decoding [--events 200000] [--rounds 7] [--only avro]
 
@@ -43,7 +43,7 @@ from pyspark_pravega.formats.core.framing import make_header
 
 ENCODING_ID = 7
 REFERENCE_SHARE = 10
-"""The reference decodes only this fraction of the events: it is that much slower."""
+"""The reference decodes only this fraction of the events, because it is that much slower."""
 
 
 def make_struct(**types: Any) -> StructType:

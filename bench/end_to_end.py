@@ -1,4 +1,4 @@
-"""Queries and INSERTs of whole statements in Spark: tables of this project against the usual way.
+"""Measure whole queries and INSERTs in Spark: tables of this project against the usual way.
 
     python -m bench.end_to_end [--events 4000000] [--rounds 5]
 
@@ -44,7 +44,7 @@ INSERT_GOAL = 0.6
 
 
 def describe_columns(names: Sequence[str]) -> str:
-    """Columns as in CREATE TABLE."""
+    """Return columns as in CREATE TABLE."""
     return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
 
 
@@ -69,14 +69,14 @@ def select_usual_way(
 
 
 def group_rows(rows: DataFrame, names: Sequence[str]) -> list[tuple[object, ...]]:
-    """What is asked: count and sum by status, with all columns also the greatest of the others."""
+    """Return the measured query: count and sum by status, with all columns also the greatest of the others."""
     asked = [f.count("*"), f.round(f.sum("temperature"), 1)]
     asked += [f.max(name) for name in names if name not in NEEDED]
     return sorted(tuple(row) for row in rows.groupBy("status").agg(*asked).collect())
 
 
 def insert(spark: SparkSession, stream: Stream, format: str, source: DataFrame) -> float:
-    """Seconds of an INSERT into a new table."""
+    """Return the seconds of an INSERT into a new table."""
     table = f"pravega.`{stream.scope}`.`{stream.name}`"
     spark.sql(
         f"CREATE TABLE {table} ({describe_columns(list(COLUMNS))}) USING pravega "
@@ -86,7 +86,7 @@ def insert(spark: SparkSession, stream: Stream, format: str, source: DataFrame) 
 
 
 def format_spread(values: Sequence[float]) -> str:
-    """Median, least and greatest."""
+    """Format median, least and greatest."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 

@@ -1,4 +1,4 @@
-"""Appends JSON events at a rate, beside a measured query: `python -m bench.feeder SCOPE STREAM RATE SECONDS`.
+"""Append JSON events at a rate, beside a measured query: `python -m bench.feeder SCOPE STREAM RATE SECONDS`.
 
 Every event has `id`, `sent` (milliseconds since 1970 when it was given to the segment store), `temp` and `note`: about
 100 bytes. Events go to all segments in turns, by plain appends. The last line of its output is the number of events.
@@ -20,7 +20,7 @@ from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 
 STEP = 0.002
-"""Seconds from one append to the next at least."""
+"""Least seconds from one append to the next."""
 
 _STAMP = b"1000000000000"
 

@@ -1,4 +1,4 @@
-"""How long statements wait before any data moves, and how much memory tasks take.
+"""Measure how long statements wait before any data moves, and how much memory tasks use.
 
     python -m bench.latency_and_memory [--megabytes 512]
 
@@ -64,7 +64,7 @@ def find_workers(jvm: int) -> list[int]:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the processes that one process has started; a thread that ends meanwhile has none."""
+    """Return the processes that a process has started, without those of threads that end meanwhile."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -112,7 +112,7 @@ def measure_peak_of_scan(spark: SparkSession, jvm: int, table: str, window: str)
 
 
 def measure_peak_of_insert(spark: SparkSession, jvm: int, table: str, megabytes: int, spool: str) -> float:
-    """Return the most MiB of a worker that inserts so many megabytes with a `spool.memory`."""
+    """Return the most MiB of a worker that inserts `size` megabytes with a `spool.memory`."""
     end_idle_workers(spark)
     rows = spark.range(0, megabytes * 1_000_000 // EVENT_BYTES, 1, 1).selectExpr(
         f"CAST(repeat('x', {EVENT_BYTES}) AS BINARY) AS event"

@@ -1,4 +1,4 @@
-"""The limits that the product is compared with: bare readers and writers, a process for each segment.
+"""Measure the limits for comparison: bare readers and writers, one process for each segment.
 
 They use the client as the product's tasks do, with the same parallelism, but know nothing of Spark, routing and
 formats. Their processes run, and have their events in memory, before the clock does.
@@ -40,10 +40,10 @@ def make_payloads(count: int, size: int) -> pa.LargeBinaryArray:
 
 
 class Work(Protocol):
-    """What one process does with one segment."""
+    """The work of one process on one segment."""
 
     def prepare(self) -> Callable[[Pravega], None]:
-        """Return what is to be timed, after everything that is not."""
+        """Do all that is not timed, and return the function to time."""
         ...
 
 
@@ -105,7 +105,7 @@ class Processes:
         self._pipes = pipes
 
     def prepare(self, work: Sequence[Work]) -> None:
-        """Hand out work, one piece for each process, and wait until all could begin."""
+        """Hand out work, one piece for each process, and wait until all are ready to begin."""
         assert len(work) == len(self._pipes)
         for pipe, piece in zip(self._pipes, work, strict=True):
             pipe.send(piece)

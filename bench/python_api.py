@@ -1,4 +1,4 @@
-"""Tables without Spark beside Spark: rows per second of reading into Arrow, counting and appending.
+"""Compare tables without Spark to Spark: rows per second of reading into Arrow, counting and appending.
 
     python -m bench.python_api [--events 2e6] [--rounds 3] [--cores 2]
 

@@ -1,4 +1,4 @@
-"""How near `raw` tables come to the servers' limits: scan against a bare range read, INSERT against a bare writer.
+"""Measure how near `raw` tables come to the servers' limits: scan against bare range read, INSERT against bare writer.
 
     python -m bench.raw_throughput [--megabytes 256] [--rounds 3]
 
@@ -31,7 +31,7 @@ SEGMENTS = 2
 
 @dataclass(frozen=True)
 class Rate:
-    """What one measurement moved, payload only."""
+    """The payload that one measurement moved."""
 
     events: int
     bytes: int

@@ -1,4 +1,4 @@
-"""What a measurement runs on: the cluster of the environment or a local one with room for volume, and Spark."""
+"""Open what a measurement runs on: the cluster of the environment, or a large local one, and Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How long a session takes to start: Spark alone, and Spark with Pravega in it, with an archive of Spark's classes and
-without one, in turns.
+"""Measure how long a session takes to start: Spark alone, and Spark with Pravega, with and without an archive of classes.
 
     python -m bench.session_start [--rounds 5] [--python OTHER/bin/python]
 

@@ -1,4 +1,4 @@
-"""Where the time of a small statement goes: requests to the catalog service, calls of servers, Spark's jobs and tasks.
+"""Measure where the time of a small statement goes: catalog service, calls of servers, Spark's jobs and tasks.
 
     python -m bench.small_statements [--rounds 30] [--events 200000] [--only LIMIT] [--timeline]
 
@@ -39,7 +39,7 @@ SHORTER = {
     r"key-value table '\S+': 1 segments": "the commit log",
     r"look up (\d+) segments": r"states of \1 segments",
 }
-"""What differs between two calls of the same kind, and what to say for it."""
+"""Patterns for what differs between two calls of the same kind, with replacements."""
 WARM = 5
 VALUES = (
     "1700000000000 + id AS timestamp, CAST(id % 1000 AS INT) AS sensorId, concat('plant-', id % 50) AS location, "
@@ -50,7 +50,7 @@ COLUMNS = "timestamp BIGINT, sensorId INT, location STRING, temp DOUBLE"
 
 @dataclass(frozen=True)
 class Step:
-    """Something that took a time: from second `begin` to second `end` since 1970."""
+    """A step that took from second `begin` to second `end` since 1970."""
 
     who: str
     what: str
@@ -71,7 +71,7 @@ def shorten_name(text: str) -> str:
 
 
 class Trace:
-    """What the service, the workers and Spark have written since the last look."""
+    """Reads what the service, the workers and Spark have written since the last call."""
 
     def __init__(self, directory: Path) -> None:
         self.python, self.calls = make_traced_python(directory)
@@ -137,7 +137,7 @@ def open_traced_session(cores: int) -> Iterator[tuple[SparkSession, str, Trace]]
 
 
 def make_tables(spark: SparkSession, scope: str, events: int) -> dict[str, str]:
-    """Fill the tables; return the statements by what they are called."""
+    """Fill the tables; return the statements by name."""
 
     def create(name: str) -> str:
         table = f"pravega.`{scope}`.`{name}`"

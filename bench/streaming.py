@@ -1,4 +1,4 @@
-"""Streaming queries from a table to a table: latency, sustained throughput, memory, and sizes of micro-batches.
+"""Measure streaming queries from table to table: latency, sustained throughput, memory, sizes of micro-batches.
 
     python -m bench.streaming [latency] [sustained] [memory] [sizes] [--cores 0,1] [--seconds 30] [--batches 500]
         [--rates 250000,500000] [--conf key=value]
@@ -47,11 +47,11 @@ from pyspark_pravega.datasource.positions.snapshot import tail_cut
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
 WARM = 30
-"""Micro-batches before those that count: the JVM compiles what it runs often."""
+"""Warm-up micro-batches, because the JVM compiles what it runs often."""
 LARGE, LARGE_WARM = 1_000_000, 6
-"""The same where throughput is measured: the events of each, and how many of them."""
+"""The warm-up where throughput is measured: events of each micro-batch, and the number of micro-batches."""
 OWN = ("walCommit", "commitOffsets", "commitBatch")
-"""What Spark writes into the checkpoint for each micro-batch, whatever source and sink are."""
+"""What Spark writes into the checkpoint for each micro-batch, whatever the source and sink."""
 Job = Callable[["Run"], None]
 
 
@@ -103,7 +103,7 @@ class Run:
 
     @contextmanager
     def feed(self, source: str, rate: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
-        """Append at a rate while the body runs, which must not end before."""
+        """Append at a rate while the body runs, which must not end earlier."""
         environment = dict(os.environ, PRAVEGA_CONTROLLER_URI=self.config.controller_uri)
         command = [sys.executable, "-m", "bench.feeder", self.scope, source, str(rate), str(seconds)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as feeder:
@@ -117,7 +117,7 @@ def list_batches(query: StreamingQuery) -> list[Any]:
 
 
 def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> None:
-    """Wait until micro-batches have had so many rows."""
+    """Wait until micro-batches have had this number of rows."""
     end = time.monotonic() + seconds
     while sum(progress.numInputRows for progress in query.recentProgress) < rows:
         if query.exception() is not None or time.monotonic() > end:
@@ -126,7 +126,7 @@ def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> Non
 
 
 class Visible:
-    """Notes when a reader of a table found which end of its segments."""
+    """Notes when a reader of a table found which ends of its segments."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self._ends: dict[int, tuple[list[int], list[float]]] = {}
@@ -206,7 +206,7 @@ def summarize_parts(done: list[Any]) -> str:
 
 
 def measure_sustained(run: Run, rates: list[int]) -> None:
-    """Print the rates that the query keeps up with."""
+    """Print the rates with which the query keeps up."""
     jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
     for rate in rates:
         source, target = run.tables()
@@ -318,7 +318,7 @@ def find_end(progress: Any) -> float:
 
 
 def main() -> None:
-    """Measure what is named, or all."""
+    """Measure the named parts, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["sizes", "latency", "sustained", "memory"])
     parser.add_argument("--cores", default="0,1")

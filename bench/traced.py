@@ -1,7 +1,7 @@
-"""The catalog service, or the daemon of Python workers, writing each call and each request to a server into a file.
+"""Run the catalog service, or the daemon of Python workers, and write each call and server request into a file.
 
 The lines of the file are JSON: the second in which the call ended (since 1970), the process, the logger, the text.
-`traced_python` makes what is given as the conf `python` of a catalog. The daemon is a copy of this file on PYTHONPATH,
+`make_traced_python` makes a program for a catalog's conf `python`. The daemon is a copy of this file on PYTHONPATH,
 named by the conf `spark.python.daemon.module`.
 """
 

@@ -1,4 +1,4 @@
-"""Truncations of a table of changes: what looking for them costs EXPLAIN, queries and batches of a stream of changes.
+"""Measure what the search for truncations of a table of changes costs EXPLAIN, queries and micro-batches.
 
     python -m bench.truncations [--rows 1000000] [--new 1000] [--batches 3]
 
@@ -25,7 +25,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream
 
 TRUNCATION = {"op": "t", "before": None, "after": None, "ts_ms": 1, "source": {"connector": "postgresql", "lsn": 1}}
-"""Older than all rows, so that it clears none."""
+"""Older than all rows, so that it clears none of them."""
 
 
 def truncate(config: ClientConfig, stream: Stream) -> int:
@@ -75,7 +75,7 @@ def measure(spark: SparkSession, config: ClientConfig, scope: str, arguments: ar
 
 
 def main() -> None:
-    """Measure on a cluster of one's own."""
+    """Measure on a cluster of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--new", type=int, default=1_000)

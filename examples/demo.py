@@ -47,11 +47,11 @@ QUESTION = (
     "FROM {table} GROUP BY location ORDER BY location"
 )
 STREAM_TABLES = ("sensor_live", "sensor_daily")
-"""What the streaming form of the pipeline makes."""
+"""Tables that the streaming form of the pipeline makes."""
 TABLES = ("sensor", "sensor_agg", *STREAM_TABLES)
-"""What the demo makes."""
+"""Tables that the demo makes."""
 FILES = 4
-"""The readings come to the stream in as many files, each a micro-batch."""
+"""The number of files with readings, each of which becomes a micro-batch."""
 # The last day is not over. Sums of floating-point numbers depend on their order, so means may differ in the last digit.
 COMPARISON = """SELECT count(*), count(batch.location), count(stream.location), sum(stream.count),
   count_if(batch.min = stream.min AND batch.max = stream.max AND batch.count = stream.count
@@ -73,7 +73,7 @@ Rows = list[tuple[str, ...]]
 
 
 def main() -> int:
-    """Run all steps; 0 when the three front ends agree, and the stream with the batch."""
+    """Run all steps; return 0 if the three front ends agree, and the stream agrees with the batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--namespace", default="iot", help="scope that the tables are made in (default: iot)")
     parser.add_argument("--keep", action="store_true", help="leave the tables when the cluster stays")
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def run(namespace: str, keep: bool) -> int:
-    """Run all steps in a namespace; 0 when the three front ends agree, and the stream with the batch."""
+    """Run all steps in a namespace; return 0 if the three front ends agree, and the stream agrees with the batch."""
     began = time.monotonic()
     stays = bool(os.environ.get("PRAVEGA_CONTROLLER_URI"))
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-demo-") as scratch:
@@ -130,7 +130,7 @@ def run(namespace: str, keep: bool) -> int:
 
 
 def find_existing_names(namespace: str) -> list[str]:
-    """Return what exists of the names that the pipeline will make, as it is called to users."""
+    """Return the existing names among those that the pipeline will make, as users see them."""
     found = []
     with connect(client_config(resolve(env=os.environ))) as pravega:
         for name in TABLES:
@@ -185,7 +185,7 @@ def open_session() -> SparkSession:
 
 @contextmanager
 def run_pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
-    """Run sensor_pipeline.sql in a namespace; unless `keep`, drop what this made, and only that, in the end."""
+    """Run sensor_pipeline.sql in a namespace. At the end, drop exactly what this made, unless `keep`."""
     show_step("PySpark: running examples/sensor_pipeline.sql")
     scope = f"pravega.{quote_all((namespace,))}"
     made: list[str] = []
@@ -255,7 +255,7 @@ def ask_over_jdbc(question: str, scratch: str) -> Rows:
 
 @contextmanager
 def drop_streaming_tables(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
-    """Unless `keep`, drop what sensor_stream.sql makes in the end."""
+    """At the end, drop what sensor_stream.sql makes, unless `keep`."""
     try:
         yield
     finally:
@@ -266,7 +266,7 @@ def drop_streaming_tables(spark: SparkSession, namespace: str, *, keep: bool) ->
 
 
 def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
-    """Run sensor_stream.sql, kill it in the middle, run it to the end; tells whether all days are as in the batch."""
+    """Run sensor_stream.sql, kill it in the middle, run it to the end; return whether all days are as in the batch."""
     scope = f"pravega.{quote_all((namespace,))}"
     job = write_streaming_job(scope, scratch)
     show_step("pyspark-pravega run examples/sensor_stream.sql")
@@ -318,7 +318,7 @@ def write_streaming_job(scope: str, scratch: Path) -> Path:
 
 @contextmanager
 def start_streaming(job: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a script in the background, in a process group of its own; what is left of that is killed at the end."""
+    """Run a script in the background, in its own process group, and kill what is left of that at the end."""
     command = [*COMMAND, "run", "--master", "local[2]", *build_arguments(), str(job)]
     with log.open("wb") as out:
         program = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent, start_new_session=True)
@@ -367,7 +367,7 @@ def find_free_port() -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether a server takes connections on the port."""
+    """Return whether a server accepts connections on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("localhost", port)) == 0

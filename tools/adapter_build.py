@@ -27,7 +27,7 @@ SOURCES = JVM / "src"
 # The oldest Java that Spark runs on.
 JAVA_RELEASE = "17"
 OTHERS_SWITCH = "PYSPARK_PRAVEGA_OTHER_SPARKS"
-"""Environment variable: with 0 a wheel has the jar for the pyspark it is built with alone, and fetches nothing."""
+"""Environment variable: with 0, a wheel has only the jar for the pyspark it is built with, and downloads nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Line:
 
     @property
     def lock(self) -> Path:
-        """The jars that it is compiled against where pyspark is of another line."""
+        """The lock file of the jars to compile against if pyspark is of another line."""
         return self.folder / "compile.lock"
 
     def sources(self) -> list[Path]:
@@ -77,7 +77,7 @@ def compile_adapters(*, others: bool = False) -> list[Path]:
 
 
 def write_zip(target: Path, files: Mapping[str, bytes]) -> None:
-    """Write an archive that depends on nothing but its content; readers see the old file or the new one."""
+    """Write an archive that depends only on its content. Readers see either the old file or the new one."""
     partial = target.with_suffix(f".{os.getpid()}.partial")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -154,7 +154,7 @@ def _build_class_path(line: Line) -> str:
 
 
 def _list_other_jars() -> list[Path]:
-    """What is in pyspark beside Spark's own jars, and Hive's server, whose classes are the same in all lines."""
+    """Return pyspark's jars other than Spark's own, and Hive's server, whose classes are the same in all lines."""
     jars = sorted((_find_pyspark() / "jars").glob("*.jar"))
     return [jar for jar in jars if not jar.name.startswith("spark-") or "hive-thriftserver" in jar.name]
 

@@ -99,7 +99,7 @@ def build_editable(
 
 
 class PlatformWheel(bdist_wheel):  # type: ignore[misc]  # setuptools has no types
-    """A wheel for this platform if the native decoder is in it, and for every Python from 3.11 on."""
+    """A wheel for this platform if it contains the native decoder, and for every Python from 3.11 on."""
 
     def finalize_options(self) -> None:
         if LIBRARY.is_file():
@@ -162,7 +162,7 @@ def compile_native() -> bool:
 
 
 def find_cargo() -> str | None:
-    """Rust's cargo, unless native code is switched off."""
+    """Return the path of Rust's cargo, unless native code is switched off."""
     if os.environ.get(NATIVE_SWITCH, "").strip() == "0":
         return None
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))

@@ -1,4 +1,4 @@
-"""Draws lines over logarithmic axes as SVG, legible on light and on dark pages."""
+"""Draw lines over logarithmic axes as SVG, legible on light and dark pages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ polyline {{ fill: none; stroke-width: 2; stroke-linejoin: round }} line.key {{ s
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture: `lines` by what they are called, `goal` a line that the others should stay below.
+    """One picture: `lines` by name, and `goal`, a line below which the others should stay.
 
     `unit` stands behind the numbers of the upright axis. That is logarithmic and at least two decades long, so that
     small differences look small; or `linear`, from 0.

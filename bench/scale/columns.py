@@ -1,4 +1,4 @@
-"""Growth by columns: as many values in events of 1 to 1,000 columns."""
+"""Measure growth by columns: the same number of values in events of 1 to 1,000 columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .measured import QUIET, Memory, measure_warm, prepare_statement, print_best
 
 SEGMENTS = 2
 TYPES = (("BIGINT", "id + {0}"), ("DOUBLE", "(id + {0}) / 7D"), ("STRING", "concat('v-', (id + {0}) % 100)"))
-"""Types of columns, in turns, and their values."""
+"""Types of columns, in turn, and their values."""
 
 
 def list_counts(greatest: int) -> list[int]:
@@ -31,7 +31,7 @@ def list_counts(greatest: int) -> list[int]:
 def measure_widths(
     spark: SparkSession, scope: str, format: str, values: int, greatest: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield what each statement took with each number of columns."""
+    """Yield the seconds of each statement with each number of columns."""
     memory = Memory(spark)
     # The first table is for Spark's compiled code and the Python workers.
     for number, name in [(10, "warm-up"), *((count, f"of-{count}") for count in list_counts(greatest))]:

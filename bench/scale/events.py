@@ -1,4 +1,4 @@
-"""Growth by events: one table that is filled step by step, and queried at each size."""
+"""Measure growth by events: one table is filled step by step, and queried at each size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .measured import QUIET, Memory, measure_warm, prepare_statement, print_best
 
 SEGMENTS = 4
 SMALL = 10
-"""Events of the first size: what a statement costs without its events."""
+"""Events of the first size, which shows the cost of a statement without events."""
 FIRST = 100_000
 WARM = 1_000_000
 COLUMNS = {"raw": "", "avro": "(timestamp BIGINT, sensorId INT, location STRING, temp DOUBLE)"}
@@ -29,7 +29,7 @@ VALUES = {
     "avro": "1700000000000 + id AS timestamp, CAST(id % 1000 AS INT) AS sensorId, "
     "concat('plant-', id % 50) AS location, CAST(id % 977 AS DOUBLE) / 7D AS temp",
 }
-"""Both are of 29 bytes, about."""
+"""Both have about 29 bytes."""
 GROUP_BY = {
     "raw": "SELECT substring(event, 1, 8), count(*) FROM {} GROUP BY 1",
     "avro": "SELECT location, count(*), max(temp), min(timestamp) FROM {} GROUP BY location",

@@ -1,4 +1,4 @@
-"""Seconds of statements, and the most memory that each process of a session had meanwhile."""
+"""Measure seconds of statements, and the most memory that each process of a session had meanwhile."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pyspark.sql import SparkSession
 from bench.latency_and_memory import find_workers, list_children
 
 ENOUGH_SECONDS = 10.0
-"""What has been repeated for this long is not repeated again."""
+"""Seconds of runs after which nothing is repeated."""
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 """Confs of the sessions that are measured."""
 _PAUSE = 0.05
 
 
 def time_runs(work: Callable[[], object], *, runs: int = 5) -> list[float]:
-    """Run something up to so often; return what each run took. Only the first one takes as long as it likes."""
+    """Run something up to `runs` times, until `ENOUGH_SECONDS` are over; return the seconds of each run."""
     found: list[float] = []
     while len(found) < runs and sum(found) < ENOUGH_SECONDS:
         begin = time.perf_counter()
@@ -36,12 +36,12 @@ def time_runs(work: Callable[[], object], *, runs: int = 5) -> list[float]:
 
 
 def prepare_statement(spark: SparkSession, text: str) -> Callable[[], object]:
-    """Return what runs a statement and takes its rows."""
+    """Return a function that runs a statement and fetches its rows."""
     return lambda: spark.sql(text).collect()
 
 
 def measure_warm(work: Callable[[], object], *, runs: int = 5) -> dict[str, float]:
-    """Run something once without looking, if that takes less than `ENOUGH_SECONDS`; then the median and the best."""
+    """Run something once to warm up, if that takes less than `ENOUGH_SECONDS`; then return the median and the best."""
     first = time_runs(work, runs=1)
     found = first if first[0] > ENOUGH_SECONDS else time_runs(work, runs=runs)
     return {"seconds": statistics.median(found), "best": min(found)}
@@ -106,7 +106,7 @@ def print_best(what: str, found: Mapping[str, Mapping[str, float]]) -> None:
 
 
 def save(directory: Path, name: str, result: Mapping[str, Any]) -> None:
-    """Write a result beside the others, with what it ran on."""
+    """Write a result beside the others, with a description of the machine."""
     directory.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "python": platform.python_version()}
     file = directory / f"{name}.json"

@@ -1,4 +1,4 @@
-"""What is drawn of the results."""
+"""Draw the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMATS = ("raw", "avro")
 NAMES = {"raw": "Raw", "avro": "Avro", "json": "JSON"}
 STATEMENTS = ("count(*)", "GROUP BY", "INSERT")
 FLAT_FROM = 10_000_000
-"""Events from which on the time for each is compared."""
+"""Least number of events for which the time per event is compared."""
 
 
 def _read_rows(results: Path, name: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Growth by segments: the same events in 1 to 64 of them."""
+"""Measure growth by segments: the same events in 1 to 64 of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def list_counts(greatest: int) -> list[int]:
 
 
 def measure_spreads(spark: SparkSession, scope: str, events: int, greatest: int) -> Iterator[dict[str, Any]]:
-    """Yield what each statement took with each number of segments."""
+    """Yield the seconds of each statement with each number of segments."""
     source = f"SELECT {VALUES['avro']} FROM range(0, {events}, 1, 4)"
     memory = Memory(spark)
     # The first table is for Spark's compiled code and the Python workers.

@@ -1,4 +1,4 @@
-"""Growth by streams: SHOW TABLES of a scope, what tools ask for to browse it, and loads of one table of it."""
+"""Measure growth by streams: SHOW TABLES of a scope, requests of tools that browse it, and loads of one table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOADS = 100
 """Loads of each kind, and tables with a schema that are made for each size of the scope."""
 THREADS = 16
 REST = 60
-"""New streams for which the server is given a second: it is busy for that long with storing what it keeps of them."""
+"""New streams after which the server gets a second to store what it keeps about them."""
 
 
 def load(spark: SparkSession, scope: str, name: str) -> float:
@@ -47,7 +47,7 @@ def make_table(spark: SparkSession, scope: str, name: str) -> None:
 
 
 def make_stream(pravega: Pravega, scope: str, name: str) -> None:
-    """Create a stream of which the schema registry knows nothing."""
+    """Create a stream that is unknown to the schema registry."""
     pravega.controller.create_stream(Stream(scope, name), StreamConfiguration())
 
 
@@ -64,7 +64,7 @@ def load_in_parallel(spark: SparkSession, scope: str, tables: Sequence[str]) -> 
 
 
 def list_browsing_requests(spark: SparkSession, pravega: Pravega, scope: str) -> dict[str, Callable[[], object]]:
-    """Return what tools ask for, by its name: some ask for all tables of the scope, and some by a pattern."""
+    """Return the requests of tools by name: some list all tables of the scope, some use a pattern."""
     place = f"pravega.`{scope}`"
     api = PravegaCatalog(Catalog({}, pravega))
     return {
