@@ -1,4 +1,4 @@
-"""Measure how long a session takes to start: Spark alone, and Spark with Pravega, with and without an archive of classes.
+"""Measure how long a session takes to start: Spark alone and with Pravega, with and without an archive.
 
     python -m bench.session_start [--rounds 5] [--python OTHER/bin/python]
 
