@@ -150,7 +150,7 @@ def _serve(pipe: Any, config: ClientConfig) -> None:
                 pipe.send(None)
                 pipe.recv()
                 timed(pravega)
-            except Exception as error:  # told to the parent, which ends the run
+            except Exception as error:  # reported to the parent, which ends the run
                 pipe.send(f"{type(error).__name__}: {error}")
             else:
                 pipe.send(None)

@@ -163,7 +163,7 @@ def measure(spark: SparkSession, trace: Trace, statement: str) -> tuple[float, l
     begin = time.time()
     spark.sql(statement).collect()
     end = time.time()
-    time.sleep(0.05)  # what was told at the end comes into the files
+    time.sleep(0.05)  # so that the last lines reach the files
     return begin, [Step("", "the statement", begin, end), *trace.steps()]
 
 

@@ -298,7 +298,7 @@ def measure_sizes(run: Run) -> None:
                 total += events
                 wait_for_rows(query, total)
                 waits.append(max(map(find_end, list_batches(query))) - began)
-                time.sleep(0.2 + 0.037 * (round % 7))  # not in step with anybody's timer
+                time.sleep(0.2 + 0.037 * (round % 7))  # not in step with any timer
             done = list_batches(query)[2:]
             print(
                 f"{events:,} events: commit to the end of the micro-batch {statistics.median(waits[2:]) * 1000:.0f} ms "
@@ -306,7 +306,7 @@ def measure_sizes(run: Run) -> None:
                 flush=True,
             )
             if events == 100:
-                time.sleep(11)  # Spark tells of batches that find nothing every 10 s
+                time.sleep(11)  # Spark reports batches that find nothing every 10 s
                 empty = [progress for progress in query.recentProgress if "addBatch" not in progress.durationMs]
                 print(f"nothing new: {summarize_parts(empty)}" if empty else "nothing new: not told", flush=True)
 

@@ -57,7 +57,7 @@ def measure(spark: SparkSession, config: ClientConfig, scope: str, arguments: ar
         "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id', 'framing'='none', 'scaling.min-segments'='4')"
     )
     make_rows(spark, 0, 1).writeTo(table).append()
-    spark.sql(f"SELECT count(*) FROM {table}").collect()  # which starts all there is to start
+    spark.sql(f"SELECT count(*) FROM {table}").collect()  # which starts everything that has to start
     make_rows(spark, 0, arguments.rows).writeTo(table).append()
     print(f"{truncate(config, Stream(scope, 'changes')) / 1e6:.0f} MB", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:

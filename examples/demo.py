@@ -207,7 +207,7 @@ def run_pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator
             print(f"DROP {what};", flush=True)
             try:
                 spark.sql(f"DROP {what}")
-            except PySparkException as error:  # the other things are dropped all the same
+            except PySparkException as error:  # the rest is dropped anyway
                 print(f"demo: it is left there: {error}", file=sys.stderr)
         spark.catalog.dropTempView("temperatures")
 

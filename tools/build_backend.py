@@ -122,7 +122,7 @@ def compile_native() -> bool:
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.relative_to(CRATE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    # The library has the digest in it, so that a copied or half-written one is not taken for up to date.
+    # The library contains the digest, so that a copied or half-written one does not count as up to date.
     if LIBRARY.is_file():
         if digest.hexdigest().encode() in LIBRARY.read_bytes():
             return False
@@ -156,7 +156,7 @@ def compile_native() -> bool:
     built = target / "release" / ("lib_native.dylib" if sys.platform == "darwin" else "lib_native.so")
     partial = LIBRARY.with_suffix(f".{os.getpid()}.partial")
     shutil.copyfile(built, partial)
-    # Processes that have the old library loaded keep it.
+    # Processes that have loaded the old library keep it.
     partial.replace(LIBRARY)
     return True
 

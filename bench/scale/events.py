@@ -77,7 +77,7 @@ def measure_growth(
         with memory.watched() as peak:
             written = insert(spark, table, format, there, size)
             found = {"INSERT": {"seconds": written, "best": written}}
-            if size - there <= FIRST:  # one of so few says little
+            if size - there <= FIRST:  # a ratio of so few events says little
                 found["INSERT"] = measure_warm(partial(insert, spark, trial, format, 0, size - there))
             found |= {name: measure_warm(prepare_statement(spark, text)) for name, text in statements.items()}
         assert spark.sql(count).collect()[0][0] == size
