@@ -1,4 +1,4 @@
-"""Micro-batches of streams of changes: what knowing a change table's rows costs, beside a plain table of the same rows.
+"""Measure micro-batches of streams of changes: the cost of knowing a change table's rows, beside a plain table.
 
     python -m bench.changes_stream [--rows 1000000] [--new 10000] [--batches 10]
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.servers import cluster, session
+from bench.servers import open_cluster, open_session
 
 PROPERTIES = {
     "debezium-json": "'format'='debezium-json', 'primary-key'='id', 'framing'='none'",
@@ -24,13 +24,13 @@ PROPERTIES = {
 }
 
 
-def rows(spark: SparkSession, first: int, last: int) -> DataFrame:
+def make_rows(spark: SparkSession, first: int, last: int) -> DataFrame:
     """Rows with these keys, 100 bytes as JSON."""
     columns = ("id", "concat('device-', id) AS device", "rand() AS temperature", "repeat('x', 40) AS note")
     return spark.range(first, last, 1, 2).selectExpr(*columns)
 
 
-def batches(spark: SparkSession, table: str, new: int, count: int) -> tuple[float, list[float]]:
+def measure_batches(spark: SparkSession, table: str, new: int, count: int) -> tuple[float, list[float]]:
     """Seconds of the first batch, which has all there is, and of those that have `new` events each."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
 
@@ -44,7 +44,7 @@ def batches(spark: SparkSession, table: str, new: int, count: int) -> tuple[floa
         first = batch()
         seconds = []
         for number in range(count):
-            rows(spark, number * new, (number + 1) * new).writeTo(table).append()
+            make_rows(spark, number * new, (number + 1) * new).writeTo(table).append()
             seconds.append(batch())
         return first, seconds
 
@@ -58,8 +58,8 @@ def measure(spark: SparkSession, scope: str, arguments: argparse.Namespace, show
             f"CREATE TABLE {table} (id BIGINT NOT NULL, device STRING, temperature DOUBLE, note STRING) USING pravega "
             f"TBLPROPERTIES ({properties}, 'scaling.min-segments'='2')"
         )
-        rows(spark, 0, arguments.rows).writeTo(table).append()
-        first, seconds = batches(spark, table, arguments.new, arguments.batches)
+        make_rows(spark, 0, arguments.rows).writeTo(table).append()
+        first, seconds = measure_batches(spark, table, arguments.new, arguments.batches)
         medians[format] = statistics.median(seconds)
         show(
             f"{format}: first batch of {arguments.rows} events {first:.2f} s, then of {arguments.new} each "
@@ -69,13 +69,13 @@ def measure(spark: SparkSession, scope: str, arguments: argparse.Namespace, show
 
 
 def main() -> None:
-    """Measure on a cluster of one's own."""
+    """Measure on a cluster of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--new", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=10)
     arguments = parser.parse_args()
-    with cluster() as config, session(config, 2) as (spark, scope):
+    with open_cluster() as config, open_session(config, 2) as (spark, scope):
         measure(spark, scope, arguments, lambda line: print(line, flush=True))
 
 

@@ -1,4 +1,4 @@
-"""Measures what the commit log costs an append and a scan, as versions become many.
+"""Measure what the commit log costs an append and a scan as the number of versions grows.
 
     python -m bench.commit_log [--versions 1000]
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bench.servers import cluster
+from bench.servers import open_cluster
 from pyspark_pravega.catalog import Table, connect
 from pyspark_pravega.client.key_value.table import KeyValueTable
 
@@ -25,7 +25,7 @@ _SCANS = 50
 
 
 class LogCalls:
-    """The time of each request to a key-value table: without Spark and registry these are those of the commit log."""
+    """Times each request to a key-value table. Without Spark and registry, only the commit log sends such requests."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -41,13 +41,13 @@ class LogCalls:
         KeyValueTable._request = timed  # type: ignore[method-assign]
 
     def of(self, act: Callable[[], object]) -> tuple[float, int]:
-        """Return the seconds and the number of requests that an act takes."""
+        """Return the seconds and the number of requests that an action takes."""
         self.seconds.clear()
         act()
         return sum(self.seconds), len(self.seconds)
 
 
-def shown(found: Sequence[tuple[float, int]]) -> str:
+def measure_medians(found: Sequence[tuple[float, int]]) -> str:
     """Return the median of the time, and of the number of requests."""
     seconds, requests = zip(*found, strict=True)
     return f"{statistics.median(seconds) * 1000:.2f} ms in {statistics.median(requests):.0f} requests"
@@ -58,10 +58,10 @@ def measure(calls: LogCalls, table: Table, versions: int) -> None:
     rows = pa.table({"id": [1]})
     appends = [calls.of(lambda: table.append(rows)) for _ in range(versions)]
     for first in range(0, versions - _TOGETHER + 1, _TOGETHER):
-        print(f"appends from {first:6,}: {shown(appends[first : first + _TOGETHER])}")
+        print(f"appends from {first:6,}: {measure_medians(appends[first : first + _TOGETHER])}")
     for version in (1, versions // 2, versions - 1, None):
         scans = [calls.of(lambda asked=version: table.scan(as_of=asked).count()) for _ in range(_SCANS)]  # type: ignore[misc]
-        print(f"scan as of {'now' if version is None else version}: {shown(scans)}")
+        print(f"scan as of {'now' if version is None else version}: {measure_medians(scans)}")
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--versions", type=int, default=1000)
     versions: int = parser.parse_args().versions
     calls = LogCalls()
-    with cluster() as config:
+    with open_cluster() as config:
         uris = {"controller_uri": str(config.controller_uri), "schema_registry_uri": str(config.registry_uri)}
         scope = f"bench-{uuid.uuid4().hex[:8]}"
         with connect(**uris) as catalog:

@@ -1,4 +1,4 @@
-"""How fast events become Arrow and Arrow becomes events, native and by the reference, on one core, without Spark.
+"""Measure decoding to Arrow and encoding from Arrow, native and by the reference, on one core, without Spark.
 
     python -m bench.decoding [--events 200000] [--rounds 7] [--only avro]
 
@@ -43,15 +43,15 @@ from pyspark_pravega.formats.core.framing import make_header
 
 ENCODING_ID = 7
 REFERENCE_SHARE = 10
-"""The reference decodes only this fraction of the events: it is that much slower."""
+"""The reference decodes only this fraction of the events, because it is that much slower."""
 
 
-def struct(**types: Any) -> StructType:
+def make_struct(**types: Any) -> StructType:
     return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
 
-NARROW = struct(device=StringType(), at=LongType(), temperature=DoubleType(), status=IntegerType())
-WIDE = struct(
+NARROW = make_struct(device=StringType(), at=LongType(), temperature=DoubleType(), status=IntegerType())
+WIDE = make_struct(
     **{f"id{number}": LongType() for number in range(3)},
     **{f"count{number}": IntegerType() for number in range(4)},
     **{f"name{number}": StringType() for number in range(4)},
@@ -60,14 +60,14 @@ WIDE = struct(
     day=DateType(),
     at=TimestampType(),
     price=DecimalType(12, 2),
-    place=struct(latitude=DoubleType(), longitude=DoubleType(), city=StringType()),
+    place=make_struct(latitude=DoubleType(), longitude=DoubleType(), city=StringType()),
     readings=ArrayType(FloatType()),
 )
-CUSTOMER = struct(id=IntegerType(), first_name=StringType(), last_name=StringType(), email=StringType())
-ENVELOPE = struct(before=CUSTOMER, after=CUSTOMER, op=StringType(), ts_ms=LongType())
+CUSTOMER = make_struct(id=IntegerType(), first_name=StringType(), last_name=StringType(), email=StringType())
+ENVELOPE = make_struct(before=CUSTOMER, after=CUSTOMER, op=StringType(), ts_ms=LongType())
 
 
-def narrow_row(chance: random.Random) -> dict[str, Any]:
+def make_narrow_row(chance: random.Random) -> dict[str, Any]:
     return {
         "device": f"sensor-{chance.randrange(10_000):05}",
         "at": 1_700_000_000_000 + chance.randrange(10**9),
@@ -76,7 +76,7 @@ def narrow_row(chance: random.Random) -> dict[str, Any]:
     }
 
 
-def wide_row(chance: random.Random) -> dict[str, Any]:
+def make_wide_row(chance: random.Random) -> dict[str, Any]:
     return {
         **{f"id{number}": chance.randrange(10**12) for number in range(3)},
         **{f"count{number}": chance.randrange(-1000, 10**5) for number in range(4)},
@@ -86,16 +86,16 @@ def wide_row(chance: random.Random) -> dict[str, Any]:
         "day": chance.randrange(10_000, 20_000),
         "at": 1_700_000_000_000_000 + chance.randrange(10**15),
         "price": Decimal(chance.randrange(10**8)).scaleb(-2),
-        "place": {"latitude": coordinate(chance), "longitude": coordinate(chance), "city": "Springfield"},
+        "place": {"latitude": make_coordinate(chance), "longitude": make_coordinate(chance), "city": "Springfield"},
         "readings": [float(chance.randrange(1000)) / 8 for _ in range(5)],
     }
 
 
-def coordinate(chance: random.Random) -> float:
+def make_coordinate(chance: random.Random) -> float:
     return round(chance.uniform(-90, 90), 6)
 
 
-def debezium_event(chance: random.Random) -> bytes:
+def make_debezium_event(chance: random.Random) -> bytes:
     customer = {"id": chance.randrange(10**6), "first_name": "Anne", "last_name": "Kretchmar"}
     customer["email"] = f"annek{chance.randrange(1000)}@noanswer.org"
     event = {
@@ -157,9 +157,12 @@ class Case:
         return Case(self.name, self.format, self.schema, self.goal, events, self.batch, self.table)
 
 
-def cases(count: int) -> Iterator[Case]:
+def make_cases(count: int) -> Iterator[Case]:
     chance = random.Random(1)
-    rows = {"narrow": [narrow_row(chance) for _ in range(count)], "wide": [wide_row(chance) for _ in range(count)]}
+    rows = {
+        "narrow": [make_narrow_row(chance) for _ in range(count)],
+        "wide": [make_wide_row(chance) for _ in range(count)],
+    }
     for format_name, goals in {"avro": (10.0, 1.5), "json": (4.0, 0.8)}.items():
         for (shape, made), schema, goal in zip(rows.items(), (NARROW, WIDE), goals, strict=True):
             encoder = find_format(format_name).encoder(schema, None, ENCODING_ID)
@@ -173,7 +176,7 @@ def cases(count: int) -> Iterator[Case]:
             yield Case(f"{format_name} {shape}, 10 % cut off", format_name, schema, 0, events=EventBuffer.of(broken))
             goal = 1.5 if shape == "narrow" else 0
             yield Case(f"{format_name} {shape}, encode", format_name, schema, goal, batch=batch)
-    events = [make_header(ENCODING_ID) + debezium_event(chance) for _ in range(count)]
+    events = [make_header(ENCODING_ID) + make_debezium_event(chance) for _ in range(count)]
     folded = StructType([field for field in changelog_schema(CUSTOMER) if field.name != "source"])
     buffer = EventBuffer.of(events)
     yield Case("debezium-json, current rows", "debezium-json", folded, 0.8, events=buffer, table=CUSTOMER)
@@ -187,7 +190,7 @@ def cases(count: int) -> Iterator[Case]:
             yield Case("json wide, 2 of 20 columns", "json", two, 0, events=EventBuffer.of_arrow(payloads))
 
 
-def best_rate(case: Case, rounds: int) -> tuple[float, float]:
+def measure_best_rate(case: Case, rounds: int) -> tuple[float, float]:
     """Million events per second, and bytes per event."""
     work, count, size = case.work()
     work()
@@ -210,15 +213,15 @@ def main() -> None:
     print(f"native: {native.get_status().text}")
     what = f"million events/s, best of {arguments.rounds}"
     print(f"{what:34} {'B':>5} {'native':>8} {'reference':>10} {'goal':>6}")
-    for case in cases(arguments.events):
+    for case in make_cases(arguments.events):
         if arguments.only not in case.name:
             continue
         os.environ[native.SWITCH] = "1"
-        rate, size = best_rate(case, arguments.rounds)
+        rate, size = measure_best_rate(case, arguments.rounds)
         reference = "-"
         if not arguments.native_only:
             os.environ[native.SWITCH] = "0"
-            reference = f"{best_rate(case.part(REFERENCE_SHARE), 2)[0]:.2f}"
+            reference = f"{measure_best_rate(case.part(REFERENCE_SHARE), 2)[0]:.2f}"
         goal = f"{case.goal:.1f}" if case.goal else ""
         missed = " missed" if rate < case.goal else ""
         print(f"{case.name:34} {size:5.0f} {rate:8.2f} {reference:>10} {goal:>6}{missed}", flush=True)

@@ -1,4 +1,4 @@
-"""Queries and INSERTs of whole statements in Spark: tables of this project against the usual way.
+"""Measure whole queries and INSERTs in Spark: tables of this project against the usual way.
 
     python -m bench.end_to_end [--events 4000000] [--rounds 5]
 
@@ -25,8 +25,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 
-from bench.limits import timed
-from bench.servers import cluster
+from bench.limits import time_work
+from bench.servers import open_cluster
 from pyspark_pravega import __version__, configure, native
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
@@ -43,24 +43,24 @@ INSERT_GOAL = 0.6
 """Million events per second: three times what the upstream connector reaches on two cores."""
 
 
-def ddl(names: Sequence[str]) -> str:
-    """Columns as in CREATE TABLE."""
+def describe_columns(names: Sequence[str]) -> str:
+    """Return columns as in CREATE TABLE."""
     return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
 
 
-def by_json(payload: Column, schema: str, names: Sequence[str]) -> Column:
+def parse_json(payload: Column, schema: str, names: Sequence[str]) -> Column:
     """A struct of these columns by from_json."""
-    return f.from_json(payload.cast("string"), ddl(names))
+    return f.from_json(payload.cast("string"), describe_columns(names))
 
 
-def by_avro(payload: Column, schema: str, names: Sequence[str]) -> Column:
+def parse_avro(payload: Column, schema: str, names: Sequence[str]) -> Column:
     """A struct of these columns by from_avro; fewer than all are a reader schema, as Avro resolves them."""
     record = json.loads(schema)
     record["fields"] = [field for field in record["fields"] if field["name"] in names]
     return from_avro(payload, schema, {"avroSchema": json.dumps(record)})
 
 
-def rows_by(
+def select_usual_way(
     decode: Callable[[Column, str, Sequence[str]], Column], raw: DataFrame, schema: str, names: Sequence[str]
 ) -> DataFrame:
     """The rows of a raw table the usual way."""
@@ -68,25 +68,25 @@ def rows_by(
     return raw.select(decode(payload, schema, names).alias("row")).select("row.*")
 
 
-def grouped(rows: DataFrame, names: Sequence[str]) -> list[tuple[object, ...]]:
-    """What is asked: count and sum by status, with all columns also the greatest of the others."""
+def group_rows(rows: DataFrame, names: Sequence[str]) -> list[tuple[object, ...]]:
+    """Return the measured query: count and sum by status, with all columns also the greatest of the others."""
     asked = [f.count("*"), f.round(f.sum("temperature"), 1)]
     asked += [f.max(name) for name in names if name not in NEEDED]
     return sorted(tuple(row) for row in rows.groupBy("status").agg(*asked).collect())
 
 
 def insert(spark: SparkSession, stream: Stream, format: str, source: DataFrame) -> float:
-    """Seconds of an INSERT into a new table."""
+    """Return the seconds of an INSERT into a new table."""
     table = f"pravega.`{stream.scope}`.`{stream.name}`"
     spark.sql(
-        f"CREATE TABLE {table} ({ddl(list(COLUMNS))}) USING pravega "
+        f"CREATE TABLE {table} ({describe_columns(list(COLUMNS))}) USING pravega "
         f"TBLPROPERTIES ('format'='{format}', 'scaling.min-segments'='2')"
     )
-    return timed(lambda: source.writeTo(table).append())
+    return time_work(lambda: source.writeTo(table).append())
 
 
-def spread(values: Sequence[float]) -> str:
-    """Median, least and greatest."""
+def format_spread(values: Sequence[float]) -> str:
+    """Format median, least and greatest."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
@@ -98,14 +98,14 @@ def compare(
     schema = load_table(pravega, stream).table.schema_text or ""
     options = {"controller-uri": pravega.config.controller_uri, "scope": stream.scope, "stream": stream.name}
     raw = spark.read.format("pravega").options(format="raw", **options).load()
-    decode = {"json": by_json, "avro": by_avro}[format]
+    decode = {"json": parse_json, "avro": parse_avro}[format]
     results: dict[str, list[tuple[object, ...]]] = {}
 
     def ours() -> None:
-        results["ours"] = grouped(spark.table(table), names)
+        results["ours"] = group_rows(spark.table(table), names)
 
     def theirs() -> None:
-        results["theirs"] = grouped(rows_by(decode, raw, schema, names), names)
+        results["theirs"] = group_rows(select_usual_way(decode, raw, schema, names), names)
 
     ways = {"ours": ours, "theirs": theirs}
     for way in ways.values():
@@ -114,14 +114,14 @@ def compare(
     seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
     for number in range(rounds):
         for name in sorted(ways, reverse=bool(number % 2)):
-            seconds[name].append(timed(ways[name]))
+            seconds[name].append(time_work(ways[name]))
     rates = {name: [count / time / 1e6 for time in times] for name, times in seconds.items()}
     ratios = [their / mine for mine, their in zip(seconds["ours"], seconds["theirs"], strict=True)]
     columns = "all columns" if len(names) == len(COLUMNS) else f"{len(names)} of {len(COLUMNS)} columns"
     goal = "" if len(names) == len(COLUMNS) else f"; goal {GOALS[format]:.0f}"
     print(
-        f"{format}, {columns}: GROUP BY {spread(rates['ours'])} M events/s, "
-        f"from_{format} {spread(rates['theirs'])} M events/s, ratio {spread(ratios)}{goal}",
+        f"{format}, {columns}: GROUP BY {format_spread(rates['ours'])} M events/s, "
+        f"from_{format} {format_spread(rates['theirs'])} M events/s, ratio {format_spread(ratios)}{goal}",
         flush=True,
     )
 
@@ -144,7 +144,7 @@ def measure(spark: SparkSession, pravega: Pravega, scope: str, format: str, coun
         if number < rounds - 1:
             spark.sql(f"DROP TABLE pravega.`{scope}`.`{stream.name}`")
     source.unpersist()
-    print(f"{format}: INSERT {spread(rates)} M events/s; goal {INSERT_GOAL}", flush=True)
+    print(f"{format}: INSERT {format_spread(rates)} M events/s; goal {INSERT_GOAL}", flush=True)
     for names in (NEEDED, tuple(COLUMNS)):
         compare(spark, pravega, stream, format, names, count, rounds)
 
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--formats", default="json,avro")
     parser.add_argument("--spark-avro", default="4.1.1", help="version of spark-avro; not every Spark has its own")
     arguments = parser.parse_args()
-    with cluster() as config, connect(config) as pravega:
+    with open_cluster() as config, connect(config) as pravega:
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{arguments.spark_avro}")

@@ -1,4 +1,4 @@
-"""How long statements wait before any data moves, and how much memory tasks take.
+"""Measure how long statements wait before any data moves, and how much memory tasks use.
 
     python -m bench.latency_and_memory [--megabytes 512]
 
@@ -29,14 +29,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.servers import cluster
+from bench.servers import open_cluster
 from pyspark_pravega import configure
 from pyspark_pravega.client.config import ClientConfig
 
 EVENT_BYTES = 1000
 
 
-def service_start(config: ClientConfig) -> float:
+def measure_service_start(config: ClientConfig) -> float:
     """Return the seconds from starting a service to its first answer."""
     conf = [["controller-uri", config.controller_uri], ["catalog-name", "pravega"]]
     request = "1 " + json.dumps({"operation": "list_namespaces", "conf": conf, "arguments": {}})
@@ -53,18 +53,18 @@ def service_start(config: ClientConfig) -> float:
     return seconds
 
 
-def workers(jvm: int) -> list[int]:
+def find_workers(jvm: int) -> list[int]:
     """Return the Python workers that this Spark runs for its tasks: what its daemons have forked."""
     return [
         worker
-        for daemon in children(jvm)
+        for daemon in list_children(jvm)
         if b"daemon" in Path(f"/proc/{daemon}/cmdline").read_bytes()
-        for worker in children(daemon)
+        for worker in list_children(daemon)
     ]
 
 
-def children(pid: int) -> list[int]:
-    """Return the processes that one process has started; a thread that ends meanwhile has none."""
+def list_children(pid: int) -> list[int]:
+    """Return the processes that a process has started, without those of threads that end meanwhile."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -72,7 +72,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def peak_memory(jvm: int, work: Callable[[], None]) -> float:
+def measure_peak_memory(jvm: int, work: Callable[[], None]) -> float:
     """Return the most MiB that one Python worker had resident while some work ran."""
     done = threading.Event()
     peak = 0.0
@@ -80,7 +80,7 @@ def peak_memory(jvm: int, work: Callable[[], None]) -> float:
     def watch() -> None:
         nonlocal peak
         while not done.wait(0.02):
-            for pid in workers(jvm):
+            for pid in find_workers(jvm):
                 try:
                     match = re.search(r"^VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
                 except (FileNotFoundError, ProcessLookupError):
@@ -97,37 +97,37 @@ def peak_memory(jvm: int, work: Callable[[], None]) -> float:
     return peak
 
 
-def fresh_workers(spark: SparkSession) -> None:
+def end_idle_workers(spark: SparkSession) -> None:
     """End idle workers, so that the next task's worker starts without what the last one left."""
     jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
-    for pid in workers(jvm):
+    for pid in find_workers(jvm):
         os.kill(pid, 15)
 
 
-def peak_of_scan(spark: SparkSession, jvm: int, table: str, window: str) -> float:
+def measure_peak_of_scan(spark: SparkSession, jvm: int, table: str, window: str) -> float:
     """Return the most MiB of a worker that reads a table with a `read-window`."""
-    fresh_workers(spark)
+    end_idle_workers(spark)
     frame = spark.read.option("read-window", window).table(table)
-    return peak_memory(jvm, lambda: frame.write.format("noop").mode("overwrite").save())
+    return measure_peak_memory(jvm, lambda: frame.write.format("noop").mode("overwrite").save())
 
 
-def peak_of_insert(spark: SparkSession, jvm: int, table: str, megabytes: int, spool: str) -> float:
-    """Return the most MiB of a worker that inserts so many megabytes with a `spool.memory`."""
-    fresh_workers(spark)
+def measure_peak_of_insert(spark: SparkSession, jvm: int, table: str, megabytes: int, spool: str) -> float:
+    """Return the most MiB of a worker that inserts `size` megabytes with a `spool.memory`."""
+    end_idle_workers(spark)
     rows = spark.range(0, megabytes * 1_000_000 // EVENT_BYTES, 1, 1).selectExpr(
         f"CAST(repeat('x', {EVENT_BYTES}) AS BINARY) AS event"
     )
-    return peak_memory(jvm, lambda: rows.writeTo(table).option("spool.memory", spool).append())
+    return measure_peak_memory(jvm, lambda: rows.writeTo(table).option("spool.memory", spool).append())
 
 
-def planning(spark: SparkSession, statement: str) -> float:
+def measure_planning(spark: SparkSession, statement: str) -> float:
     """Return the seconds from a statement's text to its plan."""
     begin = time.perf_counter()
     spark.sql(statement)._jdf.queryExecution().executedPlan()
     return time.perf_counter() - begin
 
 
-def seconds(work: Callable[[], object], times: int = 10) -> list[float]:
+def time_runs(work: Callable[[], object], times: int = 10) -> list[float]:
     """Return how long each of some runs took."""
     found = []
     for _ in range(times):
@@ -151,7 +151,7 @@ def look_at(spark: SparkSession, table: str) -> None:
             spark.table(table).show()
 
     def first() -> None:
-        fresh_workers(spark)
+        end_idle_workers(spark)
         spark.sql(limit).collect()
 
     looks: dict[str, Callable[[], object]] = {
@@ -162,7 +162,7 @@ def look_at(spark: SparkSession, table: str) -> None:
     }
     for name, look in looks.items():
         look()
-        found = seconds(look)
+        found = time_runs(look)
         print(f"{name}: median {statistics.median(found):.3f} s, best {min(found):.3f} s")
 
 
@@ -171,8 +171,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=512)
     megabytes = parser.parse_args().megabytes
-    with cluster() as config:
-        starts = [service_start(config) for _ in range(5)]
+    with open_cluster() as config:
+        starts = [measure_service_start(config) for _ in range(5)]
         print(f"service start, to its first answer: median {statistics.median(starts):.2f} s, best {min(starts):.2f} s")
         builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
         builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
@@ -185,8 +185,8 @@ def main() -> None:
             spark.sql(f"CREATE TABLE {table} (id INT, location STRING, temp DOUBLE) USING pravega")
             spark.sql(f"INSERT INTO {table} VALUES (1, 'here', 20.5)")
             select = f"SELECT location, temp FROM {table} WHERE id = 1"
-            first = planning(spark, select)
-            warm = [planning(spark, select) for _ in range(20)]
+            first = measure_planning(spark, select)
+            warm = [measure_planning(spark, select) for _ in range(20)]
             print(f"planning of a SELECT: first {first:.2f} s, warm median {statistics.median(warm):.3f} s, "
                   f"worst of 20 {max(warm):.3f} s")  # fmt: skip
             whole = []
@@ -199,13 +199,17 @@ def main() -> None:
             for size in (megabytes // 20, megabytes):
                 name = f"pravega.`{scope}`.`raw-{size}`"
                 spark.sql(f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('format'='raw')")
-                written = peak_of_insert(spark, jvm, name, size, "32m")
-                read = peak_of_scan(spark, jvm, name, "16m")
+                written = measure_peak_of_insert(spark, jvm, name, size, "32m")
+                read = measure_peak_of_scan(spark, jvm, name, "16m")
                 print(f"one segment of {size} MB: INSERT task {written:.0f} MiB, scan task {read:.0f} MiB", flush=True)
             for window in ("1m", "4m", "64m"):
-                print(f"  read-window {window}: scan task {peak_of_scan(spark, jvm, name, window):.0f} MiB", flush=True)
+                print(
+                    f"  read-window {window}: scan task {measure_peak_of_scan(spark, jvm, name, window):.0f} MiB",
+                    flush=True,
+                )
             for spool in ("1m", "128m"):
-                print(f"  spool.memory {spool}: INSERT task {peak_of_insert(spark, jvm, name, size, spool):.0f} MiB")
+                peak = measure_peak_of_insert(spark, jvm, name, size, spool)
+                print(f"  spool.memory {spool}: INSERT task {peak:.0f} MiB")
         finally:
             spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
             spark.stop()

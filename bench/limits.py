@@ -1,4 +1,4 @@
-"""The limits that the product is compared with: bare readers and writers, a process for each segment.
+"""Measure the limits for comparison: bare readers and writers, one process for each segment.
 
 They use the client as the product's tasks do, with the same parallelism, but know nothing of Spark, routing and
 formats. Their processes run, and have their events in memory, before the clock does.
@@ -32,7 +32,7 @@ _BLOCK_BYTES = 1 << 20
 _LEASE_MS = 60_000
 
 
-def payloads(count: int, size: int) -> pa.LargeBinaryArray:
+def make_payloads(count: int, size: int) -> pa.LargeBinaryArray:
     """Return random events of one size."""
     data = np.random.default_rng(1).integers(0, 256, count * size, dtype=np.uint8)
     offsets = np.arange(count + 1, dtype=np.int64) * size
@@ -40,10 +40,10 @@ def payloads(count: int, size: int) -> pa.LargeBinaryArray:
 
 
 class Work(Protocol):
-    """What one process does with one segment."""
+    """The work of one process on one segment."""
 
     def prepare(self) -> Callable[[Pravega], None]:
-        """Return what is to be timed, after everything that is not."""
+        """Do all that is not timed, and return the function to time."""
         ...
 
 
@@ -84,7 +84,7 @@ class Write:
     size: int
 
     def prepare(self) -> Callable[[Pravega], None]:
-        events = payloads(self.count, self.size)
+        events = make_payloads(self.count, self.size)
         per_block = max(1, _BLOCK_BYTES // (self.size + 8))
 
         def append(pravega: Pravega) -> None:
@@ -105,7 +105,7 @@ class Processes:
         self._pipes = pipes
 
     def prepare(self, work: Sequence[Work]) -> None:
-        """Hand out work, one piece for each process, and wait until all could begin."""
+        """Hand out work, one piece for each process, and wait until all are ready to begin."""
         assert len(work) == len(self._pipes)
         for pipe, piece in zip(self._pipes, work, strict=True):
             pipe.send(piece)
@@ -125,7 +125,7 @@ class Processes:
 
 
 @contextmanager
-def processes(config: ClientConfig, count: int) -> Iterator[Processes]:
+def start_processes(config: ClientConfig, count: int) -> Iterator[Processes]:
     """Start processes with the client loaded; they end with the `with` block."""
     # Not forked: this process has threads, of gRPC and of Spark's gateway.
     context = multiprocessing.get_context("spawn")
@@ -150,20 +150,20 @@ def _serve(pipe: Any, config: ClientConfig) -> None:
                 pipe.send(None)
                 pipe.recv()
                 timed(pravega)
-            except Exception as error:  # told to the parent, which ends the run
+            except Exception as error:  # reported to the parent, which ends the run
                 pipe.send(f"{type(error).__name__}: {error}")
             else:
                 pipe.send(None)
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_work(work: Callable[[], object]) -> float:
     """Return the seconds that some work took."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
-def bare_write(pravega: Pravega, ready: Processes, stream: Stream, count: int, size: int) -> float:
+def time_bare_write(pravega: Pravega, ready: Processes, stream: Stream, count: int, size: int) -> float:
     """Return the seconds that one transaction with all events took, a share of them in each segment."""
     transaction = Transaction.begin(pravega.controller, stream, _LEASE_MS)
     transaction.keep_alive()
@@ -177,12 +177,12 @@ def bare_write(pravega: Pravega, ready: Processes, stream: Stream, count: int, s
         ready.run()
         transaction.commit()
 
-    return timed(write)
+    return time_work(write)
 
 
-def bare_read(pravega: Pravega, ready: Processes, stream: Stream, *, split: bool) -> float:
+def time_bare_read(pravega: Pravega, ready: Processes, stream: Stream, *, split: bool) -> float:
     """Return the seconds that reading all bytes of a stream took."""
     ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
     infos = pravega.segments.segment_infos(stream, ids)
     ready.prepare([Read(stream, one, info.write_offset, split) for one, info in infos.items()])
-    return timed(ready.run)
+    return time_work(ready.run)

@@ -1,4 +1,4 @@
-"""Tables without Spark beside Spark: rows per second of reading into Arrow, counting and appending.
+"""Compare tables without Spark to Spark: rows per second of reading into Arrow, counting and appending.
 
     python -m bench.python_api [--events 2e6] [--rounds 3] [--cores 2]
 
@@ -17,13 +17,13 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from bench.servers import cluster, session
+from bench.servers import open_cluster, open_session
 from pyspark_pravega.catalog import PravegaCatalog, Table, connect
 
 COLUMNS = pa.schema([("id", pa.int64()), ("sensor", pa.int32()), ("location", pa.string()), ("temp", pa.float64())])
 
 
-def rows(events: int) -> pa.Table:
+def make_rows(events: int) -> pa.Table:
     """Make events."""
     numbers = pa.array(range(events), pa.int64())
     sensors = pa.array([number % 1000 for number in range(events)], pa.int32())
@@ -37,7 +37,7 @@ def drain(table: Table, threads: int) -> None:
         pass
 
 
-def ways(
+def measure_ways(
     spark: SparkSession, api: PravegaCatalog, scope: str, format: str, data: pa.Table, cores: int
 ) -> dict[str, Callable[[], object]]:
     """Fill a table; return what is measured on it."""
@@ -69,12 +69,15 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     arguments = parser.parse_args()
     events = int(arguments.events)
-    data, found = rows(events), defaultdict[str, list[float]](list)
-    with cluster() as config, session(config, arguments.cores, {"spark.driver.memory": "3g"}) as (spark, scope):
+    data, found = make_rows(events), defaultdict[str, list[float]](list)
+    with (
+        open_cluster() as config,
+        open_session(config, arguments.cores, {"spark.driver.memory": "3g"}) as (spark, scope),
+    ):
         settings = {"controller_uri": config.controller_uri, "schema_registry_uri": config.registry_uri}
         with connect(**settings) as api:
             for format in ("avro", "json"):
-                measured = ways(spark, api, scope, format, data, arguments.cores)
+                measured = measure_ways(spark, api, scope, format, data, arguments.cores)
                 for number in range(arguments.rounds + 1):
                     for what, way in measured.items():
                         begin = time.perf_counter()

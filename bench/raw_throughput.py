@@ -1,4 +1,4 @@
-"""How near `raw` tables come to the servers' limits: scan against a bare range read, INSERT against a bare writer.
+"""Measure how near `raw` tables come to the servers' limits: scan against bare range read, INSERT against bare writer.
 
     python -m bench.raw_throughput [--megabytes 256] [--rounds 3]
 
@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.limits import Processes, bare_read, bare_write, payloads, processes, timed
-from bench.servers import cluster, session
+from bench.limits import Processes, make_payloads, start_processes, time_bare_read, time_bare_write, time_work
+from bench.servers import open_cluster, open_session
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
 
@@ -31,7 +31,7 @@ SEGMENTS = 2
 
 @dataclass(frozen=True)
 class Rate:
-    """What one measurement moved, payload only."""
+    """The payload that one measurement moved."""
 
     events: int
     bytes: int
@@ -56,7 +56,7 @@ def measure(
 ) -> None:
     """Print one line per round and the medians for one size of events."""
     count = megabytes * 1_000_000 // size
-    events = payloads(count, size)
+    events = make_payloads(count, size)
     scan_ratios, split_ratios, insert_ratios = [], [], []
     with tempfile.TemporaryDirectory() as directory:
         file = str(Path(directory) / "events.parquet")
@@ -76,15 +76,15 @@ def measure(
             def rate(seconds: float) -> Rate:
                 return Rate(count, count * size, seconds)
 
-            written = rate(bare_write(pravega, ready, bare, count, size))
-            noop = rate(timed(lambda: source.write.format("noop").mode("overwrite").save()))
-            inserted = rate(timed(partial(insert_all, source, table)))
+            written = rate(time_bare_write(pravega, ready, bare, count, size))
+            noop = rate(time_work(lambda: source.write.format("noop").mode("overwrite").save()))
+            inserted = rate(time_work(partial(insert_all, source, table)))
             # All read the same bytes, which the segment store has in its cache when the first clock starts.
             product = Stream(scope, name)
-            bare_read(pravega, ready, product, split=False)
-            read = rate(bare_read(pravega, ready, product, split=False))
-            split = rate(bare_read(pravega, ready, product, split=True))
-            scanned = rate(timed(partial(scan_all, spark, table)))
+            time_bare_read(pravega, ready, product, split=False)
+            read = rate(time_bare_read(pravega, ready, product, split=False))
+            split = rate(time_bare_read(pravega, ready, product, split=True))
+            scanned = rate(time_work(partial(scan_all, spark, table)))
             assert spark.table(table).count() == count
             scan_ratios.append(read.seconds / scanned.seconds)
             split_ratios.append(split.seconds / scanned.seconds)
@@ -112,10 +112,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with (
-        cluster() as config,
+        open_cluster() as config,
         connect(config) as pravega,
-        processes(config, SEGMENTS) as ready,
-        session(config, SEGMENTS) as (spark, scope),
+        start_processes(config, SEGMENTS) as ready,
+        open_session(config, SEGMENTS) as (spark, scope),
     ):
         for size in (100, 1000):
             measure(spark, pravega, ready, scope, size, arguments.megabytes, arguments.rounds)

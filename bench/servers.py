@@ -1,4 +1,4 @@
-"""What a measurement runs on: the cluster of the environment or a local one with room for volume, and Spark."""
+"""Open what a measurement runs on: the cluster of the environment, or a large local one, and Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark_pravega.sql.options import resolve
 
 
 @contextmanager
-def cluster() -> Iterator[ClientConfig]:
+def open_cluster() -> Iterator[ClientConfig]:
     """Yield how to connect."""
     if os.environ.get("PRAVEGA_CONTROLLER_URI"):
         # Registry, trust store and login too, by the variables that a session takes them from.
@@ -40,7 +40,7 @@ def cluster() -> Iterator[ClientConfig]:
 
 
 @contextmanager
-def session(
+def open_session(
     config: ClientConfig, cores: int, confs: Mapping[str, str] | None = None
 ) -> Iterator[tuple[SparkSession, str]]:
     """Yield a session, and the name of a new namespace that is dropped at the end."""

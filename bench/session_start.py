@@ -1,5 +1,4 @@
-"""How long a session takes to start: Spark alone, and Spark with Pravega in it, with an archive of Spark's classes and
-without one, in turns.
+"""Measure how long a session takes to start: Spark alone and with Pravega, with and without an archive.
 
     python -m bench.session_start [--rounds 5] [--python OTHER/bin/python]
 
@@ -19,7 +18,7 @@ import sys
 import tempfile
 from collections import defaultdict
 
-from bench.servers import cluster
+from bench.servers import open_cluster
 from pyspark_pravega.spark.class_archive import find_archive
 from pyspark_pravega.spark.home import find_spark_home
 
@@ -63,7 +62,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     archive = find_archive(find_spark_home(os.environ), os.environ)
-    with cluster() as config, tempfile.TemporaryDirectory() as empty:
+    with open_cluster() as config, tempfile.TemporaryDirectory() as empty:
         servers = (config.controller_uri, config.registry_uri or "")
         for _ in range(arguments.rounds):
             for python in (sys.executable, *arguments.python):

@@ -1,4 +1,4 @@
-"""Where the time of a small statement goes: requests to the catalog service, calls of servers, Spark's jobs and tasks.
+"""Measure where the time of a small statement goes: catalog service, calls of servers, Spark's jobs and tasks.
 
     python -m bench.small_statements [--rounds 30] [--events 200000] [--only LIMIT] [--timeline]
 
@@ -27,8 +27,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.servers import cluster, session
-from bench.traced import FILE, traced_python
+from bench.servers import open_cluster, open_session
+from bench.traced import FILE, make_traced_python
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF
 
 TOOK = re.compile(r"(.*) took ([0-9.]+) ms$")
@@ -39,7 +39,7 @@ SHORTER = {
     r"key-value table '\S+': 1 segments": "the commit log",
     r"look up (\d+) segments": r"states of \1 segments",
 }
-"""What differs between two calls of the same kind, and what to say for it."""
+"""Patterns for what differs between two calls of the same kind, with replacements."""
 WARM = 5
 VALUES = (
     "1700000000000 + id AS timestamp, CAST(id % 1000 AS INT) AS sensorId, concat('plant-', id % 50) AS location, "
@@ -50,7 +50,7 @@ COLUMNS = "timestamp BIGINT, sensorId INT, location STRING, temp DOUBLE"
 
 @dataclass(frozen=True)
 class Step:
-    """Something that took a time: from second `begin` to second `end` since 1970."""
+    """A step that took from second `begin` to second `end` since 1970."""
 
     who: str
     what: str
@@ -63,7 +63,7 @@ class Step:
         return (self.end - self.begin) * 1000
 
 
-def shorter(text: str) -> str:
+def shorten_name(text: str) -> str:
     """Name a call without its places."""
     for pattern, words in SHORTER.items():
         text = re.sub(pattern, words, text)
@@ -71,10 +71,10 @@ def shorter(text: str) -> str:
 
 
 class Trace:
-    """What the service, the workers and Spark have written since the last look."""
+    """Reads what the service, the workers and Spark have written since the last call."""
 
     def __init__(self, directory: Path) -> None:
-        self.python, self.calls = traced_python(directory)
+        self.python, self.calls = make_traced_python(directory)
         self.events = directory / "events"
         self.events.mkdir()
         self._read: defaultdict[Path, int] = defaultdict(int)
@@ -97,7 +97,7 @@ class Trace:
         for ended, _, logger, text in self._lines(self.calls):
             if (match := TOOK.match(text)) is not None:
                 who = {"catalog": "service", "client": logger.split(".")[2]}.get(logger.split(".")[1], "worker")
-                yield Step(who, shorter(match[1].strip("'")), ended - float(match[2]) / 1000, ended)
+                yield Step(who, shorten_name(match[1].strip("'")), ended - float(match[2]) / 1000, ended)
 
     def _of_spark(self) -> Iterator[Step]:
         begun: dict[int, float] = {}
@@ -115,9 +115,9 @@ class Trace:
 
 
 @contextmanager
-def traced_session(cores: int) -> Iterator[tuple[SparkSession, str, Trace]]:
+def open_traced_session(cores: int) -> Iterator[tuple[SparkSession, str, Trace]]:
     """Yield a session whose calls are traced, the name of its scope, and the trace."""
-    with tempfile.TemporaryDirectory(prefix="pyspark-pravega-trace-") as name, cluster() as config:
+    with tempfile.TemporaryDirectory(prefix="pyspark-pravega-trace-") as name, open_cluster() as config:
         directory = Path(name)
         trace = Trace(directory)
         (directory / "lib").mkdir()
@@ -132,12 +132,12 @@ def traced_session(cores: int) -> Iterator[tuple[SparkSession, str, Trace]]:
             "spark.eventLog.dir": trace.events.as_uri(),
             "spark.sql.shuffle.partitions": str(cores),
         }
-        with session(config, cores, confs) as (spark, scope):
+        with open_session(config, cores, confs) as (spark, scope):
             yield spark, scope, trace
 
 
 def make_tables(spark: SparkSession, scope: str, events: int) -> dict[str, str]:
-    """Fill the tables; return the statements by what they are called."""
+    """Fill the tables; return the statements by name."""
 
     def create(name: str) -> str:
         table = f"pravega.`{scope}`.`{name}`"
@@ -163,7 +163,7 @@ def measure(spark: SparkSession, trace: Trace, statement: str) -> tuple[float, l
     begin = time.time()
     spark.sql(statement).collect()
     end = time.time()
-    time.sleep(0.05)  # what was told at the end comes into the files
+    time.sleep(0.05)  # so that the last lines reach the files
     return begin, [Step("", "the statement", begin, end), *trace.steps()]
 
 
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--timeline", action="store_true")
     arguments = parser.parse_args()
-    with traced_session(arguments.cores) as (spark, scope, trace):
+    with open_traced_session(arguments.cores) as (spark, scope, trace):
         statements = make_tables(spark, scope, arguments.events)
         statements = {name: text for name, text in statements.items() if arguments.only in name}
         runs: dict[str, list[list[Step]]] = {name: [] for name in statements}

@@ -1,4 +1,4 @@
-"""Streaming queries from a table to a table: latency, sustained throughput, memory, and sizes of micro-batches.
+"""Measure streaming queries from table to table: latency, sustained throughput, memory, sizes of micro-batches.
 
     python -m bench.streaming [latency] [sustained] [memory] [sizes] [--cores 0,1] [--seconds 30] [--batches 500]
         [--rates 250000,500000] [--conf key=value]
@@ -33,9 +33,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.feeder import block
-from bench.latency_and_memory import children, workers
-from bench.servers import cluster, session
+from bench.feeder import make_block
+from bench.latency_and_memory import find_workers, list_children
+from bench.servers import open_cluster, open_session
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -47,11 +47,11 @@ from pyspark_pravega.datasource.positions.snapshot import tail_cut
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
 WARM = 30
-"""Micro-batches before those that count: the JVM compiles what it runs often."""
+"""Warm-up micro-batches, because the JVM compiles what it runs often."""
 LARGE, LARGE_WARM = 1_000_000, 6
-"""The same where throughput is measured: the events of each, and how many of them."""
+"""The warm-up where throughput is measured: events of each micro-batch, and the number of micro-batches."""
 OWN = ("walCommit", "commitOffsets", "commitBatch")
-"""What Spark writes into the checkpoint for each micro-batch, whatever source and sink are."""
+"""What Spark writes into the checkpoint for each micro-batch, whatever the source and sink."""
 Job = Callable[["Run"], None]
 
 
@@ -89,7 +89,7 @@ class Run:
     def commit(self, source: str, events: int) -> float:
         """Append events in one transaction; return when its commit was asked for."""
         transaction = Transaction.begin(self.pravega.controller, Stream(self.scope, source), 60_000)
-        stamped = block(max(events // SEGMENTS, 1))
+        stamped = make_block(max(events // SEGMENTS, 1))
         for segment in transaction.segments:
             writer = uuid.uuid4()
             with SegmentAppender(
@@ -103,7 +103,7 @@ class Run:
 
     @contextmanager
     def feed(self, source: str, rate: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
-        """Append at a rate while the body runs, which must not end before."""
+        """Append at a rate while the body runs, which must not end earlier."""
         environment = dict(os.environ, PRAVEGA_CONTROLLER_URI=self.config.controller_uri)
         command = [sys.executable, "-m", "bench.feeder", self.scope, source, str(rate), str(seconds)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as feeder:
@@ -111,13 +111,13 @@ class Run:
         assert feeder.returncode == 0
 
 
-def batches(query: StreamingQuery) -> list[Any]:
+def list_batches(query: StreamingQuery) -> list[Any]:
     """Return the progress of the micro-batches that had rows."""
     return [progress for progress in query.recentProgress if progress.numInputRows]
 
 
 def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> None:
-    """Wait until micro-batches have had so many rows."""
+    """Wait until micro-batches have had this number of rows."""
     end = time.monotonic() + seconds
     while sum(progress.numInputRows for progress in query.recentProgress) < rows:
         if query.exception() is not None or time.monotonic() > end:
@@ -126,7 +126,7 @@ def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> Non
 
 
 class Visible:
-    """Notes when a reader of a table found which end of its segments."""
+    """Notes when a reader of a table found which ends of its segments."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self._ends: dict[int, tuple[list[int], list[float]]] = {}
@@ -157,7 +157,7 @@ class Visible:
         self._watcher.join()
 
 
-def latency(run: Run) -> None:
+def measure_latency(run: Run) -> None:
     """Print how long events take at two rates, and where the time goes."""
     for rate in (1_000, 50_000):
         source, target = run.tables()
@@ -174,7 +174,7 @@ def latency(run: Run) -> None:
                 time.sleep(0.5)
             finally:
                 visible.close()
-            done = batches(query)[WARM:]
+            done = list_batches(query)[WARM:]
         table = f"pravega.`{run.scope}`.`{target}`"
         step = max(sent // 20_000, 1)
         rows = run.spark.sql(
@@ -184,20 +184,20 @@ def latency(run: Run) -> None:
         seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows)
         own = statistics.median(sum(progress.durationMs.get(part, 0) for part in OWN) for progress in done)
         whole = statistics.median(progress.durationMs["triggerExecution"] for progress in done)
+        percentiles = ", ".join(f"p{part} {find_percentile(seconds, part / 100):.0f} ms" for part in (50, 90, 99))
         print(
-            f"{rate:,} events/s: append to visible p50 {at(seconds, 0.5):.0f} ms, p90 {at(seconds, 0.9):.0f} ms, "
-            f"p99 {at(seconds, 0.99):.0f} ms; a micro-batch {whole:.0f} ms, of which Spark's checkpoint {own:.0f} ms; "
-            f"{len(done)} micro-batches\n  medians: {parts(done)}",
+            f"{rate:,} events/s: append to visible {percentiles}; a micro-batch {whole:.0f} ms, of which Spark's "
+            f"checkpoint {own:.0f} ms; {len(done)} micro-batches\n  medians: {summarize_parts(done)}",
             flush=True,
         )
 
 
-def at(ordered: list[float], part: float) -> float:
+def find_percentile(ordered: list[float], part: float) -> float:
     """Return a percentile in milliseconds."""
     return ordered[min(int(len(ordered) * part), len(ordered) - 1)] * 1000
 
 
-def parts(done: list[Any]) -> str:
+def summarize_parts(done: list[Any]) -> str:
     """Return the medians of what Spark measures of micro-batches."""
     names = sorted({name for progress in done for name in progress.durationMs})
     return ", ".join(
@@ -205,8 +205,8 @@ def parts(done: list[Any]) -> str:
     )
 
 
-def sustained(run: Run, rates: list[int]) -> None:
-    """Print the rates that the query keeps up with."""
+def measure_sustained(run: Run, rates: list[int]) -> None:
+    """Print the rates with which the query keeps up."""
     jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
     for rate in rates:
         source, target = run.tables()
@@ -216,7 +216,7 @@ def sustained(run: Run, rates: list[int]) -> None:
                 wait_for_rows(query, LARGE * number)
             before = LARGE * LARGE_WARM
             lags: list[float] = []
-            used = processor_seconds(jvm)
+            used = read_processor_seconds(jvm)
             begin = time.time()
             with run.feed(source, rate, run.seconds) as feeder:
                 while feeder.poll() is None:
@@ -228,8 +228,8 @@ def sustained(run: Run, rates: list[int]) -> None:
             fed = time.time() - begin
             wait_for_rows(query, before + sent, 600)
             all_of = time.time() - begin
-            used = processor_seconds(jvm) - used
-            done = batches(query)[LARGE_WARM:]
+            used = read_processor_seconds(jvm) - used
+            done = list_batches(query)[LARGE_WARM:]
         third = max(len(lags) // 3, 1)
         print(
             f"{rate:,} events/s wanted, {sent / fed:,.0f} came: lag {statistics.median(lags[:third]):.1f} s in the "
@@ -240,51 +240,54 @@ def sustained(run: Run, rates: list[int]) -> None:
         )
 
 
-def processor_seconds(process: int) -> float:
+def read_processor_seconds(process: int) -> float:
     """Return the processor time that a process and its descendants have used so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK") + sum(map(processor_seconds, children(process)))
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(map(read_processor_seconds, list_children(process)))
 
 
-def memory(run: Run, count: int) -> None:
+def measure_memory(run: Run, count: int) -> None:
     """Print resident sizes over many micro-batches."""
     source, target = run.tables()
     jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
     with run.query(source, target) as query:
         run.commit(source, 100)
         wait_for_rows(query, 100)
-        first = last_id(query)
+        first = find_last_id(query)
         steps = 5
         for step in range(1, steps + 1):
-            while last_id(query) < first + count * step // steps:
+            while find_last_id(query) < first + count * step // steps:
                 run.commit(source, 100)
                 time.sleep(0.05)
             run.spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
             time.sleep(1)
-            service = [pid for pid in children(jvm) if b"catalog.service" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            service = [
+                pid for pid in list_children(jvm) if b"catalog.service" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ]
             heap = run.spark.sparkContext._jvm.Runtime.getRuntime()  # type: ignore[union-attr]
             used = (heap.totalMemory() - heap.freeMemory()) >> 20
+            workers = [read_resident([pid]) for pid in find_workers(jvm)]
             print(
-                f"after {last_id(query) - first} micro-batches: driver {resident([jvm])} MiB (heap used {used} MiB), "
-                f"service {resident(service)} MiB, workers {[resident([pid]) for pid in workers(jvm)]} MiB",
+                f"after {find_last_id(query) - first} micro-batches: driver {read_resident([jvm])} MiB (heap used "
+                f"{used} MiB), service {read_resident(service)} MiB, workers {workers} MiB",
                 flush=True,
             )
 
 
-def last_id(query: StreamingQuery) -> int:
+def find_last_id(query: StreamingQuery) -> int:
     """Return the number of the last micro-batch."""
     progress = query.lastProgress
     return -1 if progress is None else int(progress.batchId)
 
 
-def resident(pids: list[int]) -> int:
+def read_resident(pids: list[int]) -> int:
     """Return the resident MiB of processes."""
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-def sizes(run: Run) -> None:
+def measure_sizes(run: Run) -> None:
     """Print how long micro-batches of different sizes take."""
     for events in (100, 1_000, 10_000, 100_000, 1_000_000):
         source, target = run.tables()
@@ -294,28 +297,28 @@ def sizes(run: Run) -> None:
                 began = run.commit(source, events)
                 total += events
                 wait_for_rows(query, total)
-                waits.append(max(map(end_of, batches(query))) - began)
-                time.sleep(0.2 + 0.037 * (round % 7))  # not in step with anybody's timer
-            done = batches(query)[2:]
+                waits.append(max(map(find_end, list_batches(query))) - began)
+                time.sleep(0.2 + 0.037 * (round % 7))  # not in step with any timer
+            done = list_batches(query)[2:]
             print(
                 f"{events:,} events: commit to the end of the micro-batch {statistics.median(waits[2:]) * 1000:.0f} ms "
-                f"(best {min(waits[2:]) * 1000:.0f} ms); {parts(done)}",
+                f"(best {min(waits[2:]) * 1000:.0f} ms); {summarize_parts(done)}",
                 flush=True,
             )
             if events == 100:
-                time.sleep(11)  # Spark tells of batches that find nothing every 10 s
+                time.sleep(11)  # Spark reports batches that find nothing every 10 s
                 empty = [progress for progress in query.recentProgress if "addBatch" not in progress.durationMs]
-                print(f"nothing new: {parts(empty)}" if empty else "nothing new: not told", flush=True)
+                print(f"nothing new: {summarize_parts(empty)}" if empty else "nothing new: not told", flush=True)
 
 
-def end_of(progress: Any) -> float:
+def find_end(progress: Any) -> float:
     """Return when a micro-batch ended."""
     began = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp()
     return float(began + progress.durationMs["triggerExecution"] / 1000)
 
 
 def main() -> None:
-    """Measure what is named, or all."""
+    """Measure the named parts, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["sizes", "latency", "sustained", "memory"])
     parser.add_argument("--cores", default="0,1")
@@ -325,17 +328,17 @@ def main() -> None:
     parser.add_argument("--conf", action="append", default=[], help="key=value, a conf of Spark; may be repeated")
     arguments = parser.parse_args()
     jobs: dict[str, Job] = {
-        "latency": latency,
-        "sustained": lambda run: sustained(run, [int(rate) for rate in arguments.rates.split(",")]),
-        "memory": lambda run: memory(run, arguments.batches),
-        "sizes": sizes,
+        "latency": measure_latency,
+        "sustained": lambda run: measure_sustained(run, [int(rate) for rate in arguments.rates.split(",")]),
+        "memory": lambda run: measure_memory(run, arguments.batches),
+        "sizes": measure_sizes,
     }
-    with cluster() as config, connect(config) as pravega:
+    with open_cluster() as config, connect(config) as pravega:
         cores = {int(core) for core in arguments.cores.split(",")}
         os.sched_setaffinity(0, cores)
         confs = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
         confs |= dict(conf.split("=", 1) for conf in arguments.conf)
-        with session(config, len(cores), confs) as (spark, scope):
+        with open_session(config, len(cores), confs) as (spark, scope):
             print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
             for name in arguments.what:
                 print(f"--- {name}", flush=True)

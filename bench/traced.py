@@ -1,7 +1,7 @@
-"""The catalog service, or the daemon of Python workers, writing each call and each request to a server into a file.
+"""Run the catalog service, or the daemon of Python workers, and write each call and server request into a file.
 
 The lines of the file are JSON: the second in which the call ended (since 1970), the process, the logger, the text.
-`traced_python` makes what is given as the conf `python` of a catalog. The daemon is a copy of this file on PYTHONPATH,
+`make_traced_python` makes a program for a catalog's conf `python`. The daemon is a copy of this file on PYTHONPATH,
 named by the conf `spark.python.daemon.module`.
 """
 
@@ -17,7 +17,7 @@ FILE = "PYSPARK_PRAVEGA_TRACE"
 """The environment variable that names the file."""
 
 
-def traced_python(directory: Path) -> tuple[Path, Path]:
+def make_traced_python(directory: Path) -> tuple[Path, Path]:
     """Make a program in a directory that runs the service as Python would; return it, and the file that it writes."""
     python, file = directory / "python", directory / "calls"
     python.write_text(f'#!/bin/sh\n{FILE}={file} exec {sys.executable} -P {Path(__file__).resolve()} "$@"\n')

@@ -1,4 +1,4 @@
-"""Truncations of a table of changes: what looking for them costs EXPLAIN, queries and batches of a stream of changes.
+"""Measure what the search for truncations of a table of changes costs EXPLAIN, queries and micro-batches.
 
     python -m bench.truncations [--rows 1000000] [--new 1000] [--batches 3]
 
@@ -17,15 +17,15 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from bench.changes_stream import rows
-from bench.servers import cluster, session
+from bench.changes_stream import make_rows
+from bench.servers import open_cluster, open_session
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream
 
 TRUNCATION = {"op": "t", "before": None, "after": None, "ts_ms": 1, "source": {"connector": "postgresql", "lsn": 1}}
-"""Older than all rows, so that it clears none."""
+"""Older than all rows, so that it clears none of them."""
 
 
 def truncate(config: ClientConfig, stream: Stream) -> int:
@@ -56,9 +56,9 @@ def measure(spark: SparkSession, config: ClientConfig, scope: str, arguments: ar
         f"CREATE TABLE {table} (id BIGINT NOT NULL, device STRING, temperature DOUBLE, note STRING) USING pravega "
         "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id', 'framing'='none', 'scaling.min-segments'='4')"
     )
-    rows(spark, 0, 1).writeTo(table).append()
-    spark.sql(f"SELECT count(*) FROM {table}").collect()  # which starts all there is to start
-    rows(spark, 0, arguments.rows).writeTo(table).append()
+    make_rows(spark, 0, 1).writeTo(table).append()
+    spark.sql(f"SELECT count(*) FROM {table}").collect()  # which starts everything that has to start
+    make_rows(spark, 0, arguments.rows).writeTo(table).append()
     print(f"{truncate(config, Stream(scope, 'changes')) / 1e6:.0f} MB", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         show("EXPLAIN", lambda: spark.sql(f"EXPLAIN SELECT count(device) FROM {table}").collect())
@@ -66,22 +66,22 @@ def measure(spark: SparkSession, config: ClientConfig, scope: str, arguments: ar
             show(what, lambda: spark.sql(f"SELECT count(device) FROM {table}").collect())
         without = f"SELECT count(device) FROM {table} WITH ('debezium.truncates'='false')"
         show("SELECT without truncations", lambda: spark.sql(without).collect())
-        rows(spark, 0, arguments.new).writeTo(table).append()
+        make_rows(spark, 0, arguments.new).writeTo(table).append()
         show(f"SELECT after {arguments.new} events", lambda: spark.sql(f"SELECT count(device) FROM {table}").collect())
         show("first batch", batch)
         for _ in range(arguments.batches):
-            rows(spark, 0, arguments.new).writeTo(table).append()
+            make_rows(spark, 0, arguments.new).writeTo(table).append()
             show(f"batch of {arguments.new} events", batch)
 
 
 def main() -> None:
-    """Measure on a cluster of one's own."""
+    """Measure on a cluster of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--new", type=int, default=1_000)
     parser.add_argument("--batches", type=int, default=3)
     arguments = parser.parse_args()
-    with cluster() as config, session(config, 4) as (spark, scope):
+    with open_cluster() as config, open_session(config, 4) as (spark, scope):
         measure(spark, config, scope, arguments)
 
 

@@ -47,11 +47,11 @@ QUESTION = (
     "FROM {table} GROUP BY location ORDER BY location"
 )
 STREAM_TABLES = ("sensor_live", "sensor_daily")
-"""What the streaming form of the pipeline makes."""
+"""Tables that the streaming form of the pipeline makes."""
 TABLES = ("sensor", "sensor_agg", *STREAM_TABLES)
-"""What the demo makes."""
+"""Tables that the demo makes."""
 FILES = 4
-"""The readings come to the stream in as many files, each a micro-batch."""
+"""The number of files with readings, each of which becomes a micro-batch."""
 # The last day is not over. Sums of floating-point numbers depend on their order, so means may differ in the last digit.
 COMPARISON = """SELECT count(*), count(batch.location), count(stream.location), sum(stream.count),
   count_if(batch.min = stream.min AND batch.max = stream.max AND batch.count = stream.count
@@ -73,7 +73,7 @@ Rows = list[tuple[str, ...]]
 
 
 def main() -> int:
-    """Run all steps; 0 when the three front ends agree, and the stream with the batch."""
+    """Run all steps; return 0 if the three front ends agree, and the stream agrees with the batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--namespace", default="iot", help="scope that the tables are made in (default: iot)")
     parser.add_argument("--keep", action="store_true", help="leave the tables when the cluster stays")
@@ -86,17 +86,17 @@ def main() -> int:
 
 
 def run(namespace: str, keep: bool) -> int:
-    """Run all steps in a namespace; 0 when the three front ends agree, and the stream with the batch."""
+    """Run all steps in a namespace; return 0 if the three front ends agree, and the stream agrees with the batch."""
     began = time.monotonic()
     stays = bool(os.environ.get("PRAVEGA_CONTROLLER_URI"))
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-demo-") as scratch:
-        with servers(Path(scratch)) as environment:
+        with open_servers(Path(scratch)) as environment:
             os.environ.update(environment)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark warns when it has to choose
             # As `pyspark-pravega sql` and `submit` do for the programs that they start.
             spark_home = find_spark_home(os.environ)
             os.environ.update(quiet_logging([], mixed=False, environment=os.environ, spark_home=spark_home))
-            if names := taken(namespace):
+            if names := find_existing_names(namespace):
                 print(
                     f"demo: this cluster has {' and '.join(names)} already, and the demo touches nothing that it has "
                     "not made itself. Name another scope for it, existing or not: --namespace NAME "
@@ -105,19 +105,19 @@ def run(namespace: str, keep: bool) -> int:
                 )
                 return 1
             question = QUESTION.format(table=f"pravega.{quote_all((namespace, 'sensor_agg'))}")
-            spark = session()
+            spark = open_session()
             try:
-                with pipeline(spark, namespace, keep=keep or not stays):
+                with run_pipeline(spark, namespace, keep=keep or not stays):
                     answers = {
-                        "PySpark": in_pyspark(spark, namespace, question),
-                        "the SQL shell": in_sql_shell(question, scratch),
-                        "JDBC": over_jdbc(question, scratch),
+                        "PySpark": ask_in_pyspark(spark, namespace, question),
+                        "the SQL shell": ask_in_sql_shell(question, scratch),
+                        "JDBC": ask_over_jdbc(question, scratch),
                     }
-                    with streaming_tables(spark, namespace, keep=keep or not stays):
-                        same = as_a_stream(spark, namespace, Path(scratch))
+                    with drop_streaming_tables(spark, namespace, keep=keep or not stays):
+                        same = run_as_stream(spark, namespace, Path(scratch))
             finally:
                 spark.stop()
-    step(f"Done in {time.monotonic() - began:.0f} s")
+    show_step(f"Done in {time.monotonic() - began:.0f} s")
     if len({tuple(rows) for rows in answers.values()}) != 1:
         print(f"The front ends do not agree: {answers}", file=sys.stderr)
         return 1
@@ -129,8 +129,8 @@ def run(namespace: str, keep: bool) -> int:
     return 0
 
 
-def taken(namespace: str) -> list[str]:
-    """Return what exists of the names that the pipeline will make, as it is called to users."""
+def find_existing_names(namespace: str) -> list[str]:
+    """Return the existing names among those that the pipeline will make, as users see them."""
     found = []
     with connect(client_config(resolve(env=os.environ))) as pravega:
         for name in TABLES:
@@ -154,28 +154,28 @@ def has_schemas(pravega: Pravega, namespace: str, name: str) -> bool:
     return True
 
 
-def step(text: str) -> None:
+def show_step(text: str) -> None:
     """Show what comes next."""
     print(f"\n=== {text}", flush=True)
 
 
 @contextmanager
-def servers(scratch: Path) -> Iterator[Mapping[str, str]]:
+def open_servers(scratch: Path) -> Iterator[Mapping[str, str]]:
     """Yield the environment variables that lead to Pravega, which runs as long as the `with` block."""
     if os.environ.get("PRAVEGA_CONTROLLER_URI"):
-        step(f"Using the Pravega of the environment, {os.environ['PRAVEGA_CONTROLLER_URI']}")
+        show_step(f"Using the Pravega of the environment, {os.environ['PRAVEGA_CONTROLLER_URI']}")
         yield {}
         return
-    step("Starting Pravega and the schema registry (the first time this downloads 46 MB)")
+    show_step("Starting Pravega and the schema registry (the first time this downloads 46 MB)")
     with LocalCluster.start(scratch / "cluster", report=print, end_with_parent=True) as cluster:
         yield {
             "PRAVEGA_CONTROLLER_URI": cluster.info.controller_uri,
             "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.info.registry_uri),
         }
-        step("Stopping Pravega and the schema registry")
+        show_step("Stopping Pravega and the schema registry")
 
 
-def session() -> SparkSession:
+def open_session() -> SparkSession:
     """Start PySpark with Pravega in it."""
     builder = SparkSession.builder.master("local[2]").appName("demo")
     for key, value in CONFS.items():
@@ -184,14 +184,14 @@ def session() -> SparkSession:
 
 
 @contextmanager
-def pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
-    """Run sensor_pipeline.sql in a namespace; unless `keep`, drop what this made, and only that, in the end."""
-    step("PySpark: running examples/sensor_pipeline.sql")
+def run_pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
+    """Run sensor_pipeline.sql in a namespace. At the end, drop exactly what this made, unless `keep`."""
+    show_step("PySpark: running examples/sensor_pipeline.sql")
     scope = f"pravega.{quote_all((namespace,))}"
     made: list[str] = []
     new_scope = not spark.catalog.databaseExists(scope)
     try:
-        for statement in statements(PIPELINE):
+        for statement in split_statements(PIPELINE):
             statement = statement.replace("pravega.iot", scope)
             print(f"\n{statement};")
             began = time.monotonic()
@@ -207,15 +207,15 @@ def pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[Non
             print(f"DROP {what};", flush=True)
             try:
                 spark.sql(f"DROP {what}")
-            except PySparkException as error:  # the other things are dropped all the same
+            except PySparkException as error:  # the rest is dropped anyway
                 print(f"demo: it is left there: {error}", file=sys.stderr)
         spark.catalog.dropTempView("temperatures")
 
 
-def in_pyspark(spark: SparkSession, namespace: str, question: str) -> Rows:
+def ask_in_pyspark(spark: SparkSession, namespace: str, question: str) -> Rows:
     """Look at the result and ask the question."""
     select = f"SELECT * FROM pravega.{quote_all((namespace, 'sensor_agg'))} ORDER BY date, location LIMIT 6"
-    step(f"PySpark: {select}")
+    show_step(f"PySpark: {select}")
     spark.sql(select).show()
     print(question)
     frame = spark.sql(question)
@@ -223,39 +223,39 @@ def in_pyspark(spark: SparkSession, namespace: str, question: str) -> Rows:
     return [tuple(str(value) for value in row) for row in frame.collect()]
 
 
-def in_sql_shell(question: str, scratch: str) -> Rows:
+def ask_in_sql_shell(question: str, scratch: str) -> Rows:
     """Ask the question in spark-sql."""
-    step(f'pyspark-pravega sql -e "{question}"')
-    return table(output([*COMMAND, "sql", *arguments(), "-e", question], scratch))
+    show_step(f'pyspark-pravega sql -e "{question}"')
+    return show_table(read_output([*COMMAND, "sql", *build_arguments(), "-e", question], scratch))
 
 
-def over_jdbc(question: str, scratch: str) -> Rows:
+def ask_over_jdbc(question: str, scratch: str) -> Rows:
     """Ask the question in beeline, connected to a Thrift server."""
-    port = free_port()
-    step(f"pyspark-pravega thriftserver --port {port}")
+    port = find_free_port()
+    show_step(f"pyspark-pravega thriftserver --port {port}")
     log = Path(scratch, "thriftserver.log")
     began = time.monotonic()
     with log.open("w") as file:
-        command = [*COMMAND, "thriftserver", "--host", "localhost", "--port", str(port), *arguments()]
+        command = [*COMMAND, "thriftserver", "--host", "localhost", "--port", str(port), *build_arguments()]
         server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=scratch)
     try:
-        while not listens(port):
+        while not is_listening(port):
             if server.poll() is not None or time.monotonic() - began > LISTENING_WITHIN:
                 sys.exit(f"The Thrift server did not start:\n{log.read_text()}")
             time.sleep(0.5)
         print(f"-- listens after {time.monotonic() - began:.1f} s")
         url = f"jdbc:hive2://localhost:{port}"
-        step(f'pyspark-pravega beeline -u {url} -e "{question};"')
+        show_step(f'pyspark-pravega beeline -u {url} -e "{question};"')
         options = ["--silent=true", "--outputformat=tsv2", "--showHeader=false"]
-        return table(output([*COMMAND, "beeline", *options, "-u", url, "-e", f"{question};"], scratch))
+        return show_table(read_output([*COMMAND, "beeline", *options, "-u", url, "-e", f"{question};"], scratch))
     finally:
         server.terminate()
         server.wait()
 
 
 @contextmanager
-def streaming_tables(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
-    """Unless `keep`, drop what sensor_stream.sql makes in the end."""
+def drop_streaming_tables(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
+    """At the end, drop what sensor_stream.sql makes, unless `keep`."""
     try:
         yield
     finally:
@@ -265,11 +265,11 @@ def streaming_tables(spark: SparkSession, namespace: str, *, keep: bool) -> Iter
             spark.sql(f"DROP {what}")
 
 
-def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
-    """Run sensor_stream.sql, kill it in the middle, run it to the end; tells whether all days are as in the batch."""
+def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
+    """Run sensor_stream.sql, kill it in the middle, run it to the end; return whether all days are as in the batch."""
     scope = f"pravega.{quote_all((namespace,))}"
-    job = streaming_job(scope, scratch)
-    step("pyspark-pravega run examples/sensor_stream.sql")
+    job = write_streaming_job(scope, scratch)
+    show_step("pyspark-pravega run examples/sensor_stream.sql")
     comparison = COMPARISON.format(scope=scope)
     print(job.read_text().partition("SET pravega")[2].partition("\n\n")[2].strip())
 
@@ -285,7 +285,7 @@ def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
     )
     for stop, enough, what in runs:
         began = time.monotonic()
-        with streaming(job, log) as program:
+        with start_streaming(job, log) as program:
             while (found := days()) < enough:
                 if program.poll() is not None or time.monotonic() - began > STREAMED_WITHIN:
                     sys.exit(f"The stream has written {found} days:\n{log.read_text()}")
@@ -301,7 +301,7 @@ def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
     return bool(rows == in_batch == in_stream == equal == every)
 
 
-def streaming_job(scope: str, scratch: Path) -> Path:
+def write_streaming_job(scope: str, scratch: Path) -> Path:
     """Write the script for this run, and the readings in several files."""
     heading, *lines = READINGS.read_text().splitlines()
     files = scratch / "readings"
@@ -317,9 +317,9 @@ def streaming_job(scope: str, scratch: Path) -> Path:
 
 
 @contextmanager
-def streaming(job: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a script in the background, in a process group of its own; what is left of that is killed at the end."""
-    command = [*COMMAND, "run", "--master", "local[2]", *arguments(), str(job)]
+def start_streaming(job: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a script in the background, in its own process group, and kill what is left of that at the end."""
+    command = [*COMMAND, "run", "--master", "local[2]", *build_arguments(), str(job)]
     with log.open("wb") as out:
         program = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent, start_new_session=True)
     try:
@@ -330,18 +330,18 @@ def streaming(job: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
             program.wait()
 
 
-def statements(path: Path) -> list[str]:
+def split_statements(path: Path) -> list[str]:
     """Split a SQL file; a statement ends with `;` at the end of a line."""
     lines = (line for line in path.read_text().splitlines() if not line.startswith("--"))
     return [text.strip() for text in re.split(r";\s*\n", "\n".join(lines) + "\n") if text.strip()]
 
 
-def arguments() -> list[str]:
+def build_arguments() -> list[str]:
     """Return CONFS as arguments of Spark's programs."""
     return [part for key, value in CONFS.items() for part in ("--conf", f"{key}={value}")]
 
 
-def output(command: list[str], cwd: str) -> str:
+def read_output(command: list[str], cwd: str) -> str:
     """Run a program to its end; its messages are shown only when it fails."""
     done = subprocess.run(command, text=True, capture_output=True, cwd=cwd)
     if done.returncode != 0:
@@ -349,7 +349,7 @@ def output(command: list[str], cwd: str) -> str:
     return done.stdout
 
 
-def table(text: str) -> Rows:
+def show_table(text: str) -> Rows:
     """Show the tab-separated rows of a program's output and return them."""
     # beeline puts its prompt before the first row.
     lines = (re.sub(r"^\d+: jdbc:\S+> ", "", line) for line in text.splitlines())
@@ -359,15 +359,15 @@ def table(text: str) -> Rows:
     return rows
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a port on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return int(probe.getsockname()[1])
 
 
-def listens(port: int) -> bool:
-    """Return whether a server takes connections on the port."""
+def is_listening(port: int) -> bool:
+    """Return whether a server accepts connections on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("localhost", port)) == 0

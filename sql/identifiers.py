@@ -128,5 +128,5 @@ def _check_new(kind: str, name: str, limit: int) -> None:
 
 def _suggest(name: str) -> str:
     candidate = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
-    # Backticks always: the suggestion nearly always holds a '-', and must work when pasted.
+    # Always with backticks: the suggestion usually contains a '-', and must work when pasted.
     return f"Use for example `{candidate}` (with the backticks)." if candidate else "Choose another name."

@@ -236,11 +236,11 @@ def _fold_case(
     for key, text in settings.items():
         low = key.lower()
         if place is SettableAs.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
-            continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
+            continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and again as `option.k`
         if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
         declared = normalize_key(key, declarations)
-        # Spark hands some keys on in lower case.
+        # Spark passes some keys on in lower case.
         name = key if declared not in declarations or key != low else _spell_like(key, declared)
         before, same = folded.get(declared, (name, text))
         if same != text:

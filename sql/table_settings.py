@@ -155,7 +155,7 @@ def _read_framing(options: o.Options, format: str, traits: FormatTraits) -> str:
             f"'framing'='registry' needs a schema in the registry, which 'format'='{format}' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
         )
-    # Debezium's own sink writes no header of ours.
+    # Debezium's own sink does not write our header.
     return framing or ("none" if not traits.registered or traits.changes else "registry")
 
 
@@ -164,7 +164,7 @@ def _read_codec(options: o.Options, format: str, traits: FormatTraits) -> str:
     if codec == "none" or _read_framing(options, format, traits) == "registry":
         return codec
     if options.source(o.CODEC) is o.Source.CATALOG:
-        return "none"  # a catalog's default is for the tables that can have one
+        return "none"  # a catalog's default applies only to tables that can have it
     raise InvalidOptionError(
         f"'codec'='{codec}' needs 'framing'='registry': events without that header do not say how "
         "they are compressed. Leave 'codec' out, or leave 'framing' at 'registry'."
@@ -187,7 +187,7 @@ def _read_scaling(options: o.Options) -> Scaling:
             f"'scaling.type'='{kind}' needs 'scaling.target-rate', the {unit} per second that one segment should take."
         )
     return Scaling(
-        cast(ScalingKind, kind),  # the option's type lets only these names through
+        cast(ScalingKind, kind),  # the option's type allows only these names
         rate or 0,
         options.get(o.SCALING_FACTOR),
         options.get(o.SCALING_MIN_SEGMENTS),

@@ -27,7 +27,7 @@ SOURCES = JVM / "src"
 # The oldest Java that Spark runs on.
 JAVA_RELEASE = "17"
 OTHERS_SWITCH = "PYSPARK_PRAVEGA_OTHER_SPARKS"
-"""Environment variable: with 0 a wheel has the jar for the pyspark it is built with alone, and fetches nothing."""
+"""Environment variable: with 0, a wheel has only the jar for the pyspark it is built with, and downloads nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Line:
 
     @property
     def lock(self) -> Path:
-        """The jars that it is compiled against where pyspark is of another line."""
+        """The lock file of the jars to compile against if pyspark is of another line."""
         return self.folder / "compile.lock"
 
     def sources(self) -> list[Path]:
@@ -64,7 +64,7 @@ def compile_adapters(*, others: bool = False) -> list[Path]:
 
     Ends the build with a sentence when there is no JDK, pyspark is too old for its line, or sources do not compile.
     """
-    installed = _installed_version()
+    installed = _find_installed_version()
     if others and os.environ.get(OTHERS_SWITCH, "").strip() == "0":
         others = False
         for line in LINES:
@@ -77,7 +77,7 @@ def compile_adapters(*, others: bool = False) -> list[Path]:
 
 
 def write_zip(target: Path, files: Mapping[str, bytes]) -> None:
-    """Write an archive that depends on nothing but its content; readers see the old file or the new one."""
+    """Write an archive that depends only on its content. Readers see either the old file or the new one."""
     partial = target.with_suffix(f".{os.getpid()}.partial")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -88,7 +88,7 @@ def write_zip(target: Path, files: Mapping[str, bytes]) -> None:
     partial.replace(target)
 
 
-def _version_in(path: Path) -> str:
+def _read_version(path: Path) -> str:
     """Return the `__version__` that a Python file assigns."""
     match = re.search(r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", path.read_text(), re.MULTILINE)
     if match is None:
@@ -99,13 +99,13 @@ def _version_in(path: Path) -> str:
 def _compile(line: Line) -> bool:
     """Compile one line; False when its jar already fits the sources."""
     services = sorted((SOURCES / "META-INF").rglob("*.*"))
-    manifest = _manifest(line, services)
-    if line.jar.is_file() and _manifest_of(line.jar) == manifest:
+    manifest = _build_manifest(line, services)
+    if line.jar.is_file() and _read_manifest(line.jar) == manifest:
         return False
     with tempfile.TemporaryDirectory() as classes:
         command = [
-            _javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g",
-            "-Xlint:all,-classfile,-path", "-cp", _class_path(line), "-d", classes, *map(str, line.sources()),
+            _find_javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g",
+            "-Xlint:all,-classfile,-path", "-cp", _build_class_path(line), "-d", classes, *map(str, line.sources()),
         ]  # fmt: skip
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
@@ -120,20 +120,20 @@ def _compile(line: Line) -> bool:
     return True
 
 
-def _manifest(line: Line, services: Sequence[Path]) -> bytes:
+def _build_manifest(line: Line, services: Sequence[Path]) -> bytes:
     digest = hashlib.sha256()
     for source in [*line.sources(), *services]:
         digest.update(source.relative_to(SOURCES.parent).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     return (
         "Manifest-Version: 1.0\r\n"
         "Implementation-Title: pyspark-pravega\r\n"
-        f"Implementation-Version: {_version_in(ROOT / 'pyspark_pravega' / '__init__.py')}\r\n"
+        f"Implementation-Version: {_read_version(ROOT / 'pyspark_pravega' / '__init__.py')}\r\n"
         f"Spark-Versions: {' '.join(line.versions)}\r\n"
         f"Source-SHA-256: {digest.hexdigest()}\r\n\r\n"
     ).encode()
 
 
-def _manifest_of(jar: Path) -> bytes | None:
+def _read_manifest(jar: Path) -> bytes | None:
     try:
         with zipfile.ZipFile(jar) as archive:
             return archive.read("META-INF/MANIFEST.MF")
@@ -141,25 +141,25 @@ def _manifest_of(jar: Path) -> bytes | None:
         return None  # half-written: compile it again
 
 
-def _class_path(line: Line) -> str:
-    installed = _installed_version()
+def _build_class_path(line: Line) -> str:
+    installed = _find_installed_version()
     if installed == line.versions[-1]:
-        return str(_pyspark() / "jars" / "*")
+        return str(_find_pyspark() / "jars" / "*")
     if line.lock.is_file():
-        return os.pathsep.join(map(str, [*_fetched(line), *_jars_of_others()]))
+        return os.pathsep.join(map(str, [*_fetch(line), *_list_other_jars()]))
     sys.exit(
         f"The Java adapter for Spark {' and '.join(line.versions)} is compiled against Spark {line.versions[-1]}; here "
         f"is {installed}. Let pip build in an environment of its own, without --no-build-isolation, or install a wheel."
     )
 
 
-def _jars_of_others() -> list[Path]:
-    """What is in pyspark beside Spark's own jars, and Hive's server, whose classes are the same in all lines."""
-    jars = sorted((_pyspark() / "jars").glob("*.jar"))
+def _list_other_jars() -> list[Path]:
+    """Return pyspark's jars other than Spark's own, and Hive's server, whose classes are the same in all lines."""
+    jars = sorted((_find_pyspark() / "jars").glob("*.jar"))
     return [jar for jar in jars if not jar.name.startswith("spark-") or "hive-thriftserver" in jar.name]
 
 
-def _fetched(line: Line) -> list[Path]:
+def _fetch(line: Line) -> list[Path]:
     # A checkout and a source distribution have the package beside this folder.
     sys.path.insert(0, str(ROOT))
     from pyspark_pravega.errors import SetupError
@@ -178,7 +178,7 @@ def _fetched(line: Line) -> list[Path]:
         )
 
 
-def _javac() -> str:
+def _find_javac() -> str:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("javac", path=str(Path(home, "bin"))) if home else None
     found = found or shutil.which("javac")
@@ -192,11 +192,11 @@ def _javac() -> str:
     return found
 
 
-def _installed_version() -> str:
-    return _version_in(_pyspark() / "version.py").rpartition(".")[0]
+def _find_installed_version() -> str:
+    return _read_version(_find_pyspark() / "version.py").rpartition(".")[0]
 
 
-def _pyspark() -> Path:
+def _find_pyspark() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         sys.exit("The Java adapter is compiled against pyspark's jars. Run: pip install 'pyspark>=4.3,<4.4'")

@@ -92,14 +92,14 @@ def build_editable(
         for path in sorted(metadata.rglob("*")):
             if path.is_file() and path.name not in ("WHEEL", "RECORD"):
                 files[path.relative_to(scratch).as_posix()] = path.read_bytes()
-        record = [f"{path},sha256={_record_hash(content)},{len(content)}" for path, content in files.items()]
+        record = [f"{path},sha256={_hash_record(content)},{len(content)}" for path, content in files.items()]
         files[f"{metadata.name}/RECORD"] = "\n".join([*record, f"{metadata.name}/RECORD,,", ""]).encode()
         write_zip(Path(wheel_directory, name), files)
     return name
 
 
 class PlatformWheel(bdist_wheel):  # type: ignore[misc]  # setuptools has no types
-    """A wheel for this platform if the native decoder is in it, and for every Python from 3.11 on."""
+    """A wheel for this platform if it contains the native decoder, and for every Python from 3.11 on."""
 
     def finalize_options(self) -> None:
         if LIBRARY.is_file():
@@ -122,7 +122,7 @@ def compile_native() -> bool:
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.relative_to(CRATE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    # The library has the digest in it, so that a copied or half-written one is not taken for up to date.
+    # The library contains the digest, so that a copied or half-written one does not count as up to date.
     if LIBRARY.is_file():
         if digest.hexdigest().encode() in LIBRARY.read_bytes():
             return False
@@ -156,19 +156,19 @@ def compile_native() -> bool:
     built = target / "release" / ("lib_native.dylib" if sys.platform == "darwin" else "lib_native.so")
     partial = LIBRARY.with_suffix(f".{os.getpid()}.partial")
     shutil.copyfile(built, partial)
-    # Processes that have the old library loaded keep it.
+    # Processes that have loaded the old library keep it.
     partial.replace(LIBRARY)
     return True
 
 
 def find_cargo() -> str | None:
-    """Rust's cargo, unless native code is switched off."""
+    """Return the path of Rust's cargo, unless native code is switched off."""
     if os.environ.get(NATIVE_SWITCH, "").strip() == "0":
         return None
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
 
 
-def _record_hash(content: bytes) -> str:
+def _hash_record(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints a Python that is new enough; PYTHON in the environment names the one to take.
+# Print a Python that is new enough; PYTHON in the environment names the one to use.
 set -euo pipefail
 
 for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do

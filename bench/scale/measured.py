@@ -1,4 +1,4 @@
-"""Seconds of statements, and the most memory that each process of a session had meanwhile."""
+"""Measure seconds of statements, and the most memory that each process of a session had meanwhile."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.latency_and_memory import children, workers
+from bench.latency_and_memory import find_workers, list_children
 
 ENOUGH_SECONDS = 10.0
-"""What has been repeated for this long is not repeated again."""
+"""Seconds of runs after which nothing is repeated."""
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 """Confs of the sessions that are measured."""
 _PAUSE = 0.05
 
 
-def seconds(work: Callable[[], object], *, runs: int = 5) -> list[float]:
-    """Run something up to so often; return what each run took. Only the first one takes as long as it likes."""
+def time_runs(work: Callable[[], object], *, runs: int = 5) -> list[float]:
+    """Run something up to `runs` times, until `ENOUGH_SECONDS` are over; return the seconds of each run."""
     found: list[float] = []
     while len(found) < runs and sum(found) < ENOUGH_SECONDS:
         begin = time.perf_counter()
@@ -35,15 +35,15 @@ def seconds(work: Callable[[], object], *, runs: int = 5) -> list[float]:
     return found
 
 
-def statement(spark: SparkSession, text: str) -> Callable[[], object]:
-    """Return what runs a statement and takes its rows."""
+def prepare_statement(spark: SparkSession, text: str) -> Callable[[], object]:
+    """Return a function that runs a statement and fetches its rows."""
     return lambda: spark.sql(text).collect()
 
 
-def warm(work: Callable[[], object], *, runs: int = 5) -> dict[str, float]:
-    """Run something once without looking, if that takes less than `ENOUGH_SECONDS`; then the median and the best."""
-    first = seconds(work, runs=1)
-    found = first if first[0] > ENOUGH_SECONDS else seconds(work, runs=runs)
+def measure_warm(work: Callable[[], object], *, runs: int = 5) -> dict[str, float]:
+    """Run something once to warm up, if that takes less than `ENOUGH_SECONDS`; then return the median and the best."""
+    first = time_runs(work, runs=1)
+    found = first if first[0] > ENOUGH_SECONDS else time_runs(work, runs=runs)
     return {"seconds": statistics.median(found), "best": min(found)}
 
 
@@ -76,16 +76,16 @@ class Memory:
             watcher.join()
 
     def _now(self) -> dict[str, float]:
-        of_workers = [_resident(pid) for pid in workers(self._jvm)]
-        service = [pid for pid in children(self._jvm) if b"catalog.service" in _command(pid)]
+        of_workers = [_read_resident(pid) for pid in find_workers(self._jvm)]
+        service = [pid for pid in list_children(self._jvm) if b"catalog.service" in _read_command(pid)]
         return {
-            "Spark's JVM": _resident(self._jvm),
-            "service": sum(map(_resident, service)),
+            "Spark's JVM": _read_resident(self._jvm),
+            "service": sum(map(_read_resident, service)),
             "Python worker": max(of_workers, default=0.0),
         }
 
 
-def _resident(pid: int) -> float:
+def _read_resident(pid: int) -> float:
     try:
         match = re.search(r"^VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
     except (FileNotFoundError, ProcessLookupError):
@@ -93,20 +93,20 @@ def _resident(pid: int) -> float:
     return int(match[1]) / 1024 if match else 0.0
 
 
-def _command(pid: int) -> bytes:
+def _read_command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""
 
 
-def tell(what: str, found: Mapping[str, Mapping[str, float]]) -> None:
+def print_best(what: str, found: Mapping[str, Mapping[str, float]]) -> None:
     """Print a line with the best seconds of each statement."""
     print(f"{what}: " + ", ".join(f"{name} {one['best']:.3f} s" for name, one in found.items()), flush=True)
 
 
 def save(directory: Path, name: str, result: Mapping[str, Any]) -> None:
-    """Write a result beside the others, with what it ran on."""
+    """Write a result beside the others, with a description of the machine."""
     directory.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "python": platform.python_version()}
     file = directory / f"{name}.json"

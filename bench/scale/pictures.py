@@ -1,4 +1,4 @@
-"""What is drawn of the results."""
+"""Draw the results."""
 
 from __future__ import annotations
 
@@ -7,79 +7,79 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .chart import Chart, Points, svg
+from .chart import Chart, Points, draw_svg
 
 Row: TypeAlias = dict[str, Any]
 FORMATS = ("raw", "avro")
 NAMES = {"raw": "Raw", "avro": "Avro", "json": "JSON"}
 STATEMENTS = ("count(*)", "GROUP BY", "INSERT")
 FLAT_FROM = 10_000_000
-"""Events from which on the time for each is compared."""
+"""Least number of events for which the time per event is compared."""
 
 
-def _rows(results: Path, name: str) -> list[Row]:
+def _read_rows(results: Path, name: str) -> list[Row]:
     file = results / f"{name}.json"
     return json.loads(file.read_text())["rows"] if file.exists() else []
 
 
-def _line(rows: Sequence[Row], x: str, statement: str, key: str = "best", factor: float = 1.0) -> Points:
+def _make_line(rows: Sequence[Row], x: str, statement: str, key: str = "best", factor: float = 1.0) -> Points:
     return [(row[x], row[statement][key] * factor) for row in rows]
 
 
-def _per(rows: Sequence[Row], x: str, statement: str, units: Callable[[Row], float]) -> Points:
+def _divide(rows: Sequence[Row], x: str, statement: str, units: Callable[[Row], float]) -> Points:
     return [(row[x], row[statement]["best"] * 1e6 / units(row)) for row in rows]
 
 
-def per_event(rows: Sequence[Row], statement: str) -> Points:
+def compute_per_event(rows: Sequence[Row], statement: str) -> Points:
     """Microseconds of a whole statement for each event that it reads or writes; an INSERT adds to what is there."""
     counted = "inserted" if statement == "INSERT" else "events"
-    return _per(rows, "events", statement, lambda row: row[counted])
+    return _divide(rows, "events", statement, lambda row: row[counted])
 
 
-def _events(results: Path) -> Iterator[Chart]:
-    found = {format: rows for format in FORMATS if (rows := _rows(results, f"events-{format}"))}
+def _draw_events(results: Path) -> Iterator[Chart]:
+    found = {format: rows for format in FORMATS if (rows := _read_rows(results, f"events-{format}"))}
     for format, rows in found.items():
-        lines = {name: per_event(rows[1:], name) for name in (*STATEMENTS, "bare read")}
+        lines = {name: compute_per_event(rows[1:], name) for name in (*STATEMENTS, "bare read")}
         yield Chart(f"{NAMES[format]}: time of a statement for each event", "events", "µs", lines)
     for format, rows in found.items():
         memory = {kind: [(row["events"], row["memory"][kind]) for row in rows] for kind in rows[0]["memory"]}
         yield Chart(f"{NAMES[format]}: most memory resident", "events", "MiB", memory, linear=True)
 
 
-def _segments(results: Path) -> Iterator[Chart]:
-    if rows := _rows(results, "segments"):
+def _draw_segments(results: Path) -> Iterator[Chart]:
+    if rows := _read_rows(results, "segments"):
         ticks = [row["segments"] for row in rows]
-        lines = {"count(*)": _per(rows, "segments", "count(*)", lambda row: row["read"])}
-        lines["GROUP BY"] = _per(rows, "segments", "GROUP BY", lambda row: row["read"])
-        lines["INSERT"] = _per(rows, "segments", "INSERT", lambda row: row["events"])
+        lines = {"count(*)": _divide(rows, "segments", "count(*)", lambda row: row["read"])}
+        lines["GROUP BY"] = _divide(rows, "segments", "GROUP BY", lambda row: row["read"])
+        lines["INSERT"] = _divide(rows, "segments", "INSERT", lambda row: row["events"])
         yield Chart("Time of a statement for each event", "segments", "µs", lines, ticks=ticks)
-        small = {name: _line(rows, "segments", name, factor=1000) for name in ("LIMIT 10", "INSERT of 1 row")}
+        small = {name: _make_line(rows, "segments", name, factor=1000) for name in ("LIMIT 10", "INSERT of 1 row")}
         yield Chart("Time of small statements", "segments", "ms", small, ticks=ticks)
 
 
-def _columns(results: Path) -> Iterator[Chart]:
+def _draw_columns(results: Path) -> Iterator[Chart]:
     for format in ("avro", "json"):
-        if rows := _rows(results, f"columns-{format}"):
+        if rows := _read_rows(results, f"columns-{format}"):
             lines = {
-                name: _per(rows, "columns", name, lambda row: row["read"] * row["columns"])
+                name: _divide(rows, "columns", name, lambda row: row["read"] * row["columns"])
                 for name in ("all columns", "one column")
             }
-            lines["INSERT"] = _per(rows, "columns", "INSERT", lambda row: row["events"] * row["columns"])
+            lines["INSERT"] = _divide(rows, "columns", "INSERT", lambda row: row["events"] * row["columns"])
             yield Chart(f"{NAMES[format]}: time of a statement for each value", "columns", "µs", lines)
 
 
-def _streams(results: Path) -> Iterator[Chart]:
-    if rows := _rows(results, "streams"):
+def _draw_streams(results: Path) -> Iterator[Chart]:
+    if rows := _read_rows(results, "streams"):
         ticks = [row["streams"] for row in rows]
-        shown = {"SHOW TABLES": _line(rows, "streams", "SHOW TABLES")}
+        shown = {"SHOW TABLES": _make_line(rows, "streams", "SHOW TABLES")}
         yield Chart("SHOW TABLES", "streams in the scope", "s", shown, ("goal: 2 s", 2.0), ticks=ticks)
-        loads = {"again, p95": _line(rows, "streams", "load", "p95")}
-        loads["for the first time, p95"] = _line(rows, "streams", "first load", "p95")
+        loads = {"again, p95": _make_line(rows, "streams", "load", "p95")}
+        loads["for the first time, p95"] = _make_line(rows, "streams", "first load", "p95")
         goal = ("goal, again: 20 ms", 20.0)
         yield Chart("Loading a table", "streams in the scope", "ms", loads, goal, ticks=ticks)
 
 
-PICTURES = {"events": _events, "segments": _segments, "columns": _columns, "streams": _streams}
+PICTURES = {"events": _draw_events, "segments": _draw_segments, "columns": _draw_columns, "streams": _draw_streams}
 
 
 def main(results: Path, pictures: Path) -> None:
@@ -88,11 +88,11 @@ def main(results: Path, pictures: Path) -> None:
     for name, drawn in PICTURES.items():
         if charts := list(drawn(results)):
             file = pictures / f"growth-{name}.svg"
-            file.write_text(svg(charts))
+            file.write_text(draw_svg(charts))
             print(f"{file}: {len(charts)} charts")
     for format in FORMATS:
         for name in (*STATEMENTS, "bare read"):
-            flat = [y for x, y in per_event(_rows(results, f"events-{format}"), name) if x >= FLAT_FROM]
+            flat = [y for x, y in compute_per_event(_read_rows(results, f"events-{format}"), name) if x >= FLAT_FROM]
             if len(flat) > 1:
                 growth = flat[-1] / flat[0] - 1
                 print(f"{format}, {name}: {flat[0]:.3f} to {flat[-1]:.3f} µs for each event, {growth:+.0%}")

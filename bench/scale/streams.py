@@ -1,4 +1,4 @@
-"""Growth by streams: SHOW TABLES of a scope, what tools ask for to browse it, and loads of one table of it."""
+"""Measure growth by streams: SHOW TABLES of a scope, requests of tools that browse it, and loads of one table."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.servers import cluster, session
+from bench.servers import open_cluster, open_session
 from pyspark_pravega.catalog.api.catalog import PravegaCatalog
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 
-from .measured import QUIET, Memory, save, seconds, statement, warm
+from .measured import QUIET, Memory, measure_warm, prepare_statement, save, time_runs
 
 LOADS = 100
 """Loads of each kind, and tables with a schema that are made for each size of the scope."""
 THREADS = 16
 REST = 60
-"""New streams for which the server is given a second: it is busy for that long with storing what it keeps of them."""
+"""New streams after which the server gets a second to store what it keeps about them."""
 
 
 def load(spark: SparkSession, scope: str, name: str) -> float:
@@ -47,36 +47,36 @@ def make_table(spark: SparkSession, scope: str, name: str) -> None:
 
 
 def make_stream(pravega: Pravega, scope: str, name: str) -> None:
-    """Create a stream of which the schema registry knows nothing."""
+    """Create a stream that is unknown to the schema registry."""
     pravega.controller.create_stream(Stream(scope, name), StreamConfiguration())
 
 
-def quantiles(milliseconds: list[float]) -> dict[str, float]:
+def compute_quantiles(milliseconds: list[float]) -> dict[str, float]:
     """Return the median, the 95th percentile and the worst."""
     ordered = sorted(milliseconds)
     return {"p50": statistics.median(ordered), "p95": ordered[int(len(ordered) * 0.95)], "worst": ordered[-1]}
 
 
-def loads_at_once(spark: SparkSession, scope: str, tables: Sequence[str]) -> list[float]:
+def load_in_parallel(spark: SparkSession, scope: str, tables: Sequence[str]) -> list[float]:
     """Load tables, eight at the same time; return the milliseconds of each."""
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(partial(load, spark, scope), tables))
 
 
-def browsing(spark: SparkSession, pravega: Pravega, scope: str) -> dict[str, Callable[[], object]]:
-    """Return what tools ask for, by its name: some ask for all tables of the scope, and some by a pattern."""
+def list_browsing_requests(spark: SparkSession, pravega: Pravega, scope: str) -> dict[str, Callable[[], object]]:
+    """Return the requests of tools by name: some list all tables of the scope, some use a pattern."""
     place = f"pravega.`{scope}`"
     api = PravegaCatalog(Catalog({}, pravega))
     return {
-        "SHOW TABLES LIKE": statement(spark, f"SHOW TABLES IN {place} LIKE 'table_0000*'"),
-        "SHOW TABLE EXTENDED of 10": statement(spark, f"SHOW TABLE EXTENDED IN {place} LIKE 'table_0000*'"),
-        "SHOW TABLE EXTENDED": statement(spark, f"SHOW TABLE EXTENDED IN {place} LIKE '*'"),
+        "SHOW TABLES LIKE": prepare_statement(spark, f"SHOW TABLES IN {place} LIKE 'table_0000*'"),
+        "SHOW TABLE EXTENDED of 10": prepare_statement(spark, f"SHOW TABLE EXTENDED IN {place} LIKE 'table_0000*'"),
+        "SHOW TABLE EXTENDED": prepare_statement(spark, f"SHOW TABLE EXTENDED IN {place} LIKE '*'"),
         "catalog.listTables": lambda: spark.catalog.listTables(place),
         "list_tables in Python": lambda: api.list_tables(f"`{scope}`"),
     }
 
 
-def filled(spark: SparkSession, pravega: Pravega, scope: str, sizes: list[int]) -> Iterator[dict[str, Any]]:
+def measure_filled(spark: SparkSession, pravega: Pravega, scope: str, sizes: list[int]) -> Iterator[dict[str, Any]]:
     """Yield what is measured at each number of streams."""
     there, memory = 0, Memory(spark)
     for size in sizes:
@@ -89,14 +89,16 @@ def filled(spark: SparkSession, pravega: Pravega, scope: str, sizes: list[int]) 
         made = time.perf_counter() - begin
         time.sleep((size - there) / REST)
         with memory.watched() as peak:
-            shown = warm(statement(spark, f"SHOW TABLES IN pravega.`{scope}`"))
+            shown = measure_warm(prepare_statement(spark, f"SHOW TABLES IN pravega.`{scope}`"))
             assert spark.sql(f"SHOW TABLES IN pravega.`{scope}`").count() == size
-            browsed = {name: seconds(work, runs=1)[0] for name, work in browsing(spark, pravega, scope).items()}
-            cold = quantiles([load(spark, scope, name) for name in reversed(tables[1:])])
+            browsed = {
+                name: time_runs(work, runs=1)[0] for name, work in list_browsing_requests(spark, pravega, scope).items()
+            }
+            cold = compute_quantiles([load(spark, scope, name) for name in reversed(tables[1:])])
             load(spark, scope, tables[0])
-            again = quantiles([load(spark, scope, tables[0]) for _ in range(LOADS)])
+            again = compute_quantiles([load(spark, scope, tables[0]) for _ in range(LOADS)])
         there = size
-        busy = quantiles(loads_at_once(spark, scope, tables))
+        busy = compute_quantiles(load_in_parallel(spark, scope, tables))
         row = {"streams": size, "made": made, "SHOW TABLES": shown, "first load": cold, "load": again}
         row |= {"browsing": browsed, "loads of 8 at once": busy}
         print(
@@ -112,10 +114,14 @@ def main(arguments: argparse.Namespace, directory: Path) -> None:
     """Measure scopes of 200 streams and of more."""
     greatest = int(float(arguments.streams))
     sizes = [size for size in (200, 1_000, 3_000, 10_000, 30_000) if size < greatest] + [greatest]
-    with cluster() as config, connect(config) as pravega, session(config, arguments.cores, QUIET) as (spark, scope):
+    with (
+        open_cluster() as config,
+        connect(config) as pravega,
+        open_session(config, arguments.cores, QUIET) as (spark, scope),
+    ):
         streams = f"{scope}-streams"
         spark.sql(f"CREATE NAMESPACE pravega.`{streams}`")
-        rows = list(filled(spark, pravega, streams, sizes))
+        rows = list(measure_filled(spark, pravega, streams, sizes))
         save(directory, "streams", {"rows": rows})
         if os.environ.get("PRAVEGA_CONTROLLER_URI"):  # a server of our own ends sooner than 10,000 streams are dropped
             spark.sql(f"DROP NAMESPACE pravega.`{streams}` CASCADE")

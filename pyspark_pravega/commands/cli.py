@@ -70,7 +70,7 @@ class _ProgramCommand(click.Command):
         if self.name is None or not PROGRAMS[self.name].spark:
             return super().parse_args(ctx, args)
         ours, rest = take_options(args, names, mixed=PROGRAMS[self.name].mixed)
-        # A name without value is at the end: click is asked about it, and says so.
+        # A name without a value can only be at the end: click reports it.
         return super().parse_args(ctx, ours if len(ours) % 2 else [*ours, *rest])
 
 
@@ -199,7 +199,7 @@ def run(
         name, nearest = unknown
         hint = f"Did you mean '{nearest}'?" if nearest else "Valid options are those of --help and of spark-submit."
         raise click.UsageError(f"There is no option '{name}'. {hint}")
-    # Click sees only options that stand before all arguments.
+    # Click sees only options before all arguments.
     script, rest = take_program([argument for argument in arguments if argument != "--check"])
     if script is None:
         raise click.UsageError("Name the script: pyspark-pravega run script.sql")
@@ -283,7 +283,7 @@ def class_archive(delete: bool) -> None:
 @_add_connection_options
 def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Check this machine and the connections to both servers, and say how to fix what is wrong."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it logs is said better by the findings
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the results say better what it would log
     from pyspark_pravega.doctor import examine, summarize
 
     findings = []

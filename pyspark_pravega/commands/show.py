@@ -218,7 +218,7 @@ def _summarize_table(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
         table = catalog.load_table(name)
         properties = table.properties
         if properties["format"] == KEY_VALUE_FORMAT:
-            return {**row, "format": KEY_VALUE_FORMAT}  # these have neither segments nor bytes to tell of
+            return {**row, "format": KEY_VALUE_FORMAT}  # it has neither segments nor a size in bytes
         size = table.size()
     except PravegaError as error:
         return {**row, "error": error.condition}  # one that cannot be read must not hide the others

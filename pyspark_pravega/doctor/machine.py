@@ -168,7 +168,7 @@ def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult
     try:
         spark_home = find_spark_home(environment)
     except PravegaError:
-        return  # said before
+        return  # reported before
     try:
         archive = find_archive(spark_home, environment)
         check_class_path(spark_home, environment)

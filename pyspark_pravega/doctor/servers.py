@@ -64,7 +64,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
             visible = sum(not is_internal(scope) for scope in scopes)
             yield CheckResult("Controller", True, f"{uri} answers: {_count(visible, 'scope')}")
         except PermissionDeniedError as error:
-            # Whoever may not list scopes can still use those that are named.
+            # A user who may not list scopes can still use scopes by name.
             scopes = [scope for scope in [options.get(o.SCOPE)] if scope is not None]
             yield CheckResult("Controller", True, f"{uri} knows this user: {error.message}", _NO_SCOPES, sure=False)
         except PravegaError as error:

@@ -42,7 +42,7 @@ class PravegaError(Exception):
     cure: ClassVar[str] = "Do what the message says."
 
     def __init__(self, message: str) -> None:
-        # Nobody reads 100 kB, and they would stand in logs, plans and the web interface too.
+        # Nobody reads 100 kB, which would also end up in logs, plans and the web interface.
         self.message = shorten(_LONG_WORD.sub(lambda word: shorten(word[0]), message), _LONGEST_MESSAGE)
         super().__init__(self.message)
 

@@ -63,7 +63,7 @@ def find_first_mistake(script: Sequence[Statement]) -> str | None:
             _check_brackets(statement)
             if statement.words[0] == "RESET":
                 confs = {}
-                known = known and len(statement.words) == 1  # else some settings are left
+                known = known and len(statement.words) == 1  # RESET with a key leaves other settings
             elif found := _SETTING.fullmatch(statement.text):
                 key, text = found[1].lower(), found[2]
                 known = known and _VARIABLE not in text
@@ -102,7 +102,7 @@ def _inserts_from_stream(statement: Statement) -> bool:
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):
         return False
-    # A table may be called `stream` too, but no name with a dot stands behind it then.
+    # A table may also be called `stream`, but then no name with a dot follows.
     return any(
         before in ("FROM", "JOIN") and word == "STREAM" and ("(" in after or after[1] == ".")
         for before, word, *after in zip(words, words[1:], words[2:], words[3:], strict=False)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
@@ -45,9 +43,12 @@ def report_failures(statement: Statement, hint: Callable[[Exception], str] = lam
         raise _fail(statement, f"{strip_details(error)}{hint(error)}") from error
     except PravegaError as error:
         raise _fail(statement, error.for_user()) from error
-    except Py4JJavaError as error:  # such as an IOException, which PySpark leaves as it is
-        text = error.java_exception.toString()
-        if _is_io_failure(error.java_exception):
+    except Exception as error:
+        java = getattr(error, "java_exception", None)  # such as an IOException, which PySpark leaves as it is
+        if java is None:
+            raise
+        text = java.toString()
+        if _is_io_failure(java):
             text += f". Can the checkpoint be created and written there? SET {CHECKPOINT.key} names its directory."
         raise _fail(statement, text) from error
 
@@ -58,12 +59,12 @@ def _fail(statement: Statement, text: str) -> ScriptFailedError:
 
 def _is_io_failure(error: Any) -> bool:
     """Return whether an IOException is among a Java exception and its causes."""
-    gateway = SparkContext._gateway
-    while error is not None:
-        if is_instance_of(gateway, error, "java.io.IOException"):
-            return True
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    io_exception = jvm.java.lang.Class.forName("java.io.IOException")
+    while error is not None and not io_exception.isInstance(error):
         error = error.getCause()
-    return False
+    return error is not None
 
 
 def strip_details(error: PySparkException) -> str:

@@ -55,7 +55,7 @@ def find_missing_tables(script: Sequence[Statement], catalog: str, settings: Map
             except StreamNotFoundError as error:
                 found.append(MissingTable(line, error.for_user()))
             except PravegaError:
-                continue  # a view, or a table that cannot be read: it is there
+                continue  # a view, or a table that cannot be read: it exists
     return found
 
 
@@ -69,7 +69,7 @@ def _find_wanted(script: Sequence[Statement], catalog: str) -> Iterator[tuple[in
             if first in _MAKES and place == 0:
                 made.add(key)
             elif first not in _MAY_BE_MISSING and key not in made:
-                made.add(key)  # it is told once
+                made.add(key)  # report it once
                 yield statement.line, namespace, table
 
 

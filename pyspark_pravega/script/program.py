@@ -83,7 +83,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
         print(f"{path}: stopped by {signals.name()} while Spark started", file=sys.stderr)
         exit_now(signals.exit_code())
     _shuffle_by_cores(spark)
-    ours = "SPARK_SUBMIT_OPTS" in launch.environment  # else the user has said what is logged
+    ours = "SPARK_SUBMIT_OPTS" in launch.environment  # else the user has chosen what is logged
     if ours:
         _leave_failures_to_us(spark)
     display = ProgressDisplay()
@@ -158,7 +158,7 @@ def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSessi
         except BaseException as error:  # raised again in the main thread
             failed.append(error)
 
-    # In the main thread PySpark would take SIGINT for itself, and raise KeyboardInterrupt in the midst of its calls.
+    # In the main thread, PySpark would handle SIGINT itself, and raise KeyboardInterrupt in the middle of its calls.
     thread = threading.Thread(target=start, name="session", daemon=True)
     thread.start()
     while thread.is_alive():

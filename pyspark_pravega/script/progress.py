@@ -87,7 +87,7 @@ class QueryProgress:
             self._rows_in += report["numInputRows"]
             self._rows_out += max(0, report["sink"]["numOutputRows"])
             self._last = report
-            if "addBatch" in report["durationMs"]:  # else nothing was done, and the number is that of the next batch
+            if "addBatch" in report["durationMs"]:  # else nothing was done, and this is the number of the next batch
                 self._batch = report["batchId"]
 
     def line(self) -> str:

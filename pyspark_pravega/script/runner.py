@@ -100,7 +100,7 @@ class ScriptRunner:
                     raise self._failure
                 self._raise_if_failed()
                 if not statements.is_alive() and not any(one.query.isActive for one in self._running):
-                    self._raise_if_failed()  # it may have failed since
+                    self._raise_if_failed()  # it may have failed meanwhile
                     return True
                 self._display.show([one.query for one in self._running])
                 time.sleep(LOOK_EVERY)
@@ -118,7 +118,7 @@ class ScriptRunner:
             context.cancelAllJobs()
             statements.join(CANCELLED_WITHIN if jobs else LOOK_EVERY)
             if statements.is_alive() and self._java_thread is not None:
-                self._java_thread.interrupt()  # it may wait for a server, and not for a job
+                self._java_thread.interrupt()  # it may be waiting for a server rather than a job
                 statements.join(CANCELLED_WITHIN)
             self._stop_queries()  # one that started meanwhile
         self._display.show([one.query for one in self._running], now=True)
@@ -136,7 +136,7 @@ class ScriptRunner:
     def _run_statements(self) -> None:
         try:
             assert self._spark._jvm is not None
-            # PySpark has all calls of a Python thread carried out by one thread of the JVM.
+            # PySpark runs all calls of a Python thread in one thread of the JVM.
             self._java_thread = self._spark._jvm.java.lang.Thread.currentThread()
             for statement in self._script:
                 if self._ending:

@@ -56,7 +56,7 @@ PROGRAMS: Mapping[str, Program] = {
             "Thrift JDBC/ODBC Server",
         ),
         confs={"spark.sql.thriftServer.catalogMetadata.enabled": "true"},
-        # The launcher mixes arguments for classes of Spark's only.
+        # The launcher mixes arguments only for Spark's own classes.
         resource="spark-internal",
     ),
     "connect-server": Program(
@@ -118,19 +118,19 @@ def plan(
         if not find_conf(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
             confs += ["--conf", f"{key}={text}"]
     if name == "pipelines":
-        # Spark's confs of the program do not reach the Spark Connect server that it starts; these do.
+        # The program's confs do not reach the Spark Connect server that it starts; these do.
         options = list_leading_options(with_jar, without=("--remote",))
         added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
     added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
     added.update(secrets)
     if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):
-        # The launcher takes it for Spark's own class only.
+        # The launcher uses it only for Spark's own class.
         confs += ["--driver-memory", memory]
     if program.resource:
         of_spark, of_server = split_mixed(with_jar)
         with_jar = [*of_spark, program.resource, *of_server]
-    # Later confs win, so the user's own count.
+    # Later confs win, so the user's own take precedence.
     return Launch((script, *program.leading, *confs, *with_jar), added)
 
 

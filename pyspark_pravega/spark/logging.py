@@ -49,7 +49,7 @@ def quiet_logging(
         return find_conf(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
-    # It is there in programs that a session of this package has started.
+    # Programs that a session of this package has started already have it.
     before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
     options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
     options += [conf(key) for key in _CONFS]

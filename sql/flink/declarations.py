@@ -191,7 +191,7 @@ def _create_table(
         return _create_as(statement.after(cursor.at), table, name, job, findings)
     made = table.define(findings)
     if columns.watermark:
-        translate_delay(*columns.watermark)  # whether it is one that Spark has
+        translate_delay(*columns.watermark)  # raises for a watermark that Spark does not support
     job.tables[name] = table
     job.broken.pop(name, None)
     job.written_options[id(table)] = options

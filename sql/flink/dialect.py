@@ -92,7 +92,7 @@ class Flink(Dialect):
             keys: list[Any] = []
             if self._match_text_seq("PARTITION", "BY") or self._match(TokenType.PARTITION_BY):
                 keys = self._parse_csv(self._parse_disjunction)
-                # DESCRIPTOR and what follows were taken for further keys.
+                # DESCRIPTOR and what follows were parsed as further keys.
             column: Any = None
             intervals: list[Any] = []
             if keys and isinstance(keys[-1], exp.Expr) and not isinstance(keys[-1], exp.Column):

@@ -81,9 +81,9 @@ def hide(text: str) -> str:
 def hide_in_statement(statement: FlinkStatement) -> str:
     """Return the text of a statement with `***` for the values of options that are not harmless."""
     text, first = statement.text, statement.tokens[0].start
-    rest = len(text) + first  # behind it, all is done
+    rest = len(text) + first  # everything after it is done
     for start, end in sorted(_find_secret_places(statement), reverse=True, key=lambda place: (place[1], -place[0])):
-        if end <= rest:  # else it is inside of another one
+        if end <= rest:  # else it lies inside another place
             text, rest = f"{text[: start - first]}'{HIDDEN}'{text[end - first :]}", start
     return hide(text)
 

@@ -47,7 +47,7 @@ def split_flink_script(script: str) -> list[FlinkStatement]:
     try:
         tokens = sqlglot.tokenize(script, read=Flink)
     except TokenError as error:
-        # The error shows a piece of the script; its cause names the place alone.
+        # The error shows a piece of the script; its cause names only the place.
         raise InvalidScriptError(
             f"The script cannot be split into statements: {error.__cause__ or 'something is not closed'}. Look for a "
             "quote or a comment that is not closed."
@@ -120,12 +120,12 @@ def read_options(tokens: Sequence[Token]) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in split_list(tokens):
         kinds = [token.token_type for token in part]
-        # Flink's own documents leave a comma out now and then: 'a' = 'b' 'c' = 'd'.
+        # Flink's own documentation sometimes leaves out a comma: 'a' = 'b' 'c' = 'd'.
         while kinds[:3] == [TokenType.STRING, TokenType.EQ, TokenType.STRING]:
             found[part[0].text.strip()] = part[2].text
             part, kinds = part[3:], kinds[3:]
         if part:
-            # A text that stands in the wrong place may be a password.
+            # A text in the wrong place may be a password.
             word = f"'{part[0].text}'" if part[0].token_type not in TEXTS else "a text"
             raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} is not expected here.")
     return found

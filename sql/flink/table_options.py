@@ -94,7 +94,7 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
             del rest[key]
     _translate_format(rest, found, findings)
     if "routing-key" in found.properties and found.format not in CHANGES:
-        # A declaration says how one job writes, and nothing of others.
+        # A declaration says how one job writes, and nothing about other writers.
         found.properties["routing-key.of-all-events"] = "false"
     for key in rest:
         findings.check(f"The option '{key}' is not known, and was left out")

@@ -59,7 +59,7 @@ class DeclaredTable:
         }
         for column in self.columns.all:
             if isinstance(column, ComputedColumn):
-                with suppress(Untranslatable):  # queries of the table tell it
+                with suppress(Untranslatable):  # queries of the table report it
                     kinds[column.name.lower()] = infer(parse_typed_expression(column.expression, kinds))
         return [(column.name.lower(), kinds.get(column.name.lower())) for column in self.columns.all]
 
@@ -163,7 +163,7 @@ class DeclaredTable:
         if self.options.format == "raw":
             properties["format"] = "raw" if self._list_stored()[0].type == "BINARY" else "text"
         if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
-            # Flink takes the number for milliseconds, whatever the schema of the event says.
+            # Flink reads the number as milliseconds, whatever the schema of the event says.
             properties["avro.timestamp"] = "millis"
         key = properties.get("routing-key")
         if key is not None and (key not in names or self.options.format == "raw"):

@@ -190,7 +190,7 @@ class _Translator:
         hints = [comment for comment in (*(named.comments or ()), *(schema.comments or ())) if comment.startswith("+")]
         for node in tree.walk(prune=lambda node: node is tree.expression):
             if not any(node is known for known in (named, schema, tree.expression)):
-                copy_comments(node, findings)  # tells hints that nobody reads
+                copy_comments(node, findings)  # adds findings for hints without effect
         named.comments = schema.comments = tree.comments = None
         target = table.name_target(apply_hints(hints, table, findings))
         if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):

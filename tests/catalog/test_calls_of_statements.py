@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.traced import traced_python
+from bench.traced import make_traced_python
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
@@ -62,7 +62,7 @@ def _kind(text: str) -> str:
 @pytest.fixture
 def traced(spark: SparkSession, cluster: ClusterInfo, tmp_path: Path) -> Iterator[Traced]:
     """A catalog of the session beside the others, with a service of its own."""
-    python, trace = traced_python(tmp_path)
+    python, trace = make_traced_python(tmp_path)
     name = f"traced{time.monotonic_ns()}"
     confs = {
         "": "io.github.pysparkpravega.PravegaCatalog",

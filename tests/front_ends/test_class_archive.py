@@ -32,7 +32,7 @@ print(open(sys.argv[1]).read().count("source: shared objects file (top)"))
 """
 
 
-def placed(cache: Path, content: bytes = b"") -> ClassArchive:
+def place_archive(cache: Path, content: bytes = b"") -> ClassArchive:
     """Write `content` where the archive has its place in a cache."""
     archive = find_archive(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
     assert archive is not None
@@ -41,7 +41,7 @@ def placed(cache: Path, content: bytes = b"") -> ClassArchive:
     return archive
 
 
-def command(*arguments: str, cache: Path, name: str = "sql", **environment: str) -> tuple[str, ...]:
+def run_command(*arguments: str, cache: Path, name: str = "sql", **environment: str) -> tuple[str, ...]:
     given = {**os.environ, "XDG_CACHE_HOME": str(cache), **environment}
     return plan(name, arguments, catalog="pravega", settings={}, environment=given).command
 
@@ -70,15 +70,15 @@ def test_a_session_starts_from_what_another_one_recorded(tmp_path: Path) -> None
 
 
 def test_an_archive_that_java_cannot_use_changes_nothing(tmp_path: Path) -> None:
-    placed(tmp_path / "cache", b"garbage" * 1000)
+    place_archive(tmp_path / "cache", b"garbage" * 1000)
     assert classes_from_the_archive(tmp_path, tmp_path / "cache") == 0
 
 
 def test_commands_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    assert not any(SHARED in part for part in command(cache=cache))
-    ours = f"{JAVA_OPTIONS_CONF}={' '.join(placed(cache).options())}"
-    assert SHARED in ours and ours in command(cache=cache)
+    assert not any(SHARED in part for part in run_command(cache=cache))
+    ours = f"{JAVA_OPTIONS_CONF}={' '.join(place_archive(cache).options())}"
+    assert SHARED in ours and ours in run_command(cache=cache)
     for chosen in (
         ("--conf", f"{JAVA_OPTIONS_CONF}=-Xss8m"),
         ("--conf", "spark.driver.extraJavaOptions=-XX:ArchiveClassesAtExit=/tmp/x"),
@@ -87,18 +87,18 @@ def test_commands_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
         ("--conf", "spark.submit.deployMode=cluster"),
         ("--driver-class-path", "/tmp/first.jar"),
     ):
-        assert not any(SHARED in part for part in command(*chosen, cache=cache)), chosen
+        assert not any(SHARED in part for part in run_command(*chosen, cache=cache)), chosen
     for variable in JAVA_OPTION_VARIABLES:
         chosen_by = {variable: "-Xss8m -XX:+RecordDynamicDumpInfo"}
-        assert not any(SHARED in part for part in command(cache=cache, **chosen_by)), variable
+        assert not any(SHARED in part for part in run_command(cache=cache, **chosen_by)), variable
     for name in ("thriftserver", "pipelines"):
-        assert not any(SHARED in part for part in command(cache=cache, name=name)), name
-    assert ours in command("--conf", "spark.driver.extraJavaOptions=-Xss8m", cache=cache)
+        assert not any(SHARED in part for part in run_command(cache=cache, name=name)), name
+    assert ours in run_command("--conf", "spark.driver.extraJavaOptions=-Xss8m", cache=cache)
 
 
 def test_sessions_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
     """Each line is what `configure` has made of the driver's options, in a process where no driver runs."""
-    archive = placed(tmp_path / "cache")
+    archive = place_archive(tmp_path / "cache")
     program = """
 import os
 from pyspark.sql import SparkSession
@@ -146,10 +146,10 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["my cache", "o'cache", "a:b"])
 def test_a_cache_whose_path_java_could_not_read_is_not_used(tmp_path: Path, name: str) -> None:
-    file = placed(tmp_path / "plain").file
+    file = place_archive(tmp_path / "plain").file
     (tmp_path / name / "pyspark-pravega").mkdir(parents=True)
     file.parent.rename(tmp_path / name / "pyspark-pravega" / "classes")
-    assert not any(SHARED in part for part in command(cache=tmp_path / name))
+    assert not any(SHARED in part for part in run_command(cache=tmp_path / name))
     with pytest.raises(SetupError, match="cannot stand in an option of Spark's Java.*Set XDG_CACHE_HOME"):
         record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path / name)})
 
@@ -158,7 +158,7 @@ def test_a_cache_that_cannot_be_looked_into_is_not_used(tmp_path: Path) -> None:
     """A file stands where its directory would be, so that a look at the archive fails, whoever looks."""
     (tmp_path / "pyspark-pravega").mkdir()
     (tmp_path / "pyspark-pravega" / "classes").touch()
-    assert not any(SHARED in part for part in command(cache=tmp_path))
+    assert not any(SHARED in part for part in run_command(cache=tmp_path))
     with pytest.raises(SetupError, match="cannot be written"):
         record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
 
@@ -182,7 +182,7 @@ def test_a_session_that_fails_is_told(tmp_path: Path) -> None:
 
 
 def test_it_is_deleted_on_request(tmp_path: Path) -> None:
-    archive = placed(tmp_path / "cache")
+    archive = place_archive(tmp_path / "cache")
     delete = [sys.executable, "-m", "pyspark_pravega", "class-archive", "--delete"]
     given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     shown = [subprocess.run(delete, env=given, text=True, capture_output=True, check=True).stdout for _ in range(2)]

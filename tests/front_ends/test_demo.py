@@ -91,7 +91,7 @@ def test_the_demo_on_a_cluster_that_stays(cluster: ClusterInfo, session: SparkSe
 
 
 def test_what_the_pipeline_made_is_dropped(session: SparkSession, pravega: Pravega, namespace: str) -> None:
-    with demo.pipeline(session, namespace, keep=False):
+    with demo.run_pipeline(session, namespace, keep=False):
         check_tables(session, namespace)
     assert not pravega.controller.scope_exists(namespace)
     assert demo.has_schemas(pravega, namespace, "sensor") is False
@@ -103,7 +103,7 @@ def test_what_was_there_before_is_not(session: SparkSession, pravega: Pravega, n
     session.sql(f"INSERT INTO pravega.`{namespace}`.`sensor-agg` VALUES (7)")
     # Between the look and the pipeline somebody may still make a table.
     with pytest.raises(Exception, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
-        with demo.pipeline(session, namespace, keep=False):
+        with demo.run_pipeline(session, namespace, keep=False):
             pytest.fail("the pipeline must not go on")
     assert session.sql(f"SELECT * FROM pravega.`{namespace}`.`sensor-agg`").collect() == [(7,)]
     assert not pravega.controller.stream_exists(Stream(namespace, "sensor"))
@@ -115,10 +115,10 @@ def test_schemas_without_a_stream_count_as_taken(
     """DROP TABLE would take them along."""
     monkeypatch.setenv("PRAVEGA_CONTROLLER_URI", cluster.controller_uri)
     monkeypatch.setenv("PRAVEGA_SCHEMA_REGISTRY_URI", str(cluster.registry_uri))
-    assert demo.taken(namespace) == []
+    assert demo.find_existing_names(namespace) == []
     registry = pravega.registry(namespace)
     registry.create_group("sensor", GroupProperties("Avro"))
     try:
-        assert demo.taken(namespace) == [f"the schema group `{namespace}`.sensor"]
+        assert demo.find_existing_names(namespace) == [f"the schema group `{namespace}`.sensor"]
     finally:
         registry.delete_group("sensor")

@@ -21,7 +21,7 @@ from pyspark_pravega.local.state import ClusterInfo
 NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
 
 
-def look(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, CheckResult]:
+def examine_environment(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, CheckResult]:
     return {finding.subject: finding for finding in examine(settings or {}, {**NO_SERVERS, **environment})}
 
 
@@ -33,7 +33,7 @@ def settings_of(cluster: ClusterInfo) -> dict[str, str]:
 
 
 def test_all_is_well(cluster: ClusterInfo) -> None:
-    findings = look({**settings_of(cluster), **_login_of_the_environment()})
+    findings = examine_environment({**settings_of(cluster), **_login_of_the_environment()})
     assert [finding for finding in findings.values() if not finding.good] == []
     assert set(findings) == {
         "Python", "Packages", "Spark", "Java", "Adapter", "Native decoder", "Class archive",
@@ -44,11 +44,11 @@ def test_all_is_well(cluster: ClusterInfo) -> None:
 def test_what_rules_an_archive_of_classes_out_is_told(tmp_path: Path) -> None:
     confs = tmp_path / "conf"
     confs.mkdir()
-    assert "holds files" not in look(SPARK_CONF_DIR=str(confs))["Class archive"].text
+    assert "holds files" not in examine_environment(SPARK_CONF_DIR=str(confs))["Class archive"].text
     (confs / "hive-site.xml").touch()
-    found = look(SPARK_CONF_DIR=str(confs))["Class archive"]
+    found = examine_environment(SPARK_CONF_DIR=str(confs))["Class archive"]
     assert found.good and found.text.startswith("not used. ") and f"while '{confs}'" in found.text
-    found = look(XDG_CACHE_HOME=str(tmp_path / "my cache"))["Class archive"]
+    found = examine_environment(XDG_CACHE_HOME=str(tmp_path / "my cache"))["Class archive"]
     assert found.good and found.text.startswith("not used. ") and "Set XDG_CACHE_HOME to another one" in found.text
 
 
@@ -60,7 +60,7 @@ def _login_of_the_environment() -> dict[str, str]:
 def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
     for user in ("admin", "nobody"):
         login = {"security.username": user, "security.password": secure_cluster.users[user]}
-        findings = look({**settings_of(secure_cluster), **login})
+        findings = examine_environment({**settings_of(secure_cluster), **login})
         assert findings["Controller"].good and findings["Schema registry"].good, findings
         # Pravega's own streams are enough for one who may see them.
         said = "greets" if user == "admin" else "not checked, because there is no stream that this user may read"
@@ -83,7 +83,7 @@ def test_what_is_counted_is_what_users_see(cluster: ClusterInfo, client_config: 
 
         before = None
         while before != (after := counts()):  # other tests make scopes meanwhile
-            before, findings = after, look(settings)
+            before, findings = after, examine_environment(settings)
     scopes, groups = after
     assert findings["Controller"].text.endswith(f"answers: {scopes}")
     assert findings["Schema registry"].text.endswith(f"answers: {groups}")
@@ -95,20 +95,20 @@ def test_a_scheme_that_the_servers_do_not_speak(cluster: ClusterInfo, secure_clu
     tls = {key: text.replace("tcp://", "tls://").replace("http://", "https://") for key, text in plain.items()}
     no_tls = {key: text.replace("tls://", "tcp://").replace("https://", "http://") for key, text in secure.items()}
     for given, right in ((tls, plain), (no_tls, secure)):
-        findings = look(given)
+        findings = examine_environment(given)
         assert f"write {right['controller-uri']}" in findings["Controller"].advice
         assert f"write {right['schema-registry-uri']}" in findings["Schema registry"].advice
         assert "2 problems" in summarize([*findings.values()])
 
 
 def test_a_trust_store_that_is_no_pem(secure_cluster: ClusterInfo) -> None:
-    connection = look({**settings_of(secure_cluster), "security.trust-store": __file__})["Connection"]
+    connection = examine_environment({**settings_of(secure_cluster), "security.trust-store": __file__})["Connection"]
     assert not connection.good and "holds no PEM certificate" in connection.text
 
 
 def test_a_wrong_password(secure_cluster: ClusterInfo) -> None:
     login = {"security.username": "admin", "security.password": "swordfish"}
-    findings = look({**settings_of(secure_cluster), **login})
+    findings = examine_environment({**settings_of(secure_cluster), **login})
     for subject in ("Controller", "Schema registry"):
         assert not findings[subject].good and "PRAVEGA_AUTHENTICATION_FAILED" in findings[subject].text
         assert "pravega_client_auth_token" in findings[subject].advice
@@ -118,14 +118,14 @@ def test_a_wrong_password(secure_cluster: ClusterInfo) -> None:
 def test_an_unknown_authority(secure_cluster: ClusterInfo) -> None:
     settings = settings_of(secure_cluster)
     del settings["security.trust-store"]
-    findings = look(settings)
+    findings = examine_environment(settings)
     for subject in ("Controller", "Schema registry"):
         assert not findings[subject].good and "PRAVEGA_TLS_FAILED" in findings[subject].text
         assert "PRAVEGA_TRUST_STORE" in findings[subject].advice
 
 
 def test_nothing_listens() -> None:
-    findings = look({"controller-uri": "tcp://localhost:1", "schema-registry-uri": "http://localhost:1"})
+    findings = examine_environment({"controller-uri": "tcp://localhost:1", "schema-registry-uri": "http://localhost:1"})
     for subject in ("Controller", "Schema registry"):
         assert not findings[subject].good and "Is the server running" in findings[subject].advice
 
@@ -155,19 +155,19 @@ def test_a_segment_store_that_cannot_be_reached(
 
 
 def test_no_address() -> None:
-    controller = look()["Controller"]
+    controller = examine_environment()["Controller"]
     assert not controller.good and "pyspark-pravega local start" in controller.advice
 
 
 def test_a_wrong_option() -> None:
-    connection = look({"controller-uri": "ftp://h:1"})["Connection"]
+    connection = examine_environment({"controller-uri": "ftp://h:1"})["Connection"]
     assert not connection.good and "ftp" in connection.text
 
 
 @pytest.mark.parametrize("home", ["", "bin"])
 def test_no_java(tmp_path: Path, home: str) -> None:
     (tmp_path / "bin").mkdir()
-    java = look(JAVA_HOME=str(tmp_path) if home else "", PATH=str(tmp_path))["Java"]
+    java = examine_environment(JAVA_HOME=str(tmp_path) if home else "", PATH=str(tmp_path))["Java"]
     assert not java.good and "JAVA_HOME" in java.advice
 
 
@@ -176,16 +176,16 @@ def test_an_old_java(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
     java.chmod(0o755)
-    finding = look(JAVA_HOME=str(tmp_path))["Java"]
+    finding = examine_environment(JAVA_HOME=str(tmp_path))["Java"]
     assert not finding.good and finding.text.startswith("11.0.2") and "17, 21 or 25" in finding.advice
 
 
 def test_another_spark(tmp_path: Path) -> None:
-    assert "Correct or unset SPARK_HOME" in look(SPARK_HOME=str(tmp_path))["Spark"].text
+    assert "Correct or unset SPARK_HOME" in examine_environment(SPARK_HOME=str(tmp_path))["Spark"].text
     for file in ("bin/spark-submit", "jars/spark-core_2.13-3.5.1.jar"):
         (tmp_path / file).parent.mkdir()
         (tmp_path / file).touch()
-    spark = look(SPARK_HOME=str(tmp_path))["Spark"]
+    spark = examine_environment(SPARK_HOME=str(tmp_path))["Spark"]
     assert not spark.good and spark.text.startswith("3.5.1") and "Unset SPARK_HOME" in spark.advice
 
 
@@ -193,6 +193,6 @@ def test_workers_that_lack_the_package(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    python = look(PYSPARK_PYTHON=str(bare))["Python of Spark's workers"]
+    python = examine_environment(PYSPARK_PYTHON=str(bare))["Python of Spark's workers"]
     assert not python.good and "No module named 'pyspark_pravega'" in python.text and "PYSPARK_PYTHON" in python.advice
-    assert "does not run" in look(PYSPARK_PYTHON="/nowhere/python")["Python of Spark's workers"].text
+    assert "does not run" in examine_environment(PYSPARK_PYTHON="/nowhere/python")["Python of Spark's workers"].text

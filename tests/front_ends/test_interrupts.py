@@ -68,7 +68,7 @@ class Program:
 
 
 @contextmanager
-def started(log: Path, *arguments: str, python: tuple[str, ...] = (), **environment: str) -> Iterator[Program]:
+def start_command(log: Path, *arguments: str, python: tuple[str, ...] = (), **environment: str) -> Iterator[Program]:
     program = Program(log, *arguments, python=python, **environment)
     try:
         yield program
@@ -81,7 +81,7 @@ def started(log: Path, *arguments: str, python: tuple[str, ...] = (), **environm
 @pytest.mark.parametrize("command", [("show", "tables"), ("doctor",), ("translate", "-"), ("run", "job.sql")])
 def test_while_modules_are_loaded(tmp_path: Path, command: tuple[str, ...]) -> None:
     # Python tells of each module when it is loaded; click is the first one of others.
-    with started(tmp_path / "log", *command, python=("-X", "importtime")) as program:
+    with start_command(tmp_path / "log", *command, python=("-X", "importtime")) as program:
         program.wait_for(lambda: "click" in program.said)
         assert "\nInterrupted.\n" in program.interrupted(5.0)
 
@@ -90,7 +90,7 @@ def test_while_a_server_is_not_reached(tmp_path: Path) -> None:
     with socket.socket() as taken:  # a port on which nobody listens
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with started(tmp_path / "log", "show", "tables", "--controller-uri", f"tcp://{address}") as program:
+        with start_command(tmp_path / "log", "show", "tables", "--controller-uri", f"tcp://{address}") as program:
             program.wait_for(lambda: "trying for" in program.said)
             said = program.interrupted(2.0)
     assert re.fullmatch(
@@ -101,13 +101,15 @@ def test_while_a_server_is_not_reached(tmp_path: Path) -> None:
 def test_while_the_session_of_a_script_starts(cluster: ClusterInfo, tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text("SELECT 1")
     servers = ("--controller-uri", cluster.controller_uri)
-    with started(tmp_path / "log", "run", "--master", "local[1]", "job.sql", *servers) as program:
+    with start_command(tmp_path / "log", "run", "--master", "local[1]", "job.sql", *servers) as program:
         program.starts("org.apache.spark.deploy.SparkSubmit")
         assert "job.sql: stopped by SIGINT while Spark started\n" in program.interrupted(15.0)
 
 
 def test_while_classes_are_archived(tmp_path: Path) -> None:
-    with started(tmp_path / "log", "class-archive", XDG_CACHE_HOME=str(tmp_path), TMPDIR=str(tmp_path)) as program:
+    with start_command(
+        tmp_path / "log", "class-archive", XDG_CACHE_HOME=str(tmp_path), TMPDIR=str(tmp_path)
+    ) as program:
         program.starts("ArchiveClassesAtExit")
         assert program.interrupted(15.0) == "Interrupted.\n"
     assert not [*tmp_path.rglob("*.jsa"), *tmp_path.glob("pyspark-pravega-classes-*")]
@@ -115,7 +117,7 @@ def test_while_classes_are_archived(tmp_path: Path) -> None:
 
 def test_while_local_servers_start(tmp_path: Path) -> None:
     directory = tmp_path / "pravega"
-    with started(tmp_path / "log", "local", "start", "--dir", str(directory), "--heap", "256m") as program:
+    with start_command(tmp_path / "log", "local", "start", "--dir", str(directory), "--heap", "256m") as program:
         program.starts("pravega.properties")
         assert program.interrupted(30.0).endswith("Interrupted.\n")
     assert not (directory / "state.json").exists() and not (directory / "run").exists()

@@ -18,17 +18,17 @@ from pyspark_pravega.spark.logging import PROFILE
 COMMAND = [sys.executable, "-m", "pyspark_pravega"]
 
 
-def planned(name: str, *arguments: str, settings: dict[str, str] | None = None, **environment: str) -> Launch:
+def plan_launch(name: str, *arguments: str, settings: dict[str, str] | None = None, **environment: str) -> Launch:
     return plan(name, arguments, catalog="pravega", settings=settings or {}, environment=environment)
 
 
 def test_every_program_exists_in_the_installed_spark() -> None:
     for name in PROGRAMS:
-        assert os.access(planned(name).command[0], os.X_OK), name
+        assert os.access(plan_launch(name).command[0], os.X_OK), name
 
 
 def test_the_catalog_is_configured_before_the_users_own_confs() -> None:
-    launch = planned("sql", "--conf", "a=b", "-e", "SELECT 1", settings={"controller-uri": "tcp://h:1"})
+    launch = plan_launch("sql", "--conf", "a=b", "-e", "SELECT 1", settings={"controller-uri": "tcp://h:1"})
     command = list(launch.command)
     assert command[1:3] == ["--conf", f"spark.sql.catalog.pravega={CATALOG_CLASS}"]
     assert "spark.sql.catalog.pravega.controller-uri=tcp://h:1" in command
@@ -39,40 +39,40 @@ def test_the_catalog_is_configured_before_the_users_own_confs() -> None:
 def test_the_thrift_server_is_ours_with_its_own_arguments_behind_sparks(tmp_path: Path) -> None:
     conf = "spark.sql.thriftServer.catalogMetadata.enabled"
     mixed = ("--hiveconf", "a=b", "--master", "local", "--verbose", "--hiveconf", "c=d", "--conf", "e=f")
-    command = planned("thriftserver", *mixed).command
+    command = plan_launch("thriftserver", *mixed).command
     assert command[1:3] == ("--class", "io.github.pysparkpravega.thriftserver.BrowsableThriftServer")
     of_server = command.index("spark-internal")
     assert command[of_server - 5 : of_server] == ("--master", "local", "--verbose", "--conf", "e=f")
     assert command[of_server + 1 :] == ("--hiveconf", "a=b", "--hiveconf", "c=d")
     assert f"{conf}=true" in command
     (tmp_path / "spark-defaults.conf").write_text(f"{conf} false\n")
-    assert f"{conf}=true" not in planned("thriftserver", SPARK_CONF_DIR=str(tmp_path)).command
+    assert f"{conf}=true" not in plan_launch("thriftserver", SPARK_CONF_DIR=str(tmp_path)).command
 
 
 def test_the_memory_of_sparks_servers_is_that_of_the_thrift_server() -> None:
-    command = planned("thriftserver", "--driver-memory", "2g", SPARK_DAEMON_MEMORY="3g").command
+    command = plan_launch("thriftserver", "--driver-memory", "2g", SPARK_DAEMON_MEMORY="3g").command
     assert [command[at + 1] for at, part in enumerate(command) if part == "--driver-memory"] == ["3g", "2g"]
-    assert "--driver-memory" not in planned("connect-server", SPARK_DAEMON_MEMORY="3g").command
+    assert "--driver-memory" not in plan_launch("connect-server", SPARK_DAEMON_MEMORY="3g").command
 
 
 def test_this_interpreter_runs_the_workers_unless_the_user_chose_one() -> None:
-    assert planned("pyspark").environment["PYSPARK_PYTHON"] == sys.executable
-    chosen = planned("pyspark", PYSPARK_PYTHON="/usr/bin/python3.11", PYSPARK_DRIVER_PYTHON="jupyter").environment
+    assert plan_launch("pyspark").environment["PYSPARK_PYTHON"] == sys.executable
+    chosen = plan_launch("pyspark", PYSPARK_PYTHON="/usr/bin/python3.11", PYSPARK_DRIVER_PYTHON="jupyter").environment
     assert (chosen["PYSPARK_PYTHON"], chosen["PYSPARK_DRIVER_PYTHON"]) == ("/usr/bin/python3.11", "jupyter")
-    assert planned("pyspark", PYSPARK_PYTHON="p").environment["PYSPARK_DRIVER_PYTHON"] == "p"
+    assert plan_launch("pyspark", PYSPARK_PYTHON="p").environment["PYSPARK_DRIVER_PYTHON"] == "p"
 
 
 def test_a_daemon_module_of_the_user_is_kept(tmp_path: Path) -> None:
     ours = "spark.python.daemon.module=pyspark_pravega.datasource.worker_daemon"
-    assert ours in planned("sql").command
-    assert ours not in planned("sql", "--conf", "spark.python.daemon.module=mine").command
+    assert ours in plan_launch("sql").command
+    assert ours not in plan_launch("sql", "--conf", "spark.python.daemon.module=mine").command
     (tmp_path / "spark-defaults.conf").write_text("spark.python.daemon.module mine\n")
-    assert ours not in planned("sql", SPARK_CONF_DIR=str(tmp_path)).command
+    assert ours not in plan_launch("sql", SPARK_CONF_DIR=str(tmp_path)).command
 
 
 def test_programs_log_warnings_only_unless_the_user_says_something_else(tmp_path: Path) -> None:
     def profile(name: str, *arguments: str, **environment: str) -> str:
-        return planned(name, *arguments, settings=None, **environment).environment.get("SPARK_SUBMIT_OPTS", "")
+        return plan_launch(name, *arguments, settings=None, **environment).environment.get("SPARK_SUBMIT_OPTS", "")
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     assert PROFILE.is_file()
@@ -94,7 +94,7 @@ def test_programs_log_warnings_only_unless_the_user_says_something_else(tmp_path
 
 def test_the_server_that_pipelines_start_gets_the_catalog_too() -> None:
     arguments = ("--remote", "local[2]", "--conf", "a=b c", "run", "--spec", "spark-pipeline.yml")
-    launch = planned("pipelines", *arguments, settings={"security.username": "u", "security.password": "swordfish"})
+    launch = plan_launch("pipelines", *arguments, settings={"security.username": "u", "security.password": "swordfish"})
     assert launch.command[-3:] == ("run", "--spec", "spark-pipeline.yml") and "--remote" in launch.command
     server = shlex.split(launch.environment["PYSPARK_SUBMIT_ARGS"])
     assert f"spark.sql.catalog.pravega={CATALOG_CLASS}" in server and "a=b c" in server
@@ -104,11 +104,11 @@ def test_the_server_that_pipelines_start_gets_the_catalog_too() -> None:
 
 
 def test_beeline_gets_its_arguments_only() -> None:
-    assert planned("beeline", "-u", "jdbc:hive2://h:1").command[1:] == ("-u", "jdbc:hive2://h:1")
+    assert plan_launch("beeline", "-u", "jdbc:hive2://h:1").command[1:] == ("-u", "jdbc:hive2://h:1")
 
 
 def test_no_secret_is_on_the_command_line_or_printed() -> None:
-    launch = planned(
+    launch = plan_launch(
         "sql",
         "--conf",
         "spark.sql.catalog.other.security.auth-token=swordfish1",
@@ -120,13 +120,13 @@ def test_no_secret_is_on_the_command_line_or_printed() -> None:
 
 def test_wrong_settings_fail_before_spark_starts() -> None:
     with pytest.raises(InvalidOptionError, match="Did you mean 'controller-uri'"):
-        planned("sql", settings={"controler-uri": "tcp://h:1"})
+        plan_launch("sql", settings={"controler-uri": "tcp://h:1"})
     with pytest.raises(InvalidNameError, match="catalog name 'a.b'"):
         plan("sql", [], catalog="a.b", settings={}, environment={})
     with pytest.raises(InvalidNameError, match="Spark's own"):
         plan("sql", [], catalog="spark_catalog", settings={}, environment={})
     with pytest.raises(SetupError, match=r"bin/spark-submit is missing. Correct or unset SPARK_HOME"):
-        planned("sql", SPARK_HOME="/nowhere")
+        plan_launch("sql", SPARK_HOME="/nowhere")
 
 
 @pytest.mark.parametrize("name", ["submit", "pyspark", "sql", "beeline"])

@@ -22,12 +22,12 @@ from tests.tutorial_notebook import NOTEBOOK, notebook, program
 Cell = dict[str, Any]
 
 
-def cells(file: Path, kind: str) -> list[Cell]:
+def read_cells(file: Path, kind: str) -> list[Cell]:
     """The cells of a kind in a notebook."""
     return [cell for cell in json.loads(file.read_text())["cells"] if cell["cell_type"] == kind]
 
 
-def text_of(cell: Cell) -> str:
+def join_text(cell: Cell) -> str:
     """What is written in a cell."""
     return "".join(cell["source"])
 
@@ -38,19 +38,19 @@ def test_the_notebook_is_up_to_date() -> None:
 
 def test_its_cells_are_the_program_of_the_page() -> None:
     """`test_the_tutorial` runs the page's; the notebook has one more, which makes the session."""
-    code = cells(NOTEBOOK, "code")
-    session, *others = map(text_of, code)
+    code = read_cells(NOTEBOOK, "code")
+    session, *others = map(join_text, code)
     assert "configure(SparkSession.builder).getOrCreate()" in session
     assert others == [step.code.rstrip("\n") for step in tutorial.program()]
     for cell in code:
-        ast.parse(text_of(cell))
+        ast.parse(join_text(cell))
         assert cell["outputs"] == [] and cell["execution_count"] is None
-    with_errors = [text_of(cell) for cell in code if cell["metadata"] == {"tags": ["raises-exception"]}]
+    with_errors = [join_text(cell) for cell in code if cell["metadata"] == {"tags": ["raises-exception"]}]
     assert with_errors == ['spark.sql("SELECT * FROM pravega.tutorial.readings").show()']
 
 
 def test_its_text_has_commands_but_no_results_of_cells() -> None:
-    text = "\n".join(map(text_of, cells(NOTEBOOK, "markdown")))
+    text = "\n".join(map(join_text, read_cells(NOTEBOOK, "markdown")))
     assert "<!--" not in text and "pyspark-pravega local start" in text
     shown = [step.output for step in program() if step.output]
     assert shown and not any(output in text for output in shown)
@@ -81,21 +81,21 @@ def test_a_kernel_runs_it(cluster: ClusterInfo, spark: SparkSession, tmp_path: P
     try:
         done = subprocess.run(command, env={**os.environ, **servers}, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        code = cells(result, "code")
+        code = read_cells(result, "code")
         assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
-        assert cluster.controller_uri in _printed(code[0]) and str(cluster.registry_uri) in _printed(code[0])
+        assert cluster.controller_uri in _read_printed(code[0]) and str(cluster.registry_uri) in _read_printed(code[0])
         for cell, step in zip(code[1:], program()[1:], strict=True):
             expected = step.output.replace("tutorial", namespace).strip()
             if expected.startswith("[PRAVEGA_"):
                 (error,) = [output for output in cell["outputs"] if output["output_type"] == "error"]
                 assert expected in error["evalue"]
             else:
-                assert _printed(cell).strip() == expected
+                assert _read_printed(cell).strip() == expected
         assert not spark.sql(f"SHOW NAMESPACES IN pravega LIKE '{namespace}'").count()
     finally:
         spark.sql(f"DROP NAMESPACE IF EXISTS pravega.{namespace} CASCADE")
 
 
-def _printed(cell: Cell) -> str:
+def _read_printed(cell: Cell) -> str:
     streams = [output for output in cell["outputs"] if output["output_type"] == "stream" and output["name"] == "stdout"]
     return "".join("".join(stream["text"]) for stream in streams)

@@ -51,12 +51,12 @@ def test_the_example_runs_and_goes_on(cluster: ClusterInfo, spark: SparkSession,
     spark.sql(f"INSERT INTO {namespace}.sensor VALUES (1, 'Seattle', 71), (1, 'Seattle', 69), (2, 'Oslo', 66)")
     project = copy_of_the_example(tmp_path, scope)
     run(cluster, project)
-    assert rows(spark, f"{namespace}.hot") == [(1, "Seattle", 71.0), (2, "Oslo", 66.0)]
-    assert rows(spark, f"{namespace}.alarms") == [("Oslo", "hot: 66.0"), ("Seattle", "hot: 71.0")]
+    assert read_rows(spark, f"{namespace}.hot") == [(1, "Seattle", 71.0), (2, "Oslo", 66.0)]
+    assert read_rows(spark, f"{namespace}.alarms") == [("Oslo", "hot: 66.0"), ("Seattle", "hot: 71.0")]
     spark.sql(f"INSERT INTO {namespace}.sensor VALUES (3, 'Oslo', 99)")
     run(cluster, project)
-    assert rows(spark, f"{namespace}.hot") == [(1, "Seattle", 71.0), (2, "Oslo", 66.0), (3, "Oslo", 99.0)]
-    assert len(rows(spark, f"{namespace}.alarms")) == 3
+    assert read_rows(spark, f"{namespace}.hot") == [(1, "Seattle", 71.0), (2, "Oslo", 66.0), (3, "Oslo", 99.0)]
+    assert len(read_rows(spark, f"{namespace}.alarms")) == 3
 
 
 def copy_of_the_example(directory: Path, scope: str) -> Path:
@@ -86,5 +86,5 @@ def run(cluster: ClusterInfo, project: Path) -> None:
     assert done.returncode == 0 and "Run is COMPLETED" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
-def rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
+def read_rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in spark.table(table).collect())

@@ -9,7 +9,7 @@ import pytest
 from pyspark_pravega.script.progress import QueryProgress, describe_lag
 
 
-def report(batch: int, second: int, rows_in: int, rows_out: int, **metrics: str) -> dict[str, Any]:
+def make_report(batch: int, second: int, rows_in: int, rows_out: int, **metrics: str) -> dict[str, Any]:
     return {
         "batchId": batch,
         "timestamp": f"2026-01-01T00:00:{second:02}.000Z",
@@ -23,17 +23,17 @@ def report(batch: int, second: int, rows_in: int, rows_out: int, **metrics: str)
 def test_rows_are_added_up_and_rates_are_those_of_the_last_batch() -> None:
     progress = QueryProgress("agg")
     assert progress.line() == "agg: starting"
-    first = [report(0, 1, 1000, 10), report(1, 2, 3000, 20)]
+    first = [make_report(0, 1, 1000, 10), make_report(1, 2, 3000, 20)]
     progress.add(first)
     assert progress.line() == "agg: batch 1, 6,000 rows/s in, 40 rows/s out, 4,000 rows read, 30 written"
     # Spark repeats what it has reported, and reports of an idle query have the number of the next batch.
-    progress.add([*first, report(2, 12, 0, 0, bytesBehind="0")])
+    progress.add([*first, make_report(2, 12, 0, 0, bytesBehind="0")])
     assert progress.line() == "agg: batch 1, idle, 4,000 rows read, 30 written, up to date"
 
 
 def test_a_sink_that_counts_nothing() -> None:
     progress = QueryProgress("files")
-    progress.add([report(0, 1, 1000, -1)])
+    progress.add([make_report(0, 1, 1000, -1)])
     assert progress.line() == "files: batch 0, 2,000 rows/s in, 1,000 rows read"
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = ("pyspark.sql.types", "pyspark.sql.pandas.types")
 
 
-def imported(path: Path) -> set[str]:
+def list_imports(path: Path) -> set[str]:
     """The modules that are imported by their full names."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -28,7 +28,7 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "formats").rglob("*.py")), ids=lambda path: path.name)
 def test_formats_know_types_of_spark_only(path: Path) -> None:
-    spark = {name for name in imported(path) if name.split(".")[0] in ("pyspark", "py4j")}
+    spark = {name for name in list_imports(path) if name.split(".")[0] in ("pyspark", "py4j")}
     assert spark <= set(ALLOWED)
 
 
@@ -38,7 +38,7 @@ MODULES = {"grpcio": "grpc", "jsonschema-rs": "jsonschema_rs", "protobuf": "goog
 """The modules of distributions that are named otherwise."""
 
 
-def modules_of(requirements: list[str]) -> set[str]:
+def list_modules(requirements: list[str]) -> set[str]:
     names = [re.split(r"[<>=\[ ]", requirement)[0] for requirement in requirements]
     return {MODULES.get(name, name) for name in names}
 
@@ -49,13 +49,13 @@ def test_what_is_imported_is_required_and_the_other_way_round() -> None:
     for folder in [*(path.resolve() for path in FOLDERS), ROOT / "pyspark_pravega"]:
         for path in folder.rglob("*.py"):
             if path.name != "generate.py":  # a tool, with requirements of its own
-                roots = {name.split(".")[0] for name in imported(path) if not name.startswith("__")}
+                roots = {name.split(".")[0] for name in list_imports(path) if not name.startswith("__")}
                 used.setdefault(folder.name, set()).update(roots)
     known = set(sys.stdlib_module_names) | {"pyspark_pravega", "py4j"}  # py4j is a part of pyspark
     everywhere = set().union(*(names for folder, names in used.items() if folder != "local")) - known
-    assert everywhere == modules_of(PROJECT["project"]["dependencies"])
+    assert everywhere == list_modules(PROJECT["project"]["dependencies"])
     only_local = used["local"] - known - everywhere
-    assert only_local == modules_of(PROJECT["project"]["optional-dependencies"]["local"])
+    assert only_local == list_modules(PROJECT["project"]["optional-dependencies"]["local"])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "jvm").rglob("*.java")), ids=lambda path: path.name)

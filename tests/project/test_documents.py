@@ -15,18 +15,18 @@ PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "ex
 MAP = ROOT / "docs" / "README.md"
 
 
-def prose(page: Path) -> str:
+def read_prose(page: Path) -> str:
     """The text of a page without its code, whose brackets are no links."""
     return re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def links(page: Path) -> list[tuple[str, str]]:
+def find_links(page: Path) -> list[tuple[str, str]]:
     """File (empty: the page itself) and anchor of every link to a file."""
-    found = re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", prose(page))
+    found = re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", read_prose(page))
     return [(file, anchor) for file, anchor in found if file or anchor]
 
 
-def anchors(page: Path) -> set[str]:
+def find_anchors(page: Path) -> set[str]:
     """The names under which GitHub makes the headings of a page reachable."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
@@ -35,17 +35,17 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    assert [file for file, _ in links(page) if not (page.parent / file).exists()] == []
+    assert [file for file, _ in find_links(page) if not (page.parent / file).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_into_a_page_lead_to_a_heading(page: Path) -> None:
-    into = [(page.parent / file if file else page, anchor) for file, anchor in links(page) if anchor]
-    assert [f"{target.name}#{anchor}" for target, anchor in into if anchor not in anchors(target)] == []
+    into = [(page.parent / file if file else page, anchor) for file, anchor in find_links(page) if anchor]
+    assert [f"{target.name}#{anchor}" for target, anchor in into if anchor not in find_anchors(target)] == []
 
 
 def test_the_map_leads_to_every_page() -> None:
-    listed = {(MAP.parent / file).resolve() for file, _ in links(MAP)}
+    listed = {(MAP.parent / file).resolve() for file, _ in find_links(MAP)}
     assert sorted(page for page in PAGES if page.is_relative_to(MAP.parent) and page not in listed | {MAP}) == []
 
 

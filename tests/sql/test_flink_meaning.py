@@ -14,16 +14,16 @@ BATCH = f"CREATE TABLE s ({COLUMNS}) WITH ({OPTIONS}, 'scan.streams' = 's', 'sca
 CHECKPOINT = "SET 'state.checkpoints.dir' = '/c';"
 
 
-def checks(done: Translation) -> list[str]:
+def list_checks(done: Translation) -> list[str]:
     return [finding.text for finding in done.findings if finding.severity is not Severity.NOTE]
 
 
-def stream(name: str, columns: str, time: str) -> str:
+def make_stream(name: str, columns: str, time: str) -> str:
     mark = f", WATERMARK FOR {time} AS {time}" if time else ""
     return f"CREATE TABLE {name} ({columns}{mark}) WITH ({OPTIONS}, 'scan.streams' = '{name}');"
 
 
-ZONED = CHECKPOINT + stream("s", "id INT, ts TIMESTAMP_LTZ(3)", "ts") + stream("t", "n BIGINT", "")
+ZONED = CHECKPOINT + make_stream("s", "id INT, ts TIMESTAMP_LTZ(3)", "ts") + make_stream("t", "n BIGINT", "")
 TUMBLE = "INSERT INTO t SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL {})) GROUP BY window_start"
 
 
@@ -70,7 +70,7 @@ def test_windows_of_all_kinds_are_judged(query: str, same: bool) -> None:
 
 
 def test_windows_of_time_without_a_zone_are_the_same() -> None:
-    tables = CHECKPOINT + stream("s", "id INT, ts TIMESTAMP(3)", "ts") + stream("t", "n BIGINT", "")
+    tables = CHECKPOINT + make_stream("s", "id INT, ts TIMESTAMP(3)", "ts") + make_stream("t", "n BIGINT", "")
     views = "CREATE VIEW v (ts) AS SELECT a.ts FROM s AS a;"
     for source in ("s", "v"):
         done = translate(tables + views + TUMBLE.format(source, "'1' DAY"))
@@ -79,7 +79,7 @@ def test_windows_of_time_without_a_zone_are_the_same() -> None:
     assert "TIMESTAMP_LTZ" not in str(done.findings) and done.exit_code == INCOMPLETE
 
 
-LOCAL = CHECKPOINT + stream("e", "id INT, ts TIMESTAMP(3)", "ts") + BATCH
+LOCAL = CHECKPOINT + make_stream("e", "id INT, ts TIMESTAMP(3)", "ts") + BATCH
 OF_THE_ZONE = [
     "CURRENT_DATE",
     "CAST(CURRENT_DATE AS STRING)",
@@ -119,27 +119,29 @@ def test_values_that_need_flinks_zone_are_to_be_checked(value: str) -> None:
     assert done.exit_code == INCOMPLETE and "'table.local-time-zone' = 'UTC'" in done.findings[-1].text
     # Nothing else is set where Flink's zone is known, or where there is no event time that needs one.
     known = translate("SET 'table.local-time-zone' = 'UTC';" + LOCAL + statement)
-    assert not [text for text in checks(known) if "zone" in text]
-    assert not [text for text in checks(translate(BATCH + statement)) if "zone" in text]
+    assert not [text for text in list_checks(known) if "zone" in text]
+    assert not [text for text in list_checks(translate(BATCH + statement)) if "zone" in text]
 
 
 @pytest.mark.parametrize("value", OF_NO_ZONE)
 def test_values_that_need_no_zone_are_the_same(value: str) -> None:
-    assert checks(translate(f"{LOCAL} SELECT {value} FROM s")) == []
+    assert list_checks(translate(f"{LOCAL} SELECT {value} FROM s")) == []
 
 
 def test_columns_computed_and_written_in_a_zone_are_to_be_checked() -> None:
     computed = BATCH.replace("text AS UPPER(name)", "today AS CURRENT_DATE")
-    assert "CURRENT_DATE" in str(checks(translate(LOCAL.replace(BATCH, computed) + "SELECT id FROM s")))
+    assert "CURRENT_DATE" in str(list_checks(translate(LOCAL.replace(BATCH, computed) + "SELECT id FROM s")))
     for columns, values, told in (("ts", "NOW()", True), ("seen", "ts", True), ("seen", "NOW()", False)):
         done = translate(f"{LOCAL} INSERT INTO s ({columns}) SELECT {values} FROM s")
-        assert bool(checks(done)) == told
+        assert bool(list_checks(done)) == told
 
 
 def test_a_hint_makes_a_stream_whose_time_has_no_zone() -> None:
     table = BATCH.replace("text AS UPPER(name)", "WATERMARK FOR ts AS ts")
     hint = "/*+ OPTIONS('scan.execution.type' = 'streaming') */"
-    assert "set the zone to UTC" in str(checks(translate(f"{CHECKPOINT} {table} INSERT INTO s SELECT * FROM s {hint}")))
+    assert "set the zone to UTC" in str(
+        list_checks(translate(f"{CHECKPOINT} {table} INSERT INTO s SELECT * FROM s {hint}"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_hint_makes_a_stream_whose_time_has_no_zone() -> None:
 )
 def test_values_are_the_same(value: str, spark: str) -> None:
     done = translate(f"{BATCH} SELECT {value} FROM s")
-    assert checks(done) == [] and f"  {spark}\n" in done.script
+    assert list_checks(done) == [] and f"  {spark}\n" in done.script
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_values_are_the_same(value: str, spark: str) -> None:
 )
 def test_values_that_differ_are_to_be_checked(value: str, reason: str) -> None:
     done = translate(f"{BATCH} SELECT {value} FROM s")
-    assert done.exit_code == INCOMPLETE and reason in str(checks(done))
+    assert done.exit_code == INCOMPLETE and reason in str(list_checks(done))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +229,7 @@ def test_values_that_differ_are_to_be_checked(value: str, reason: str) -> None:
 )
 def test_types_are_followed_through_a_query(query: str, known: bool) -> None:
     done = translate(f"{BATCH} CREATE VIEW v (n, f) AS SELECT id, x FROM s; {query}")
-    assert bool(checks(done)) == (not known), done.findings
+    assert bool(list_checks(done)) == (not known), done.findings
 
 
 @pytest.mark.parametrize(
@@ -256,4 +258,4 @@ def test_no_part_of_a_statement_is_lost(statement: str, reason: str) -> None:
     ],
 )
 def test_hints_that_nobody_reads_are_told(statement: str) -> None:
-    assert checks(translate(f"{BATCH} {statement}")) == ["The hint X was left out."]
+    assert list_checks(translate(f"{BATCH} {statement}")) == ["The hint X was left out."]

@@ -94,7 +94,7 @@ STATEMENTS = [
 ]
 
 
-def said(script: str) -> str:
+def collect_output(script: str) -> str:
     """All that a translation shows."""
     try:
         done = translate(script)
@@ -106,9 +106,9 @@ def said(script: str) -> str:
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_no_login_is_copied(statement: str) -> None:
     assert SECRET in statement
-    assert SECRET not in said(TABLE + statement)
-    assert SECRET not in said("SET 'execution.runtime-mode' = 'batch'; " + TABLE + statement)
-    assert SECRET not in said(statement)
+    assert SECRET not in collect_output(TABLE + statement)
+    assert SECRET not in collect_output("SET 'execution.runtime-mode' = 'batch'; " + TABLE + statement)
+    assert SECRET not in collect_output(statement)
 
 
 def test_options_that_nobody_knows_are_hidden_wherever_a_statement_ends() -> None:
@@ -116,7 +116,7 @@ def test_options_that_nobody_knows_are_hidden_wherever_a_statement_ends() -> Non
     for case in [DECLARED, *(case.flink for case in cases())]:
         words = case.replace("WITH (", given).replace("OPTIONS(", f"OPTIONS('x.y' = '{SECRET}', ").split(" ")
         for end in range(2, len(words) + 1):
-            assert SECRET not in said(" ".join(words[:end])), words[:end]
+            assert SECRET not in collect_output(" ".join(words[:end])), words[:end]
 
 
 def test_what_is_harmless_is_shown() -> None:

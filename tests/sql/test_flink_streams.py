@@ -8,7 +8,7 @@ from pyspark_pravega.sql.flink.report import ALL_TRANSLATED, Severity
 from pyspark_pravega.sql.flink.translation import translate
 
 
-def table(name: str, more: str = "") -> str:
+def declare_table(name: str, more: str = "") -> str:
     return (
         f"CREATE TABLE {name} (id INT, name STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = "
         f"'pravega', 'scope' = 'iot', 'scan.streams' = '{name}', 'sink.stream' = '{name}', 'format' = 'csv'{more});"
@@ -17,9 +17,9 @@ def table(name: str, more: str = "") -> str:
 
 TABLES = (
     "SET 'state.checkpoints.dir' = '/c';"
-    + table("s")
-    + table("t")
-    + table("rest", ", 'scan.execution.type' = 'batch'")
+    + declare_table("s")
+    + declare_table("t")
+    + declare_table("rest", ", 'scan.execution.type' = 'batch'")
     + "CREATE VIEW v AS SELECT id, ts FROM s;"
 )
 BOUND = "a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts"

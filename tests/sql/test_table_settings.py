@@ -9,25 +9,25 @@ from pyspark_pravega.sql.options import resolve
 from pyspark_pravega.sql.table_settings import FormatTraits, Retention, Scaling, TableSettings, read_table_settings
 
 
-def settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> TableSettings:
+def read_settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> TableSettings:
     registered = properties.get("format") not in ("raw", "text", "csv")
     traits = FormatTraits(registered, changes=properties.get("format") == "debezium-json")
     return read_table_settings(resolve(properties=properties, conf=conf, env={}), traits)
 
 
 def test_defaults() -> None:
-    assert settings({}) == TableSettings(
+    assert read_settings({}) == TableSettings(
         "avro", "registry", "none", None, None, None, "backward", Scaling("fixed", 0, 2, 1), None, None, 0, (), {}, {}
     )
 
 
 @pytest.mark.parametrize("format", ["raw", "text", "csv"])
 def test_tables_without_registry_have_no_framing(format: str) -> None:
-    assert settings({"format": format}).framing == "none"
-    assert settings({"format": format}, {"codec": "gzip"}).codec == "none"
+    assert read_settings({"format": format}).framing == "none"
+    assert read_settings({"format": format}, {"codec": "gzip"}).codec == "none"
     for key, value in [("framing", "registry"), ("compatibility", "full"), ("codec", "gzip")]:
         with pytest.raises(InvalidOptionError, match=f"'{key}'"):
-            settings({"format": format, key: value})
+            read_settings({"format": format, key: value})
 
 
 def test_a_format_may_be_told_to_be_without_registry() -> None:
@@ -46,12 +46,12 @@ def test_a_primary_key_belongs_to_every_format_of_changes() -> None:
 
 def test_what_counts_for_scans_is_kept() -> None:
     properties = {"mode": "PERMISSIVE", "format": "raw"}
-    assert settings(properties).scan_properties == {"mode": "PERMISSIVE"}
-    assert settings({}, {"mode": "permissive"}).scan_properties == {}, "a catalog's default is not the table's"
+    assert read_settings(properties).scan_properties == {"mode": "PERMISSIVE"}
+    assert read_settings({}, {"mode": "permissive"}).scan_properties == {}, "a catalog's default is not the table's"
 
 
 def test_scaling_and_retention() -> None:
-    given = settings(
+    given = read_settings(
         {
             "scaling.type": "by-rate-kb",
             "scaling.target-rate": "100",
@@ -66,7 +66,7 @@ def test_scaling_and_retention() -> None:
     assert given.scaling == Scaling("by-rate-kb", 100, 3, 4)
     assert given.retention == Retention("time", 3_600_000, 172_800_000)
     assert given.rollover_size == 64 << 20
-    assert settings({"retention.type": "size", "retention.minimum": "10g"}).retention == Retention(
+    assert read_settings({"retention.type": "size", "retention.minimum": "10g"}).retention == Retention(
         "size", 10 << 30, None
     )
 
@@ -94,4 +94,4 @@ def test_scaling_and_retention() -> None:
 )
 def test_contradictions_are_named(properties: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
-        settings(properties)
+        read_settings(properties)

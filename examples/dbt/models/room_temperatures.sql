@@ -1,4 +1,4 @@
--- A table, which each run drops and makes anew: a stream of JSON.
+-- A table that each run drops and creates again: a stream of JSON.
 {{ config(
     materialized='table',
     tblproperties={'format': 'json', 'routing-key': 'room'},

@@ -15,7 +15,7 @@ from pyspark_pravega.local.class_archive import ClassArchive, recording_options
 from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, check_class_path, check_path, find_archive
 
 _TIMEOUT_S = 600.0
-# What would send the session elsewhere, or have it write to the user's file system and metastore.
+# Variables that would send the session elsewhere, or let it write to the user's file system and metastore.
 _WITHOUT = (
     "PYSPARK_SUBMIT_ARGS",
     "SPARK_REMOTE",

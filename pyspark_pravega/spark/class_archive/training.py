@@ -108,7 +108,7 @@ def main() -> None:
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.warehouse.dir": f"{os.getcwd()}/warehouse",
     }
-    # Nothing listens there, and no statement asks: it is for the confs.
+    # Nothing listens there, and no statement connects: this is for the confs.
     builder = configure(builder.config(map=confs).enableHiveSupport(), controller_uri="tcp://localhost:1")
     spark = builder.getOrCreate()
     driver = SparkContext._gateway.proc  # type: ignore[union-attr]

@@ -277,7 +277,7 @@ def _translate_bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
         text = node.sql(comments=False)
         findings.check(f"{text}: elements of an array are counted from 0 here; keys of a map stay the same")
     elif not node.expressions[0].is_string:
-        return _build_call("get", node.this, *node.expressions)  # NULL behind the end, as in Flink
+        return _build_call("get", node.this, *node.expressions)  # NULL after the end, as in Flink
     return node
 
 
