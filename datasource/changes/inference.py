@@ -34,7 +34,7 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     found = find_change_format(format)
     settings = with_schemas(settings)
     slices = take_snapshot(
-        pravega, stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+        pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )
     return found.infer_columns(_tails(pravega, stream, _newest(pravega, stream, slices)), settings)
 

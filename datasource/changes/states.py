@@ -126,7 +126,7 @@ class KnownRows:
         return gone
 
 
-def trimmed(files: Sequence[str]) -> tuple[str, ...]:
+def state_names(files: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the states that files are of."""
     return tuple(name.rpartition(".")[0] for name in files)
 
@@ -159,9 +159,9 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Origins are numbered on from file to file, and the newest file has the truncations of all.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            yield RowState(head["origins"], _cleared(head), [_tables(stream) for stream in streams])
+            yield RowState(head["origins"], _read_clearings(head), [_tables(stream) for stream in streams])
 
-    def grows(self, files: Sequence[str]) -> bool:
+    def should_extend(self, files: Sequence[str]) -> bool:
         """Tell whether a state is better kept as changes to these files, the newest first, than written whole."""
         sizes = [(self.directory / name).stat().st_size for name in files]
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
@@ -248,7 +248,7 @@ def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def _cleared(head: Any) -> Clearings:
+def _read_clearings(head: Any) -> Clearings:
     cleared = Clearings()
     for origin, segment, (position, *rest) in head["cleared"]:
         cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))

@@ -43,7 +43,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
-from .table import KEY_LENGTH, TABLE_NAME, Beside, CommitEntry, Content, Head, Write, as_bytes
+from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, as_bytes
 from .versions import VersionTable, is_checkpoint
 
 
@@ -91,12 +91,12 @@ class CommitLog(VersionTable):
         super().__init__(pravega, stream)
         self._timeout = timeout
 
-    def head(self) -> Head | None:
+    def head(self) -> HeadRow | None:
         """Return the head row, an empty one when nothing was logged; None when this user may not read the log."""
         try:
             return self._head()
         except KeyValueTableNotFoundError:
-            return Head()
+            return HeadRow()
         except PermissionDeniedError:
             return None
 
@@ -107,24 +107,24 @@ class CommitLog(VersionTable):
         rows: int,
         operation: str,
         content: Content | None = None,
-        beside: Beside | None = None,
+        companion: CompanionRow | None = None,
     ) -> bool:
         """Put the transaction at the end of the queue; the table is made when it is missing.
 
         `content` is what its segments hold, all of them sealed.
 
         Returns False when this user may not write the log: the commit is then as atomic as the server makes it. With a
-        row `beside`, which is written in the same step, that is an error, and so is what the row raises.
+        row `companion`, which is written in the same step, that is an error, and so is what the row raises.
         """
         entry = CommitEntry(transaction, rows, operation, content)
         try:
             try:
-                self._enter(entry, beside)
+                self._enter(entry, companion)
             except KeyValueTableNotFoundError:
                 self._table.create(1, KEY_LENGTH)
-                self._enter(entry, beside)
+                self._enter(entry, companion)
         except PermissionDeniedError:
-            if beside is not None:
+            if companion is not None:
                 raise
             return False
         self._pravega.known_streams.note_logged(self._stream)
@@ -138,17 +138,17 @@ class CommitLog(VersionTable):
             self._table.create(1, KEY_LENGTH)
         self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
-    def _enter(self, entry: CommitEntry, beside: Beside | None) -> None:
+    def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:
         origin = self.learn_origin()
         while True:
-            old, stored = self._known_rows(beside)
+            old, stored = self._known_rows(companion)
             if old.origin != origin:
                 # Rows of an older stream of this name.
-                old = Head(origin=origin, row_version=old.row_version, content=Content(0, 0))
+                old = HeadRow(origin=origin, row_version=old.row_version, content=Content(0, 0))
             if entry.transaction in old.committing:
                 return
-            also = None if beside is None else beside.entered(entry.transaction, origin, stored)
-            if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(beside, also, stored)):
+            also = None if companion is None else companion.value_when_entered(entry.transaction, origin, stored)
+            if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(companion, also, stored)):
                 return
 
     def wait_for_turn(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
@@ -180,7 +180,7 @@ class CommitLog(VersionTable):
                 next_status = now + _STATUS_SECONDS
             time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
 
-    def _bring_to_its_end(self, head: Head, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
+    def _bring_to_its_end(self, head: HeadRow, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
         """Do for the first transaction of the queue what its writer would do next, if it lives."""
         entry = head.queue[0]
         status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
@@ -200,7 +200,7 @@ class CommitLog(VersionTable):
             self._replace(head, head.without(entry.transaction))
 
     def publish(
-        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], beside: Beside | None = None
+        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], companion: CompanionRow | None = None
     ) -> int | None:
         """Take the committed transaction out and add its version; return its number.
 
@@ -211,7 +211,7 @@ class CommitLog(VersionTable):
         cut = None
         while True:
             try:
-                head, stored = self._known_rows(beside)
+                head, stored = self._known_rows(companion)
             except (KeyValueTableNotFoundError, PermissionDeniedError):
                 return None
             if head.origin != origin:
@@ -222,12 +222,12 @@ class CommitLog(VersionTable):
             else:
                 return None
             cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
-            also = None if beside is None else beside.published(transaction, stored)
-            if self._publish(head, entry, cut, self._write(beside, also, stored)):
+            also = None if companion is None else companion.value_when_published(transaction, stored)
+            if self._publish(head, entry, cut, self._write(companion, also, stored)):
                 self._fold_at(head.version + 1)
                 return head.version + 1
 
-    def _publish(self, head: Head, entry: CommitEntry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
+    def _publish(self, head: HeadRow, entry: CommitEntry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
         new = replace(
             head.without(entry.transaction),
             version=head.version + 1,
@@ -287,39 +287,41 @@ class CommitLog(VersionTable):
         # A stream made again under the name is told from this one by its origin.
         LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
-    def settled(self, measure: Callable[[StreamCut | None], T]) -> T:
+    def measure_settled(self, measure: Callable[[StreamCut | None], T]) -> T:
         """Return a measurement that no transaction of this log was being merged into.
 
         `measure` is called with None, to measure to the tail. Where commits leave no gap for that, it is called
         with the cut of a version that was published meanwhile, to measure up to there.
         Raises ServerTimeoutError when there was neither for the whole timeout.
         """
-        return self.settled_with_head(measure)[0]
+        return self.measure_settled_with_head(measure)[0]
 
-    def settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, Head | None]:
-        """Return what `settled` does, and the head row, None for a user who may not read the log.
+    def measure_settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, HeadRow | None]:
+        """Return what `measure_settled` does, and the head row, None for a user who may not read the log.
 
         All versions up to the newest one of that row lie in what was measured, wholly.
         """
-        return self._settled(measure, 0.0)
+        return self._measure_settled(measure, 0.0)
 
     def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
         """Return where the stream ends, and the newest version: it and those before it lie before the end.
 
         What lies between that version and the end belongs to the next one. Transactions that are merged but not yet
         published, as they are for a moment, are waited for; if a writer died then, not for long.
-        Raises what `settled` does, and PermissionDeniedError for a user who may not read the log.
+        Raises what `measure_settled` does, and PermissionDeniedError for a user who may not read the log.
         """
-        cut, head = self._settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
+        cut, head = self._measure_settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
         head = head or self._head()
         return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
 
-    def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
+    def _measure_settled(
+        self, measure: Callable[[StreamCut | None], T], published_by: float
+    ) -> tuple[T, HeadRow | None]:
         known = self._pravega.known_streams
         if not known.is_logged(self._stream):
             result, head = measure(None), self.head()
             # Whoever commits is entered before, and the row stays: if there is none yet, nobody was entered meanwhile.
-            if head is None or head == Head():
+            if head is None or head == HeadRow():
                 return result, head
             known.note_logged(self._stream)
         patience = Patience(self._stream, self._timeout)
@@ -336,16 +338,16 @@ class CommitLog(VersionTable):
                 if "cut" in record and not is_checkpoint(record):
                     return measure(StreamCut.from_text(record["cut"])), head
             try:
-                return self._undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
+                return self._measure_undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
             except DisturbedError:
                 patience.wait()
 
-    def _undisturbed(self, head: Head, measure: Callable[[], T], published: bool = False) -> T:
+    def _measure_undisturbed(self, head: HeadRow, measure: Callable[[], T], published: bool = False) -> T:
         """Measure; raises DisturbedError if a transaction was merged or the head row changed meanwhile.
 
         With `published` also if one was merged before that no version tells of yet.
         """
-        states = self._states(head.committing[:1])  # no other's commit is asked for as long as this one is first
+        states = self._statuses(head.committing[:1])  # no other's commit is asked for as long as this one is first
         if TransactionStatus.COMMITTING in states.values():
             raise DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():
@@ -354,9 +356,9 @@ class CommitLog(VersionTable):
         if self.head() != head:
             raise DisturbedError
         still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
-        if not set(self._states(still_open).values()) <= _NOT_MERGED:
+        if not set(self._statuses(still_open).values()) <= _NOT_MERGED:
             raise DisturbedError
         return result
 
-    def _states(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
+    def _statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}

@@ -42,7 +42,7 @@ class CommitEntry:
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadRow:
     """The head row: the newest version, the queue of transactions to commit, and the stream's first segment.
 
     `timestamp_ms` is that of the newest version. From version `ordered_from` on no version has an earlier time than the
@@ -64,7 +64,7 @@ class Head:
         """Return the ids of the queue's transactions, the first one first."""
         return tuple(entry.transaction for entry in self.queue)
 
-    def without(self, transaction: uuid.UUID) -> Head:
+    def without(self, transaction: uuid.UUID) -> HeadRow:
         """Return this row with a transaction taken out."""
         return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
 
@@ -110,17 +110,17 @@ def read_version(row: Mapping[str, Any]) -> Version:
     )
 
 
-class Beside(Protocol):
+class CompanionRow(Protocol):
     """A row of the same stream that is replaced in one atomic step with the head row."""
 
     @property
     def number(self) -> int:
         """Return the number in its key: from 2 ** 63 on, which versions do not reach."""
 
-    def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
+    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
         """Return its value once a transaction is entered, given what is stored. Raises what forbids to commit it."""
 
-    def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
+    def value_when_published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
         """Return its value once a transaction is published; None leaves it as it is."""
 
 
@@ -136,7 +136,7 @@ KEY_LENGTH = 24
 class _Known:
     """Rows that were written in one step."""
 
-    head: Head
+    head: HeadRow
     others: dict[bytes, Stored]
 
 
@@ -161,33 +161,33 @@ class LogTable:
             self._origin = origin_of(self._pravega, self._stream)
         return self._origin
 
-    def _known_rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
+    def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Stored | None]:
         """Return the rows as they were written last, else as they are. Nobody relies on the first for a second try."""
         known, self._known = self._known, None
-        if known is not None and (beside is None or self._key(beside.number) in known.others):
-            return known.head, None if beside is None else known.others[self._key(beside.number)]
-        return self._rows(beside)
+        if known is not None and (companion is None or self._key(companion.number) in known.others):
+            return known.head, None if companion is None else known.others[self._key(companion.number)]
+        return self._rows(companion)
 
-    def _rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
+    def _rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Stored | None]:
         """Return the head row, and what is stored of the row beside it."""
-        if beside is None:
+        if companion is None:
             return self._head(), None
-        head, stored = self._table.get_many([self._key(0), self._key(beside.number)])
+        head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
         return self._as_head(head), stored
 
-    def _write(self, beside: Beside | None, value: bytes | None, stored: Stored | None) -> list[Write]:
-        if beside is None or value is None:
+    def _write(self, companion: CompanionRow | None, value: bytes | None, stored: Stored | None) -> list[Write]:
+        if companion is None or value is None:
             return []
-        return [(self._key(beside.number), value, NOT_EXISTS if stored is None else stored.version)]
+        return [(self._key(companion.number), value, NOT_EXISTS if stored is None else stored.version)]
 
-    def read_beside(self, number: int, read: Callable[[Stored | None, int], T]) -> T:
+    def read_companion(self, number: int, read: Callable[[Stored | None, int], T]) -> T:
         """Read a row of another kind with this number, given what is stored of it and the stream's origin.
 
         It may be what this log has written last, and another one since.
         """
-        return read(self.stored_beside(number), self.learn_origin())
+        return read(self.find_companion(number), self.learn_origin())
 
-    def stored_beside(self, number: int) -> Stored | None:
+    def find_companion(self, number: int) -> Stored | None:
         """Return what is stored of a row of another kind, which may be about an older stream of this name."""
         if self._known is not None and self._key(number) in self._known.others:
             return self._known.others[self._key(number)]
@@ -196,14 +196,14 @@ class LogTable:
         except KeyValueTableNotFoundError:
             return None
 
-    def all_beside(self) -> list[Stored]:
+    def list_companions(self) -> list[Stored]:
         """Return all rows of other kinds, also those about an older stream of this name."""
         try:
             return [entry for _, entry in self._table.entries(self._key(1 << 63), self._key((1 << 64) - 1))]
         except KeyValueTableNotFoundError:
             return []
 
-    def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
+    def replace_companion(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
         """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
         origin, self._known = self.learn_origin(), None
         while True:
@@ -217,27 +217,27 @@ class LogTable:
             except ConditionalUpdateError:
                 continue
 
-    def _head(self) -> Head:
+    def _head(self) -> HeadRow:
         return self._as_head(self._table.get(self._key(0)))
 
     @staticmethod
-    def _as_head(entry: Stored | None) -> Head:
+    def _as_head(entry: Stored | None) -> HeadRow:
         if entry is None:
-            return Head()
+            return HeadRow()
         row = json.loads(entry.value)
         queue = tuple(
             CommitEntry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
             for one in row["committing"]
         )
         times = row.get("timestamp_ms", 0), row.get("ordered_from")
-        return Head(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
+        return HeadRow(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
         record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
         return record
 
-    def _replace(self, old: Head, new: Head, also: Sequence[Write] = ()) -> bool:
+    def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
         """Replace the head row, and write other rows in the same atomic step; False if `old` is old."""
         committing = [
             {
@@ -269,7 +269,7 @@ class LogTable:
     def _key(self, number: int) -> bytes:
         return row_key(self._stream, number)
 
-    def _is_of_this_stream(self, head: Head) -> bool:
+    def _is_of_this_stream(self, head: HeadRow) -> bool:
         try:
             return head.origin == origin_of(self._pravega, self._stream)
         except PermissionDeniedError:

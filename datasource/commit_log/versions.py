@@ -18,7 +18,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
 
-from .table import Head, LogTable, Version, read_version
+from .table import HeadRow, LogTable, Version, read_version
 
 FOLDED = 128
 """Versions of a checkpoint: those up to one whose number can be divided by it."""
@@ -194,14 +194,14 @@ class VersionTable(LogTable):
         except (PravegaError, ValueError, KeyError) as error:
             LOG.warning("Old versions in the commit log of stream %s were not folded: %r", self._stream, error)
 
-    def _valid_head(self) -> Head | None:
+    def _valid_head(self) -> HeadRow | None:
         try:
             head = self._head()
         except KeyValueTableNotFoundError:
             return None
         return head if head.origin is not None and self._is_of_this_stream(head) else None
 
-    def _versions(self, head: Head, first: int, last: int) -> list[Version]:
+    def _versions(self, head: HeadRow, first: int, last: int) -> list[Version]:
         first, last = max(first, 1), min(last, head.version)
         if last < first:
             return []
@@ -215,12 +215,12 @@ class VersionTable(LogTable):
                 found = {**self._read(head, [end]), **found}
         return [found[number] for number in sorted(found) if first <= number <= last]
 
-    def _around(self, head: Head, number: int) -> dict[int, Version]:
+    def _around(self, head: HeadRow, number: int) -> dict[int, Version]:
         """Return a version, with those that are in the same row."""
         keys = list(dict.fromkeys((self._key(number), self._key(checkpoint_number(number)))))
         return self._read(head, self._table.get_many(keys))
 
-    def _read(self, head: Head, stored: Iterable[Stored | None]) -> dict[int, Version]:
+    def _read(self, head: HeadRow, stored: Iterable[Stored | None]) -> dict[int, Version]:
         """Return the versions of rows by their numbers. A row of its own counts, whatever a checkpoint says.
 
         A checkpoint may be left of an older stream of this name.

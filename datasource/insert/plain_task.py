@@ -38,7 +38,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .routes import key_positions
 from .task import InsertMessage
@@ -84,7 +84,7 @@ class PlainWriter(DataSourceArrowWriter):
         positions = key_positions(table, spec.schema, partition)
         rows = stored = 0
         appenders = None
-        with lent(spec.config) as pravega:
+        with borrow_connection(spec.config) as pravega:
             try:
                 appenders = _Appenders(pravega, table.stream)
                 for batch in iterator:
@@ -108,7 +108,7 @@ class PlainWriter(DataSourceArrowWriter):
 
 
 @dataclass
-class _Open:
+class _OpenSegment:
     """A segment's appender, and the positions of the events it was given that may not be stored yet."""
 
     appender: SegmentAppender
@@ -149,9 +149,9 @@ class _Appenders:
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self._pravega = pravega
         self._stream = stream
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenSegment] = {}
         self._stored_before = 0
-        self._router = self._current()
+        self._router = self._make_router()
 
     @property
     def stored(self) -> int:
@@ -169,7 +169,7 @@ class _Appenders:
                 try:
                     self._open[segment_id].flush()
                 except SegmentSealedError:
-                    self._go_on_after(segment_id)
+                    self._continue_after(segment_id)
                     break
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class _Appenders:
         for each in self._open.values():
             each.appender.close()
 
-    def _current(self) -> SegmentRouter:
+    def _make_router(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
         if not segments:
             raise StreamSealedError(
@@ -202,22 +202,22 @@ class _Appenders:
             each = self._open.get(segment_id)
             if each is None:
                 appender = SegmentAppender(self._pravega.segments, self._stream, segment_id, uuid.uuid4())
-                each = self._open[segment_id] = _Open(appender)
+                each = self._open[segment_id] = _OpenSegment(appender)
             try:
                 each.give(frames, positions[where])
                 if each.bytes > _UNFLUSHED_BYTES:
                     each.flush()
             except SegmentSealedError:
-                self._go_on_after(segment_id)
+                self._continue_after(segment_id)
                 if left.any():  # not to segments that are known to be gone: what comes next would overtake it
                     self._route(events.filter(pa.array(left)), positions[left])
                 return
 
-    def _go_on_after(self, sealed: int) -> None:
+    def _continue_after(self, sealed: int) -> None:
         """Learn the segments of now, and give them what those that are gone have not stored, before anything new."""
         deadline = time.monotonic() + self._pravega.config.retry_timeout
         while sealed in self._router.segment_ids:
-            self._router = self._current()
+            self._router = self._make_router()
             if time.monotonic() > deadline:
                 raise ServerTimeoutError(f"segment {sealed} of stream {self._stream} is sealed, and none follows it")
             cancellation.sleep(_SCALING_SECONDS)

@@ -29,10 +29,10 @@ def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges |
     limited = False
     for column in columns.all:
         whole: Ranges = ((0, _largest(column)),)
-        asked = [each for condition in conditions if (each := _of_condition(condition, column)) is not None]
-        limits = reduce(_both, asked, whole)
+        asked = [each for condition in conditions if (each := _ranges_of_condition(condition, column)) is not None]
+        limits = reduce(_intersect, asked, whole)
         limited = limited or limits != whole
-        found = _with_column(found, limits, column)
+        found = _append_column(found, limits, column)
     return found if limited else None
 
 
@@ -49,7 +49,7 @@ def fewest_requests(
     return (), ((min(ends), max(ends)),)
 
 
-def _with_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
+def _append_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
     """Put the bytes of the next column behind keys: behind a range of keys they can be any."""
     shift, largest = 8 * column.bytes, _largest(column)
     if len(found) * len(limits) > MOST_RANGES:
@@ -60,10 +60,10 @@ def _with_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
             longer += [((first << shift) + low, (first << shift) + high) for low, high in limits]
         elif limits:
             longer.append((first << shift, (last << shift) + largest))
-    return _joined(longer)
+    return _join(longer)
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
+def _join(ranges: Sequence[tuple[int, int]]) -> Ranges:
     joined: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1]:
@@ -73,7 +73,7 @@ def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
     return tuple(joined)
 
 
-def _both(one: Ranges, other: Ranges) -> Ranges:
+def _intersect(one: Ranges, other: Ranges) -> Ranges:
     found = []
     at = begin = 0
     while at < len(one) and begin < len(other):
@@ -87,23 +87,23 @@ def _both(one: Ranges, other: Ranges) -> Ranges:
     return tuple(found)
 
 
-def _of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
+def _ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
     stack: list[Term | Ranges | None] = []
     for term in condition.terms:
         split = len(stack) - term.children
         children = stack[split:]
         del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _of_part(term.name, children, column))
+        stack.append(term if term.name in (COLUMN, LITERAL) else _ranges_of_term(term.name, children, column))
     [whole] = stack
     return whole if isinstance(whole, tuple) else None
 
 
-def _of_part(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
+def _ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
     known = [each for each in children if isinstance(each, tuple)]
     if name == "AND":
-        return reduce(_both, known) if known else None
+        return reduce(_intersect, known) if known else None
     if name == "OR":
-        return _joined([each for ranges in known for each in ranges]) if len(known) == len(children) else None
+        return _join([each for ranges in known for each in ranges]) if len(known) == len(children) else None
     if not children or not all(isinstance(each, Term) for each in children):
         return None
     left, *others = [each for each in children if isinstance(each, Term)]
@@ -114,19 +114,21 @@ def _of_part(name: str, children: Sequence[Term | Ranges | None], column: KeyCol
     if left.name != COLUMN or left.value != column.name or len(values) != len(others):
         return None
     if name == "IN":
-        return _joined([each for value in values for each in _compared("=", value, column) or ()])
-    return _compared(name, values[0], column) if len(values) == 1 else None
+        return _join([each for value in values for each in _compare("=", value, column) or ()])
+    return _compare(name, values[0], column) if len(values) == 1 else None
 
 
 _TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _compared(name: str, value: str, column: KeyColumn) -> Ranges | None:
-    of_type: Callable[[str, str, KeyColumn], Ranges | None] = _number if column.type in NUMBERS else _text
+def _compare(name: str, value: str, column: KeyColumn) -> Ranges | None:
+    of_type: Callable[[str, str, KeyColumn], Ranges | None] = (
+        _ranges_of_number if column.type in NUMBERS else _ranges_of_text
+    )
     return of_type("=" if name == "<=>" else name, value, column)
 
 
-def _number(name: str, value: str, column: KeyColumn) -> Ranges | None:
+def _ranges_of_number(name: str, value: str, column: KeyColumn) -> Ranges | None:
     number, most = int(value), _largest(column) >> 1
     least = -most - 1
     bounds = {
@@ -144,7 +146,7 @@ def _number(name: str, value: str, column: KeyColumn) -> Ranges | None:
     return tuple((first, last) for first, last in (positive, negative) if first <= last)
 
 
-def _text(name: str, value: str, column: KeyColumn) -> Ranges | None:
+def _ranges_of_text(name: str, value: str, column: KeyColumn) -> Ranges | None:
     if column.type not in (STRING, BINARY):
         return None
     data, length = base64.b64decode(value), column.bytes

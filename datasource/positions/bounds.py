@@ -31,7 +31,7 @@ def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
     """
-    option = _only_one(options, STARTS)
+    option = _find_only(options, STARTS)
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
@@ -48,7 +48,7 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
     """
-    option = _only_one(options, ENDS)
+    option = _find_only(options, ENDS)
     log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
@@ -59,7 +59,7 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
         if within is None:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{options.text(option)}' lies before the first version of stream {stream}, "
-                f"which was published at {_shown(first.timestamp)}. Give a later time."
+                f"which was published at {format_time(first.timestamp)}. Give a later time."
             )
         return within.cut
     return named_cut(options, o.END_STREAM_CUT)
@@ -98,10 +98,10 @@ def check_unbounded(options: o.Options, what: str) -> None:
 
 def end_option(options: o.Options) -> o.Option[Any] | None:
     """Return the option that gives a read its end, None if none is set. Raises InvalidOptionError for two of them."""
-    return _only_one(options, ENDS)
+    return _find_only(options, ENDS)
 
 
-def _only_one(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
+def _find_only(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
     found = [option for option in given if options.is_set(option)]
     if len(found) > 1:
         names = " and ".join(f"'{options.name(option)}'" for option in found)
@@ -143,8 +143,19 @@ def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
     return round(options.require(option).timestamp() * 1_000_000)
 
 
-def _shown(microseconds: int) -> str:
+def format_time(microseconds: int) -> str:
+    """Return a time (microseconds since 1970) in UTC."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
 
 
-__all__ = ["ENDS", "STARTS", "bounds_text", "check_unbounded", "end_cut", "end_option", "named_cut", "start_cut"]
+__all__ = [
+    "ENDS",
+    "STARTS",
+    "bounds_text",
+    "check_unbounded",
+    "end_cut",
+    "end_option",
+    "format_time",
+    "named_cut",
+    "start_cut",
+]

@@ -40,11 +40,11 @@ def take_snapshot(
     start: StreamCut | None,
     end: StreamCut | None,
     fail_on_data_loss: bool,
-    settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
 ) -> list[SegmentSlice]:
     """Return the non-empty slices between two cuts; None stands for the stream's head and its tail now.
 
-    `settled` has measurements made, to the tail or to a cut it gives, such that no transaction is seen in part.
+    `measure_settled` has measurements made, to the tail or to a cut it gives, such that no transaction is seen in part.
     Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
@@ -58,7 +58,7 @@ def take_snapshot(
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return _measure(pravega, stream, start, until, fail_on_data_loss)
 
-    return measure(end) if end is not None else settled(measure)
+    return measure(end) if end is not None else measure_settled(measure)
 
 
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
@@ -79,11 +79,11 @@ def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
     try:
         pravega.controller.segments_between(start, end)
     except InvalidOptionError as error:
-        raise _not_fitting(error) from None
+        raise _order_error(error) from None
 
 
 def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
-    """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction.
+    """Measure where the stream ends now; see `CommitLog.measure_settled` for how not to end within a transaction.
 
     A stream that is sealed ends with its last segments. `known` are segments that were the current ones: they are as
     long as none of them is sealed, and then the controller need not be asked.
@@ -112,7 +112,7 @@ def _measure(
 ) -> list[SegmentSlice]:
     if start is None and end is None and (known := pravega.known_streams.segment_infos(stream)) is not None:
         whole = StreamCut(stream, {})  # what lies before the head is truncated, or gone
-        return _not_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
+        return _drop_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
     infos = pravega.known_streams.infos_between(start, end) if start is not None and end is not None else None
@@ -123,7 +123,7 @@ def _measure(
             segments, token = pravega.controller.segments_between(first, end)
         except InvalidOptionError as error:
             if start is not None:
-                raise _not_fitting(error) from None
+                raise _order_error(error) from None
             # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
             first = StreamCut(stream, {})
             segments, token = pravega.controller.segments_between(first, end)
@@ -136,22 +136,22 @@ def _measure(
         info = infos.get(segment_id)
         if info is None:
             if strict:
-                raise _lost(f"segment {segment_id} of stream {stream} was removed")
+                raise _lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
-    slices = _not_empty(slices)
+    slices = _drop_empty(slices)
     if fail_on_data_loss and not slices and not first.positions:
-        raise _lost(f"all events of stream {stream} up to the end that was asked for were removed")
+        raise _lost_error(f"all events of stream {stream} up to the end that was asked for were removed")
     return slices
 
 
-def _not_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+def _drop_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
     return [piece for piece in slices if piece.end > piece.start]
 
 
-def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:
+def _order_error(error: InvalidOptionError) -> InvalidOptionError:
     # Either may come from another option: a stream cut, a version, a time, "latest".
     return InvalidOptionError(
         f"The options that say where to start and where to end do not fit each other: {error.message}. Choose an end "
@@ -162,9 +162,11 @@ def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
     asked = start.positions.get(segment_id, 0)
     if strict and asked < info.start_offset:
-        raise _lost(f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated")
+        raise _lost_error(
+            f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated"
+        )
     if asked > info.write_offset:
-        raise _beyond("start-stream-cut", asked, stream, segment_id, info)
+        raise _beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
 
 
 def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:
@@ -173,25 +175,27 @@ def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut,
     if end is not None and segment_id in end.positions:
         stop = end.positions[segment_id]
         if stop > info.write_offset:
-            raise _beyond("end-stream-cut", stop, stream, segment_id, info)
+            raise _beyond_end_error("end-stream-cut", stop, stream, segment_id, info)
     return SegmentSlice(segment_id, begin, stop)
 
 
-def _beyond(option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo) -> InvalidOptionError:
+def _beyond_end_error(
+    option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo
+) -> InvalidOptionError:
     return InvalidOptionError(
         f"'{option}' asks for offset {offset} of segment {segment_id} of stream {stream}, which ends at "
         f"{info.write_offset}."
     )
 
 
-def _lost(what: str) -> DataLossError:
+def _lost_error(what: str) -> DataLossError:
     return DataLossError(
         f"{what[0].upper()}{what[1:]}, which this query has yet to read. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
     )
 
 
-def up_to(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+def cut_at(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
     """Return what there was of the slices when a scan of the same start ended at `tail` (segment id to offset)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]

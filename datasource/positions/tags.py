@@ -62,7 +62,7 @@ class Tags:
 
     def all(self) -> list[Tag]:
         """Return all tags, the oldest first."""
-        stored = self._log.stored_beside(_ROW)
+        stored = self._log.find_companion(_ROW)
         try:
             tags = _tags(_read(stored, self._log.learn_origin()))
         except PermissionDeniedError:
@@ -132,7 +132,7 @@ class Tags:
                 )
             return value
 
-        self._log.replace_beside(_ROW, changed)
+        self._log.replace_companion(_ROW, changed)
 
 
 def _read(stored: Entry | None, origin: int) -> Mapping[str, Any]:

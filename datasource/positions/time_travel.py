@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, segment_epoch
@@ -16,7 +15,7 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
-from .bounds import end_option
+from .bounds import end_option, format_time
 from .snapshot import check_cut, tail_cut
 from .tags import Tag, Tags
 
@@ -48,7 +47,7 @@ def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "
         cut = StreamCut.from_text(text)
     except InvalidOptionError as error:
         raise InvalidOptionError(
-            f"{asked} '{text[:80]}' is no number of a version and no tag. {_known(tags, text)} Taken for a "
+            f"{asked} '{text[:80]}' is no number of a version and no tag. {_describe_tags(tags, text)} Taken for a "
             f"position, {error.message}."
         ) from None
     check_cut(pravega, stream, asked, cut)
@@ -60,7 +59,7 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
 
     Raises InvalidOptionError for a time that lies in the future, or before all versions.
     """
-    asked = f"TIMESTAMP AS OF '{shown_time(timestamp)}'"
+    asked = f"TIMESTAMP AS OF '{format_time(timestamp)}'"
     if timestamp > time.time_ns() // 1000:
         raise InvalidOptionError(f"{asked} lies in the future. Give a time that has been.")
     log = CommitLog(pravega, stream)
@@ -70,13 +69,13 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
     first = log.oldest()
     if first is not None:
         raise InvalidOptionError(
-            f"{asked} lies before {_shown(first)}, which is the oldest version of stream {stream} in its commit log. "
-            "Give that time or a later one."
+            f"{asked} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
+            "commit log. Give that time or a later one."
         )
     raise InvalidOptionError(
         f"{asked} is not possible on stream {stream}: nothing was committed to it by INSERT or a streaming query, and "
-        f"Pravega keeps no times of events that others append. {_known(Tags(pravega, stream).all())} Give VERSION AS "
-        "OF with a tag, or with a stream cut: the metadata table stream_cuts has those that are known."
+        f"Pravega keeps no times of events that others append. {_describe_tags(Tags(pravega, stream).all())} Give "
+        "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts has the known ones."
     )
 
 
@@ -148,28 +147,23 @@ def _point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) 
             "stream cut: the metadata tables tags and stream_cuts have those that are known"
         )
     elif number < first.number:
-        there = f"the oldest one in its commit log is {_shown(first)}"
+        there = f"the oldest one in its commit log is {_describe_version(first)}"
     else:
         [last] = log.versions(newest, newest) or [first]
-        there = f"the newest one is {_shown(last)}"
+        there = f"the newest one is {_describe_version(last)}"
     raise InvalidOptionError(f"{asked} {number} is not possible on stream {stream}: {there}.")
 
 
-def _known(tags: list[Tag], text: str = "") -> str:
+def _describe_tags(tags: list[Tag], text: str = "") -> str:
     if not tags:
         return "The stream has no tags."
     names = [tag.name for tag in tags]
     near = difflib.get_close_matches(text, names, 1)
-    newest = [f"'{tag.name}' ({shown_time(tag.created)})" for tag in tags[-_SHOWN_TAGS:]]
+    newest = [f"'{tag.name}' ({format_time(tag.created)})" for tag in tags[-_SHOWN_TAGS:]]
     hint = f" Did you mean '{near[0]}'?" if near else ""
     some = "newest tags" if len(tags) > len(newest) else "tags"
     return f"Its {some}, with the times they were made: {', '.join(newest)}.{hint}"
 
 
-def _shown(version: Version) -> str:
-    return f"{version.number}, published at {shown_time(version.timestamp)}"
-
-
-def shown_time(microseconds: int) -> str:
-    """Return a time (microseconds since 1970) in UTC."""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+def _describe_version(version: Version) -> str:
+    return f"{version.number}, published at {format_time(version.timestamp)}"

@@ -76,7 +76,7 @@ def segments_of_keys(
     if promised_key(stored_properties(configuration().tags)) != column:
         return None
     segments = {piece.segment_id for piece in slices}
-    return {each for each in segments if each not in ranges or _holds(ranges[each], positions)}
+    return {each for each in segments if each not in ranges or _has_any(ranges[each], positions)}
 
 
 def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
@@ -98,12 +98,12 @@ def _keys(condition: Condition, column: str, type: _Type) -> Keys | None:
         split = len(stack) - term.children
         children = stack[split:]
         del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _of_part(term.name, children, column, type))
+        stack.append(term if term.name in (COLUMN, LITERAL) else _keys_of_term(term.name, children, column, type))
     [whole] = stack
     return whole if isinstance(whole, frozenset) else None
 
 
-def _of_part(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
+def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
     known = [each for each in children if isinstance(each, frozenset)]
     match name:
         case "AND":
@@ -129,6 +129,6 @@ def _positions(keys: Keys, type: str) -> npt.NDArray[np.float64] | None:
         return None
 
 
-def _holds(segment: SegmentRange, positions: npt.NDArray[np.float64]) -> bool:
+def _has_any(segment: SegmentRange, positions: npt.NDArray[np.float64]) -> bool:
     first, last = np.searchsorted(positions, (segment.min_key - _ROUNDING, segment.max_key + _ROUNDING))
     return bool(last > first)

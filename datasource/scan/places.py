@@ -46,7 +46,7 @@ def is_about_places(condition: Condition, columns: StructType) -> bool:
 
 
 class Places:
-    """Places of events that fulfil some conditions that are about nothing else, all of which are `taken`."""
+    """Places of events that fulfil some conditions that are about nothing else, all of which `can_evaluate` accepts."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
@@ -61,7 +61,7 @@ class Places:
         """
         # Whether an offset is wanted changes only at numbers in the conditions. So those beside them, and the ends,
         # stand for all others.
-        located = [each for each in self._conditions if _locates(each)]
+        located = [each for each in self._conditions if _can_locate(each)]
         if not located:
             return Span(piece.start, piece.end - 1, not self._conditions)
         texts = [text for each in located for text in _texts(each)]
@@ -84,7 +84,7 @@ class Places:
         whole = len(located) == len(self._conditions) and not any(_POINTER in each.columns for each in located)
         return Span(offsets[kept[0]], offsets[kept[-1]], whole and kept[-1] - kept[0] == len(kept) - 1)
 
-    def wanted(
+    def mask(
         self, segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
         """Tell of each event whether it is wanted, by its offset in a segment and the length of its payload."""
@@ -106,11 +106,11 @@ def event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: npt.ND
 
 
 def _mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = sieve.kept(columns).to_numpy(zero_copy_only=False)
+    mask: npt.NDArray[np.bool_] = sieve.mask(columns).to_numpy(zero_copy_only=False)
     return mask
 
 
-def _locates(condition: Condition) -> bool:
+def _can_locate(condition: Condition) -> bool:
     """Tell whether samples of offsets and pointers show where the events are that fulfil a condition."""
     stack: list[bool] = []
     for term in condition.terms:

@@ -45,8 +45,8 @@ class ChangeRange:
 
     def bounds(self) -> Bounds:
         """Return the range in numbers. Raises InvalidOptionError for a text that is no version, or an early end."""
-        first = -LAST if self.start is None else number(self.start)
-        last = LAST if self.end is None else number(self.end, "TO")
+        first = -LAST if self.start is None else parse_version(self.start)
+        last = LAST if self.end is None else parse_version(self.end, "TO")
         if last < first:
             raise InvalidOptionError(f"CHANGES ends at {self.unit} {self.end}, before its start {self.start}.")
         low = first if self.start is None or self.start_inclusive else first + 1
@@ -69,7 +69,7 @@ class Bounds:
         return within
 
 
-def number(version: str, bound: str = "FROM") -> int:
+def parse_version(version: str, bound: str = "FROM") -> int:
     """Read a version: a number, or PostgreSQL's text of one. Raises InvalidOptionError for anything else."""
     text = version.strip()
     found = _LSN.fullmatch(text)

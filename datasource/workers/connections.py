@@ -28,7 +28,7 @@ KEPT = 4
 """Ways to connect that are kept while no task uses them."""
 
 
-class _Kept:
+class _KeptConnection:
     def __init__(self, pravega: Pravega) -> None:
         self.pravega = pravega
         self.users = 0
@@ -45,22 +45,22 @@ class WorkerConnections:
     def __init__(self, idle_seconds: float = IDLE_SECONDS, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._idle_seconds = idle_seconds
         self._longest_seconds = longest_seconds
-        self._of_parents: list[dict[bytes, _Kept]] = []
+        self._of_parents: list[dict[bytes, _KeptConnection]] = []
         self._begin()
 
     def _begin(self) -> None:
         self._process = os.getpid()
         self._changed = threading.Condition()
-        self._kept: dict[bytes, _Kept] = {}
+        self._kept: dict[bytes, _KeptConnection] = {}
         self._closer: threading.Thread | None = None
 
     @contextmanager
-    def lent(self, config: ClientConfig) -> Iterator[Pravega]:
+    def borrow(self, config: ClientConfig) -> Iterator[Pravega]:
         """Use a connection in the body. After an error in it, the next task of this configuration connects anew."""
         if self._process != os.getpid():
             self._of_parents.append(self._kept)  # not left to the garbage collector, which would close them
             self._begin()
-        key = _key(config)
+        key = _fingerprint(config)
         kept = self._take(key, config)
         try:
             yield kept.pravega
@@ -72,18 +72,18 @@ class WorkerConnections:
         finally:
             self._give_back(key, kept)
 
-    def _take(self, key: bytes, config: ClientConfig) -> _Kept:
+    def _take(self, key: bytes, config: ClientConfig) -> _KeptConnection:
         with self._changed:
             kept = self._kept.get(key)
             if kept is None or time.monotonic() - kept.made > self._longest_seconds:
-                replaced, kept = kept, _Kept(connect(config))
+                replaced, kept = kept, _KeptConnection(connect(config))
                 if replaced is not None and replaced.users == 0:
                     replaced.pravega.close()
                 self._kept[key] = kept
             kept.users += 1
             return kept
 
-    def _give_back(self, key: bytes, kept: _Kept) -> None:
+    def _give_back(self, key: bytes, kept: _KeptConnection) -> None:
         with self._changed:
             kept.users -= 1
             kept.used = time.monotonic()
@@ -124,14 +124,14 @@ class WorkerConnections:
             kept.pravega.close()
 
 
-def _key(config: ClientConfig) -> bytes:
+def _fingerprint(config: ClientConfig) -> bytes:
     """Tell configurations apart, plug-ins' credentials too, without keeping secrets."""
     return hashlib.blake2b(CPickleSerializer().dumps(config)).digest()
 
 
 _CONNECTIONS = WorkerConnections()
-lent = _CONNECTIONS.lent
-"""Lends the connections of this process; see `WorkerConnections.lent`."""
+borrow_connection = _CONNECTIONS.borrow
+"""Lends the connections of this process; see `WorkerConnections.borrow`."""
 atexit.register(_CONNECTIONS.close)  # a worker that Spark's daemon forked ends without it, and its sockets with it
 
 

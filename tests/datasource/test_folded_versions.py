@@ -299,7 +299,7 @@ def test_older_releases_refuse_checkpoints_by_name(
     now = log.head()
     before = iter([replace(now, version=FOLDED - 2), replace(now, version=FOLDED - 1), replace(now, version=FOLDED)])
     monkeypatch.setattr(log, "head", lambda: next(before, now))
-    assert log.settled(lambda until: until) == tail_cut(pravega, stream)
+    assert log.measure_settled(lambda until: until) == tail_cut(pravega, stream)
 
 
 def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:

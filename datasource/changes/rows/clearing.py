@@ -12,8 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from .names import NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, OlderPositions, numbers_of, older
-from .snapshots import CompleteSnapshot, Mark, complete, made_before
+from .names import (
+    NUMBERS,
+    POSITION,
+    SNAPSHOT,
+    UNKNOWN,
+    Columns,
+    Mask,
+    Moment,
+    Names,
+    OlderPositions,
+    is_position_older,
+    numbers_of,
+)
+from .snapshots import CompleteSnapshot, Mark, find_complete, has_older_position
 
 
 @dataclass(frozen=True)
@@ -38,9 +50,9 @@ class Truncation:
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         if not comparable.any():
             return place
-        by_position = made_before(moment.position, numbers)
+        by_position = has_older_position(moment.position, numbers)
         time = np.full(len(ts), moment.time)
-        decided = comparable & ~ages.contradicted(by_position, numbers["time"], time)
+        decided = comparable & ~ages.find_contradicted(by_position, numbers["time"], time)
         found: Mask = np.where(decided, by_position, place)
         return found
 
@@ -49,9 +61,9 @@ class Truncation:
         moment, origin = self.moment, names.origin(self.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         position = [np.full(len(comparable), each) for each in moment.position]
-        by_position = older(position, [numbers[name] for name in POSITION])
+        by_position = is_position_older(position, [numbers[name] for name in POSITION])
         time = np.full(len(comparable), moment.time)
-        decided = comparable & ~ages.contradicted(by_position, time, numbers["time"])
+        decided = comparable & ~ages.find_contradicted(by_position, time, numbers["time"])
         by_time = (numbers["ts"] > moment.ts) & (moment.ts != UNKNOWN)
         elsewhere = np.where(decided, by_position, by_time)
         after: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)
@@ -91,18 +103,18 @@ class Clearings:
 
     def snapshots(self) -> list[CompleteSnapshot]:
         """Return the complete snapshots, in their order."""
-        return complete(self.marks)
+        return find_complete(self.marks)
 
     def __iter__(self) -> Iterator[Truncation]:
         return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
 
-    def cleared(self, entries: pa.Table, names: Names) -> Mask:
+    def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
         """Tell which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
-        return self.cleared_by({name: numbers_of(entries, name) for name in NUMBERS}, names)
+        return self.find_cleared_numbers({name: numbers_of(entries, name) for name in NUMBERS}, names)
 
-    def cleared_by(self, numbers: Columns, names: Names) -> Mask:
+    def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Tell which entries, told by their NUMBERS, are gone."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
         for each in self:

@@ -34,7 +34,7 @@ class OlderPositions(StrEnum):
     REDELIVERY = "redelivery"
     NEW_LOG = "new-log"
 
-    def contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
+    def find_contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
         """Tell where the times contradict the positions; `older` says where the left position is."""
         if self is OlderPositions.REDELIVERY:
             return np.zeros(len(older), np.bool_)
@@ -54,7 +54,7 @@ class OlderPositions(StrEnum):
         return not known or time >= newest
 
 
-def older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
+def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
     """Tell whether the left position comes before the right one; positions as columns, the first counts most."""
     result: Mask = left[-1] < right[-1]
     for a, b in zip(left[-2::-1], right[-2::-1], strict=True):
@@ -62,7 +62,7 @@ def older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
     return result
 
 
-def moments(times: Numbers) -> Numbers:
+def comparable_times(times: Numbers) -> Numbers:
     """Return times as they are the same each time that a change is delivered.
 
     Of the same change, some releases of a connector tell the microseconds, and others only the milliseconds.
@@ -140,7 +140,7 @@ class Names:
         """Return the number of each origin, -1 for null."""
         coded = texts.dictionary_encode()
         numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
-        found: Numbers = np.array(numbers, np.int64)[filled(coded.indices, len(numbers) - 1)]
+        found: Numbers = np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
         return found
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
@@ -165,7 +165,7 @@ def numbers_of(entries: pa.Table, name: str) -> Numbers:
     return numbers
 
 
-def filled(array: pa.Array, value: int) -> Numbers:
+def fill_nulls(array: pa.Array, value: int) -> Numbers:
     """Return the numbers of an array, `value` for null."""
     numbers: Numbers = pc.fill_null(array, value).to_numpy(zero_copy_only=False)
     return numbers

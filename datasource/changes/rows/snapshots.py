@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, older
+from .names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, is_position_older
 
 BEGINS = ("first", "first_in_data_collection")
 LAST_OF_TABLE = "last_in_data_collection"
@@ -65,7 +65,7 @@ class CompleteSnapshot:
         origin = names.origin(self.origin)
         if origin < 0:
             return before
-        older_position = made_before(moment.position, numbers)
+        older_position = has_older_position(moment.position, numbers)
         changes = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT)
         changes &= (time != UNKNOWN) & (moment.time != UNKNOWN)
         newer = changes & ~here & ~older_position & (time >= moment.time)
@@ -95,13 +95,13 @@ class CompleteSnapshot:
         return found
 
 
-def made_before(position: tuple[int, int, int], numbers: Columns) -> Mask:
+def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
     """Tell which entries have an older position than this one."""
     count = len(numbers["major"])
-    return older([numbers[name] for name in POSITION], [np.full(count, each) for each in position])
+    return is_position_older([numbers[name] for name in POSITION], [np.full(count, each) for each in position])
 
 
-def complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
+def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
     """Return the complete snapshots, in their order; none of a stream with several tables.
 
     There the rows of one cannot be told from those of another, and a snapshot replaces the rows that it read.

@@ -51,9 +51,9 @@ class Batches:
             for offset, change in changes:
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-            grows = len(before) == 1 and self.states.grows(before[0])
+            grows = len(before) == 1 and self.states.should_extend(before[0])
             with self.states.write(name, [each for files in before for each in files]) as state:
-                tables += list(rows.rest(state.add, changed=grows))
+                tables += list(rows.finish(state.add, changed=grows))
                 state.whole = rows.kept_all
         chain = () if rows.kept_all else before[0]
         file = name + (WHOLE if rows.kept_all else PART)

@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
-from pyspark_pravega.datasource.scan.borders import events_by_log
+from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from tests.datasource.scans import rows, scan
 from tests.datasource.transactions import EVENT_BYTES, begun, insert_into_all, raw_table
 
@@ -26,7 +26,7 @@ from tests.datasource.transactions import EVENT_BYTES, begun, insert_into_all, r
 def known(pravega: Pravega, stream: Stream) -> int | None:
     """What the log says, which is also what a scan finds."""
     planned = scan(pravega, raw_table(stream), ["event"])
-    number = events_by_log(pravega, stream, planned)
+    number = count_events_by_log(pravega, stream, planned)
     assert number is None or number == len(rows(planned))
     return number
 

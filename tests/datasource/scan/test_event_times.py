@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark_pravega.client.stream import segment_id
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.scan.event_times import EventTimes, passed
+from pyspark_pravega.datasource.scan.event_times import EventTimes, has_passed
 
 LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
 RANGES = {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0), MERGED: (0.0, 1.0)}
@@ -112,7 +112,7 @@ def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], 
                 assert time is None or (newest is not None and time <= newest)
         assert all(each > watermark * 1000 for each in seen), (watermark, seen)
         watermark = max([watermark, *(each // 1000 for each in seen)])
-        reached = [one.time for one in marks[:count] if passed(one, until, RANGES)]
+        reached = [one.time for one in marks[:count] if has_passed(one, until, RANGES)]
         assert watermark <= max([-1, *reached])
 
 

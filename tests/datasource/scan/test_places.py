@@ -15,7 +15,7 @@ from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.scan.borders import begun_later
+from pyspark_pravega.datasource.scan.borders import start_later
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.scan.event_planning import measure_scan
 from pyspark_pravega.datasource.scan.open_table import OpenTable
@@ -150,11 +150,11 @@ def test_reading_begins_at_the_end_of_a_version(pravega: Pravega, new_stream: Ca
         name, offset = row["_segment"], row["_offset"] + random.Random(row["_offset"]).choice([-1, 0, 1])
         wanted = [(piece, Span(offset, piece.end - 1, True)) for piece in slices]
         wanted = [(piece, span) for piece, span in wanted if segment_name(table.stream, piece.segment_id) == name]
-        [(found, span)] = begun_later(log, wanted, worth=1)
+        [(found, span)] = start_later(log, wanted, worth=1)
         assert (found.end, span) == (wanted[0][0].end, wanted[0][1])
         assert found.start == max(end for end in ends[name] if end <= max(offset, 0))
         saved += found.start
-        assert begun_later(log, wanted) == wanted  # too little to be worth it
+        assert start_later(log, wanted) == wanted  # too little to be worth it
     assert saved
 
 

@@ -26,8 +26,8 @@ from pyspark_pravega.datasource.scan.reader import (
     SMALL_BYTES,
     SegmentScanReader,
     SlicePartition,
+    group_slices,
     slices_of,
-    together,
 )
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values
@@ -78,7 +78,7 @@ class TestTasks:
             SlicePartition(SegmentSlice(segment, 7, 7 + size), Endpoint("localhost", 1), "")
             for segment, size in enumerate(sizes)
         ]
-        found = [slices_of(partition) for partition in together(slices)]
+        found = [slices_of(partition) for partition in group_slices(slices)]
         assert list(map(len, found)) == tasks
         assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:

@@ -13,7 +13,7 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
-from pyspark_pravega.datasource.stream_source.memory import Admitted
+from pyspark_pravega.datasource.stream_source.memory import Admission
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import create_stream, write
@@ -375,7 +375,7 @@ def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewS
     assert second.offset.cut.positions == expected.ends
     assert int(second.metrics["bytesBehind"]) > 400 * 12
 
-    def fail() -> Admitted:
+    def fail() -> Admission:
         raise OSError("the server is away")
 
     ahead.begin(begun[0], fail)

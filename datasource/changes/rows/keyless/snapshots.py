@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Numbers
-from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, made_before
+from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, has_older_position
 
 _NEVER = 2**63 - 1
 
@@ -33,14 +33,14 @@ class Snapshot:
     offsets: dict[int, int] = field(default_factory=dict)
     complete: bool = True
 
-    def before(self, numbers: Columns) -> Mask:
+    def find_before(self, numbers: Columns) -> Mask:
         """Tell which entries were made before the snapshot. None of them may be of it."""
         ts, time = numbers["ts"], numbers["time"]
         before: Mask = (ts != UNKNOWN) & (ts < self.ts)
         for segment, first in self.offsets.items():
             before |= (numbers["segment"] == segment) & (numbers["offset"] < first)
         # Written again after it. A transaction that was open when it began has an older position, but ended later.
-        again = (numbers["origin"] == self.origin) & made_before(self.position, numbers)
+        again = (numbers["origin"] == self.origin) & has_older_position(self.position, numbers)
         before |= again & (self.origin >= 0) & (time != UNKNOWN) & (time < self.time)
         return before
 
@@ -131,7 +131,7 @@ class Snapshots:
             own[here] = place
         return own
 
-    def after_changes(self, numbers: Columns, own: Numbers) -> Mask:
+    def find_after_changes(self, numbers: Columns, own: Numbers) -> Mask:
         """Tell which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
         unknown: Mask = (numbers["kind"] == SNAPSHOT) & (own < 0) & (numbers["ts"] > self._first_change)
         return unknown

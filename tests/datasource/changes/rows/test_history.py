@@ -42,7 +42,7 @@ def history(
             for offset, change in enumerate(changes):
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-        for table in (*tables, *rows.rest()):
+        for table in (*tables, *rows.finish()):
             for row in table.to_pylist():
                 found.append((SIGNS[row["change"]], row[value_name("id")], row[value_name("v")], row["version"]))
     return found
