@@ -82,7 +82,7 @@ def _of_versions(
 def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Position:
     """Return where a stream of changes begins that has no checkpoint yet."""
     first, _, versions = version_range(CommitLog(pravega, stream), bounds)
-    before = {each.number: each.cut for each in versions}.get(first - 1)
+    before = {version.number: version.cut for version in versions}.get(first - 1)
     return Position(before or pravega.controller.head(stream), first - 1)
 
 
@@ -102,7 +102,7 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
     """
     first, last = _versions_between(log, bounds) if bounds.unit == TIMESTAMP else (max(bounds.low, 1), bounds.high)
     versions = log.versions(first - 1)
-    if first > 1 and first - 1 not in {each.number for each in versions}:
+    if first > 1 and first - 1 not in {version.number for version in versions}:
         newest = log.newest()
         raise InvalidOptionError(
             f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "

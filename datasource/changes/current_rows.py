@@ -94,7 +94,9 @@ def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
         return pa.array(numbers_of(entries, "offset"), pa.int64())
     if field.name in ("_segment", "_event_pointer"):
         ids = pa.array(numbers_of(entries, "segment")).dictionary_encode()
-        names = pa.array([segment_name(plan.table.stream, each) for each in ids.dictionary.to_pylist()], pa.string())
+        names = pa.array(
+            [segment_name(plan.table.stream, segment_id) for segment_id in ids.dictionary.to_pylist()], pa.string()
+        )
         segments = names.take(ids.indices)
         if field.name == "_segment":
             return segments

@@ -73,7 +73,7 @@ def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequenc
     """Return the slices in groups that share no key: all in one if the table has none."""
     if list_key_columns(opened.table.settings):
         return group_by_lineage(opened.pravega, opened.stream, slices)
-    return [sorted(slices, key=lambda each: each.segment_id)] if slices else []
+    return [sorted(slices, key=lambda piece: piece.segment_id)] if slices else []
 
 
 def check_whole(options: o.Options, what: str) -> None:
@@ -119,8 +119,8 @@ def partitions_of_groups(
 ) -> list[GroupPartition]:
     """Return one partition for each group, with the endpoints of its segments."""
     token = pravega.segments.token(table.stream, Access.READ)
-    endpoints = pravega.segments.locations(table.stream, [each.segment_id for group in groups for each in group])
+    endpoints = pravega.segments.locations(table.stream, [piece.segment_id for group in groups for piece in group])
     return [
-        GroupPartition(tuple(group), {each.segment_id: endpoints[each.segment_id] for each in group}, token)
+        GroupPartition(tuple(group), {piece.segment_id: endpoints[piece.segment_id] for piece in group}, token)
         for group in groups
     ]

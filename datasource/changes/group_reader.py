@@ -154,7 +154,7 @@ def change_decoder(
     schema = StructType(
         [
             full["op"],
-            StructField("before", StructType([each for each in image if each.name in key or not key])),
+            StructField("before", StructType([field for field in image if field.name in key or not key])),
             StructField("after", image),
             *([] if key else [MARKS]),
             *([_SNAPSHOT_MARKS] if key and whole_snapshots(table) else []),
@@ -244,10 +244,10 @@ def _decode(
         ids = read_encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
         letters.write(
             [
-                make_letter(segment, int(locations.offsets[at]), each, bytes(events.payload(at)), int(ids[at]))
-                for each in bad
-                for at in [each.index]
+                make_letter(segment, int(locations.offsets[at]), bad_event, bytes(events.payload(at)), int(ids[at]))
+                for bad_event in bad
+                for at in [bad_event.index]
             ]
         )
     _LOG.warning("Segment %s: %d bad events are left out.", segment, len(bad))
-    yield changes, locations.without([each.index for each in bad])
+    yield changes, locations.without([bad_event.index for bad_event in bad])

@@ -156,7 +156,7 @@ class _States:
 
     def __init__(self, query: str, known: KnownRows | None, batch: ChangesBatch, found: Sequence[Clearing]) -> None:
         self._known, self._checkpoint, self._since, self._until = known, batch.checkpoint, batch.since, batch.until
-        self._found = [[each.origin, each.segment, astuple(each.moment)] for each in found]
+        self._found = [[one.origin, one.segment, astuple(one.moment)] for one in found]
         # Executors keep files of several queries, and of several clusters.
         self._query = digest(query, self._checkpoint.location)
         last = max((number_of(name) for name in self._checkpoint.files if is_state(name)), default=0)
@@ -166,20 +166,24 @@ class _States:
         """Return the files of a group's state, of several where groups have become one; None if it is not known."""
         if self._known is None:
             return None
-        found = [self._known.files(each, self._checkpoint.files) for each in sorted(group & self._known.states.keys())]
-        return None if None in found else tuple(each for each in found if each is not None)
+        found = [
+            self._known.files(segment, self._checkpoint.files) for segment in sorted(group & self._known.states.keys())
+        ]
+        return None if None in found else tuple(one for one in found if one is not None)
 
     def name_after(self, group: frozenset[int], before: tuple[tuple[str, ...], ...] | None) -> str:
         """Name the state of a group after the batch."""
-        offsets = [sorted((each, at) for each, at in cut.positions.items() if each in group) for cut in self._cuts()]
+        offsets = [
+            sorted((segment, at) for segment, at in cut.positions.items() if segment in group) for cut in self._cuts()
+        ]
         former = [state_names(files)[0] for files in before or ()]
         number = self._next.number
         name = state_name(self._query, min(group), number, before is None, former, offsets, self._found)
         states, merged = dict(self._next.states), dict(self._next.merged)
-        for each in group & states.keys():
-            del states[each]
-            if each != min(group):
-                merged[each] = number
+        for former_group in group & states.keys():
+            del states[former_group]
+            if former_group != min(group):
+                merged[former_group] = number
         chain = state_names(before[0]) if before is not None and len(before) == 1 else ()
         self._next = replace(self._next, states={**states, min(group): (name, *chain)}, merged=merged)
         return name
@@ -196,5 +200,5 @@ class _States:
 
 
 def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
-    found = group_by_lineage(pravega, stream, [SegmentSlice(each, 0, 0) for each in segments])
+    found = group_by_lineage(pravega, stream, [SegmentSlice(segment, 0, 0) for segment in segments])
     return [frozenset(piece.segment_id for piece in group) for group in found]

@@ -210,11 +210,11 @@ class StateWriter:
     def add(self, state: RowState) -> None:
         """Write a part."""
         if self._head is None:
-            truncates = [[each.origin, each.segment, astuple(each.moment)] for each in state.cleared]
+            truncates = [[one.origin, one.segment, astuple(one.moment)] for one in state.cleared]
             marks = [
-                [each.origin, each.segment, astuple(each.moment), each.ends, each.table] for each in state.cleared.marks
+                [mark.origin, mark.segment, astuple(mark.moment), mark.ends, mark.table] for mark in state.cleared.marks
             ]
-            marks.sort(key=lambda each: each[1:])
+            marks.sort(key=lambda mark: mark[1:])
             head = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
             self._head = {b"head": json.dumps(head).encode()}
         for file in state.entries:

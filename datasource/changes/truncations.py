@@ -66,7 +66,7 @@ class SearchedRanges:
     def truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in some slices, all of them searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
-        return tuple(each for each in self.truncations if _is_within(each, ranges))
+        return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
 
     def join(self, other: SearchedRanges) -> SearchedRanges:
         """Return both; where their ranges of a segment do not meet, the longer one."""
@@ -76,25 +76,29 @@ class SearchedRanges:
             if first <= mine[1] and mine[0] <= last:
                 ranges[segment] = min(first, mine[0]), max(last, mine[1])
             else:
-                ranges[segment] = max(mine, (first, last), key=lambda each: each[1] - each[0])
+                ranges[segment] = max(mine, (first, last), key=lambda bounds: bounds[1] - bounds[0])
         every = {*self.truncations, *other.truncations}
-        ordered = sorted(every, key=lambda each: (each.segment, each.moment.offset))
-        return SearchedRanges(ranges, tuple(each for each in ordered if _is_within(each, ranges)))
+        ordered = sorted(every, key=lambda truncation: (truncation.segment, truncation.moment.offset))
+        return SearchedRanges(ranges, tuple(truncation for truncation in ordered if _is_within(truncation, ranges)))
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
         """Return what is known of these segments."""
         wanted = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in wanted}
-        return SearchedRanges(ranges, tuple(each for each in self.truncations if each.segment in wanted))
+        return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in wanted))
 
     def to_json(self) -> str:
         """Return a text of it."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
-        found: dict[bool, list[Any]] = {True: [], False: []}
-        for each in self.truncations:
-            place = [each.origin, each.segment, *astuple(each.moment)]
-            found[isinstance(each, Mark)].append([*place, each.ends, each.table] if isinstance(each, Mark) else place)
-        value = {"format": _FORMAT, "ranges": ranges, "truncations": found[False], "marks": found[True]}
+        truncations: list[Any] = []
+        marks: list[Any] = []
+        for truncation in self.truncations:
+            place = [truncation.origin, truncation.segment, *astuple(truncation.moment)]
+            if isinstance(truncation, Mark):
+                marks.append([*place, truncation.ends, truncation.table])
+            else:
+                truncations.append(place)
+        value = {"format": _FORMAT, "ranges": ranges, "truncations": truncations, "marks": marks}
         return json.dumps(value, separators=(",", ":"))
 
     @classmethod
@@ -110,7 +114,7 @@ class SearchedRanges:
         ]
         for origin, segment, position, *rest, ends, of_table in value["marks"]:
             truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends, of_table))
-        truncations.sort(key=lambda each: (each.segment, each.moment.offset))
+        truncations.sort(key=lambda truncation: (truncation.segment, truncation.moment.offset))
         return cls(ranges, tuple(truncations))
 
 

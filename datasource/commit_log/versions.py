@@ -40,13 +40,13 @@ def checkpoint_value(stream: Stream, origin: int, versions: Sequence[Version]) -
     """Return the row of these versions, which follow each other."""
     rows: list[list[Any]] = []
     before: Mapping[int, int] = {}
-    for each in versions:
-        positions = each.cut.positions
+    for version in versions:
+        positions = version.cut.positions
         moved = {segment: end - before.get(segment, 0) for segment, end in positions.items()}
         moved = {segment: more for segment, more in moved.items() if more or segment not in before}
         gone = [segment for segment in before if segment not in positions]
-        transaction = None if each.transaction is None else each.transaction.hex
-        rows.append([each.timestamp // 1000, each.rows, each.operation, transaction, moved, gone])
+        transaction = None if version.transaction is None else version.transaction.hex
+        rows.append([version.timestamp // 1000, version.rows, version.operation, transaction, moved, gone])
         before = positions
     packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
     row = {
@@ -65,8 +65,8 @@ def read_checkpoint(stream: Stream, row: Mapping[str, Any]) -> list[Version]:
     """Return the versions of a checkpoint, ascending."""
     versions: list[Version] = []
     positions: dict[int, int] = {}
-    for number, each in enumerate(json.loads(zlib.decompress(base64.b64decode(row["folded"]))), row["first"]):
-        timestamp_ms, rows, operation, transaction, moved, gone = each
+    for number, packed in enumerate(json.loads(zlib.decompress(base64.b64decode(row["folded"]))), row["first"]):
+        timestamp_ms, rows, operation, transaction, moved, gone = packed
         for segment, more in moved.items():
             positions[int(segment)] = positions.get(int(segment), 0) + more
         for segment in gone:
@@ -134,7 +134,7 @@ class VersionTable(LogTable):
 
     def has_version_of(self, transaction: uuid.UUID) -> bool:
         """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
-        return any(each.transaction == transaction for each in self.versions())
+        return any(version.transaction == transaction for version in self.versions())
 
     def fold(self) -> int:
         """Fold old versions, the oldest first, and return how many checkpoints were made, or finished for others.
@@ -166,8 +166,8 @@ class VersionTable(LogTable):
         if end is None or self._head().origin != origin:
             return False  # somebody drops the table, or has made it again: some of these versions may be of the new one
         if not is_checkpoint(end):
-            versions = sorted((read_version(row) for row in rows.values()), key=lambda each: each.number)
-            if [each.number for each in versions] != list(range(last - FOLDED + 1, last + 1)):
+            versions = sorted((read_version(row) for row in rows.values()), key=lambda version: version.number)
+            if [version.number for version in versions] != list(range(last - FOLDED + 1, last + 1)):
                 LOG.warning("Versions of stream %s before %d are missing in its commit log.", self._stream, last)
                 return False
             value = checkpoint_value(self._stream, origin, versions)
@@ -235,5 +235,5 @@ class VersionTable(LogTable):
                 version = read_version(row)
                 single[version.number] = version
             elif row["origin"] == head.origin:
-                folded.update((each.number, each) for each in read_checkpoint(self._stream, row))
+                folded.update((version.number, version) for version in read_checkpoint(self._stream, row))
         return {**folded, **single}

@@ -350,8 +350,8 @@ class Commit:
 
 def content_of(messages: Iterable[InsertMessage]) -> Content:
     """Return what the tasks wrote, all segments together."""
-    written = [each for message in messages for each in message.segments.values()]
-    return Content(sum(each.events for each in written), sum(each.bytes for each in written))
+    written = [write for message in messages for write in message.segments.values()]
+    return Content(sum(write.events for write in written), sum(write.bytes for write in written))
 
 
 def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[str, int] | None:

@@ -133,7 +133,7 @@ def row_number(writer: str) -> int:
 def read_ledger(log: CommitLog) -> list[LedgerRow]:
     """Return the rows of all writers to a stream. Raises PermissionDeniedError for a user who may not read the log."""
     origin = log.learn_origin()
-    rows = [LedgerRow.read(each.value) for each in log.list_companions() if "writer" in json.loads(each.value)]
+    rows = [LedgerRow.read(stored.value) for stored in log.list_companions() if "writer" in json.loads(stored.value)]
     return [row for row in rows if row.origin == origin]
 
 

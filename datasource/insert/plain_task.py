@@ -156,7 +156,7 @@ class _Appenders:
     @property
     def stored(self) -> int:
         """Count the events that are known to be stored, also in segments that are sealed since."""
-        return self._stored_before + sum(each.stored for each in self._open.values())
+        return self._stored_before + sum(segment.stored for segment in self._open.values())
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Append events; returns when not too many of them are under way."""
@@ -164,7 +164,7 @@ class _Appenders:
 
     def flush(self) -> None:
         """Wait until all events are stored."""
-        while unflushed := [one for one, each in self._open.items() if each.positions]:
+        while unflushed := [one for one, segment in self._open.items() if segment.positions]:
             for segment_id in unflushed:
                 try:
                     self._open[segment_id].flush()
@@ -174,8 +174,8 @@ class _Appenders:
 
     def close(self) -> None:
         """Close the connections."""
-        for each in self._open.values():
-            each.appender.close()
+        for segment in self._open.values():
+            segment.appender.close()
 
     def _make_router(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
@@ -199,14 +199,14 @@ class _Appenders:
         for place, frames in framed.items():
             where, segment_id = places == place, segment_ids[place]
             left &= ~where
-            each = self._open.get(segment_id)
-            if each is None:
+            segment = self._open.get(segment_id)
+            if segment is None:
                 appender = SegmentAppender(self._pravega.segments, self._stream, segment_id, uuid.uuid4())
-                each = self._open[segment_id] = _OpenSegment(appender)
+                segment = self._open[segment_id] = _OpenSegment(appender)
             try:
-                each.give(frames, positions[where])
-                if each.bytes > _UNFLUSHED_BYTES:
-                    each.flush()
+                segment.give(frames, positions[where])
+                if segment.bytes > _UNFLUSHED_BYTES:
+                    segment.flush()
             except SegmentSealedError:
                 self._continue_after(segment_id)
                 if left.any():  # not to segments that are known to be gone: what comes next would overtake it
@@ -224,14 +224,14 @@ class _Appenders:
         current = set(self._router.segment_ids)
         left = []
         for segment_id in [one for one in self._open if one not in current]:
-            each = self._open[segment_id]
+            segment = self._open[segment_id]
             try:
-                each.flush()
+                segment.flush()
             except SegmentSealedError:
-                left.append(each.pending())
-            self._stored_before += each.stored
+                left.append(segment.pending())
+            self._stored_before += segment.stored
             del self._open[segment_id]
-            each.appender.close()
+            segment.appender.close()
         for pending in left:
             if pending is not None:
                 self._route(*pending)

@@ -132,9 +132,9 @@ class Spool:
         position = self._file.seek(0, 2)
         # Only as much as must, full blocks first: what stays is neither written nor read again.
         kept = self._memory - self._memory // _SPILLED_SHARE
-        blocks = [each.blocks for each in self._segments.values()]
-        full = [block for each in blocks for block in each[:-1]]
-        for block in [*full, *(each[-1] for each in blocks)]:
+        blocks = [segment.blocks for segment in self._segments.values()]
+        full = [block for of_segment in blocks for block in of_segment[:-1]]
+        for block in [*full, *(of_segment[-1] for of_segment in blocks)]:
             if self._held <= kept:
                 break
             if block.data is not None:

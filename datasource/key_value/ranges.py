@@ -45,7 +45,7 @@ def fewest_requests(
     """
     if -(-len(points) // MAX_READ_KEYS) + len(ranges) <= pages:
         return tuple(points), tuple(ranges)
-    ends = [*points, *(key for each in ranges for key in each)]
+    ends = [*points, *(key for bounds in ranges for key in bounds)]
     return (), ((min(ends), max(ends)),)
 
 
@@ -99,22 +99,22 @@ def _ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | No
 
 
 def _ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
-    known = [each for each in children if isinstance(each, tuple)]
+    known = [child for child in children if isinstance(child, tuple)]
     if name == "AND":
         return reduce(_intersect, known) if known else None
     if name == "OR":
-        return _join([each for ranges in known for each in ranges]) if len(known) == len(children) else None
-    if not children or not all(isinstance(each, Term) for each in children):
+        return _join([bounds for ranges in known for bounds in ranges]) if len(known) == len(children) else None
+    if not children or not all(isinstance(child, Term) for child in children):
         return None
-    left, *others = [each for each in children if isinstance(each, Term)]
+    left, *others = [child for child in children if isinstance(child, Term)]
     if left.name == LITERAL and len(others) == 1 and name in _TURNED:
         name, left, others = _TURNED[name], others[0], [left]
-    literals = [each.value for each in others if each.name == LITERAL and each.type == column.type]
-    values = [each for each in literals if each is not None]
+    literals = [other.value for other in others if other.name == LITERAL and other.type == column.type]
+    values = [literal for literal in literals if literal is not None]
     if left.name != COLUMN or left.value != column.name or len(values) != len(others):
         return None
     if name == "IN":
-        return _join([each for value in values for each in _compare("=", value, column) or ()])
+        return _join([bounds for value in values for bounds in _compare("=", value, column) or ()])
     return _compare(name, values[0], column) if len(values) == 1 else None
 
 

@@ -105,7 +105,7 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     reader = EntryScanReader(EntryScanPlan(table, opened.pravega.config, schema, wanted.limit), partitions)
     return PlannedScan(
         RowSource(reader, schema, schema),
-        sum(sizes[each.partition].bytes for each in partitions),
+        sum(sizes[partition.partition].bytes for partition in partitions),
         len(partitions),
         {},
     )

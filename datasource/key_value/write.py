@@ -175,7 +175,7 @@ class RowChangesWriter(DataSourceArrowWriter):
                     "be changed: DELETE the row, and INSERT it with its new key. Other rows may have been changed."
                 )
             found += zip(places.to_pylist(), new, values.of(rows), strict=True)
-        return {key: value for _, key, value in sorted(found, key=lambda each: each[0])}
+        return {key: value for _, key, value in sorted(found, key=lambda one: one[0])}
 
 
 def _columns(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:

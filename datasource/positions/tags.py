@@ -106,7 +106,7 @@ class Tags:
         def change(tags: dict[str, Any]) -> dict[str, Any] | None:
             nonlocal found
             found = name in tags
-            return {each: row for each, row in tags.items() if each != name} if found else None
+            return {tag: row for tag, row in tags.items() if tag != name} if found else None
 
         try:
             self._change(change)
@@ -149,7 +149,7 @@ def _row_of(stored: Entry | None) -> dict[str, Any]:
 def _tags(found: Mapping[str, Any]) -> list[Tag]:
     """Return tags in the order of their making."""
     tags = [Tag(name, StreamCut.from_text(row["cut"]), row["version"], row["created"]) for name, row in found.items()]
-    return sorted(tags, key=lambda each: (each.created, each.name))
+    return sorted(tags, key=lambda tag: (tag.created, tag.name))
 
 
 def _check(name: str) -> None:

@@ -60,13 +60,17 @@ class PartialGroups:
         self._partials = self._schema.names[len(aggregation.groups) :]
         places = {name: place for place, name in enumerate(operands.names)}
         self._key_places = [places[name] for (name,) in aggregation.groups]
-        self._places = [None if each.name == COUNT_STAR else places[each.column[0]] for each in self._functions]
+        self._places = [
+            None if function.name == COUNT_STAR else places[function.column[0]] for function in self._functions
+        ]
         self._only_counts = aggregation.only_counts_rows
         begun = list(zip(self._functions, list(self._schema)[len(self._keys) :], strict=True))
-        floating = [(each.name, field.name) for each, field in begun if pa.types.is_floating(field.type)]
+        floating = [(function.name, field.name) for function, field in begun if pa.types.is_floating(field.type)]
         self._adds_floating = any(function == SUM for function, _ in floating)
         self._ordered = [name for function, name in floating if function in (MIN, MAX)]
-        self._added = [field.name for each, field in begun if each.name == SUM and pa.types.is_integer(field.type)]
+        self._added = [
+            field.name for function, field in begun if function.name == SUM and pa.types.is_integer(field.type)
+        ]
         self._groups: pa.Table = self._schema.empty_table()
         self._pending: list[pa.Table] = []
         self._fed = 0
@@ -97,7 +101,7 @@ class PartialGroups:
             return
         yield from self._merge_pending()
         if not self._keys and not len(self._groups):
-            counted = [each.name in (COUNT_STAR, COUNT) for each in self._functions]
+            counted = [function.name in (COUNT_STAR, COUNT) for function in self._functions]
             yield pa.RecordBatch.from_pylist(
                 [{name: 0 if zero else None for name, zero in zip(self._partials, counted, strict=True)}], self._schema
             )
@@ -147,7 +151,7 @@ class PartialGroups:
         if not keys:
             # Without a key Arrow adds in another order.
             rows, keys = rows.append_column("all", pa.array(np.zeros(len(rows), np.int8))), ["all"]
-        asked = [(name, _ADDS[each.name]) for name, each in zip(self._partials, self._functions, strict=True)]
+        asked = [(name, _ADDS[function.name]) for name, function in zip(self._partials, self._functions, strict=True)]
         found = pa.TableGroupBy(rows, keys, use_threads=False).aggregate(asked)
         columns = {name: found.column(name) for name in self._keys}
         columns |= {name: found.column(f"{name}_{how}") for name, how in asked}
@@ -178,19 +182,19 @@ def _bytes(rows: pa.Table) -> int:
 def _magnitude(column: pa.ChunkedArray) -> int:
     """Return how far the numbers are from 0 at most."""
     extremes = pc.min_max(column).as_py().values()
-    return max((abs(each) for each in extremes if each is not None), default=0)
+    return max((abs(extreme) for extreme in extremes if extreme is not None), default=0)
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return whole numbers that are ordered as Spark orders floating-point ones: NaN is the greatest."""
     doubles = column.cast(pa.float64())
     doubles = pc.if_else(pc.is_nan(doubles), _NAN, doubles)
-    return _flip_negative(pa.chunked_array([each.view(pa.int64()) for each in doubles.chunks], pa.int64()))
+    return _flip_negative(pa.chunked_array([chunk.view(pa.int64()) for chunk in doubles.chunks], pa.int64()))
 
 
 def _of_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
     bits = _flip_negative(ranks)
-    return pa.chunked_array([each.view(pa.float64()) for each in bits.chunks], pa.float64()).cast(type)
+    return pa.chunked_array([chunk.view(pa.float64()) for chunk in bits.chunks], pa.float64()).cast(type)
 
 
 def _flip_negative(bits: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -199,7 +203,7 @@ def _flip_negative(bits: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _has_any(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
-    return any(pc.any(pc.equal(ranks, each)).as_py() for each in some)
+    return any(pc.any(pc.equal(ranks, rank)).as_py() for rank in some)
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,10 @@ def can_evaluate(conditions: Sequence[Condition], schema: StructType) -> list[bo
     would not fail it any more.
     """
     found, may_fail = [], False
-    for each in conditions:
-        known = _can_compile(each, schema)
+    for condition in conditions:
+        known = _can_compile(condition, schema)
         found.append(known and not may_fail)
-        may_fail = may_fail or not (known or all(term.name in _NEVER_FAIL for term in each.terms))
+        may_fail = may_fail or not (known or all(term.name in _NEVER_FAIL for term in condition.terms))
     return found
 
 
@@ -122,7 +122,7 @@ class Sieve:
     """Tells which rows of batches fulfil all of some evaluable conditions."""
 
     def __init__(self, conditions: Sequence[Condition], schema: StructType) -> None:
-        self._conditions = [_compile(each, schema) for each in conditions]
+        self._conditions = [_compile(condition, schema) for condition in conditions]
 
     def mask(self, columns: Columns) -> pa.BooleanArray:
         """Return which rows are kept: a truth for each, never null."""
@@ -154,11 +154,11 @@ def _compile_term(term: Term, children: Sequence[_Value | _Truth], types: Mappin
         return _literal(term)
     if term.name in _CONNECTIVES:
         count, connected = _CONNECTIVES[term.name]
-        truths = [each.rows for each in children if isinstance(each, _Truth)]
+        truths = [child.rows for child in children if isinstance(child, _Truth)]
         if len(truths) != len(children) or len(truths) != count:
             raise _CannotEvaluateError
-        return _Truth(lambda columns: connected(*(each(columns) for each in truths)))
-    values = [each for each in children if isinstance(each, _Value)]
+        return _Truth(lambda columns: connected(*(truth(columns) for truth in truths)))
+    values = [child for child in children if isinstance(child, _Value)]
     if len(values) != len(children) or not values or all(value.literal for value in values):
         raise _CannotEvaluateError
     if term.name in ("IS_NULL", "IS_NOT_NULL") and len(values) == 1:

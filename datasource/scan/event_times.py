@@ -88,7 +88,7 @@ class EventTimes:
     def _micros(self, time: int | None) -> int:
         if self._ceiling is None:
             return _NULL
-        bounds = [each for each in (time, self._floor) if each is not None]
+        bounds = [bound for bound in (time, self._floor) if bound is not None]
         if not bounds:
             return _NULL
         time = min(max(bounds), self._ceiling)

@@ -76,7 +76,7 @@ def segments_of_keys(
     if promised_key(stored_properties(configuration().tags)) != column:
         return None
     segments = {piece.segment_id for piece in slices}
-    return {each for each in segments if each not in ranges or _has_any(ranges[each], positions)}
+    return {segment for segment in segments if segment not in ranges or _has_any(ranges[segment], positions)}
 
 
 def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
@@ -104,18 +104,18 @@ def _keys(condition: Condition, column: str, type: _Type) -> Keys | None:
 
 
 def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
-    known = [each for each in children if isinstance(each, frozenset)]
+    known = [child for child in children if isinstance(child, frozenset)]
     match name:
         case "AND":
             return frozenset.intersection(*known) if known else None
         case "OR":
             return frozenset.union(*known) if len(known) == len(children) else None
         case "=" | "<=>" | "IN":
-            terms = [each for each in children if isinstance(each, Term)]
-            literals = [each for each in terms if each.name == LITERAL]
-            columns = [each for each in terms if each.name == COLUMN and each.value == column]
+            terms = [child for child in children if isinstance(child, Term)]
+            literals = [term for term in terms if term.name == LITERAL]
+            columns = [term for term in terms if term.name == COLUMN and term.value == column]
             # A query that was given another type for the column compares other values than those that were hashed.
-            alike = [each.value for each in literals if each.value is not None and _TYPES.get(each.type or "") == type]
+            alike = [one.value for one in literals if one.value is not None and _TYPES.get(one.type or "") == type]
             if len(columns) == 1 and len(alike) == len(children) - 1:
                 return frozenset(map(type.value, alike))
     return None

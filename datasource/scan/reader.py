@@ -120,7 +120,7 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
 
     def for_cores(self, cores: int) -> SegmentScanReader:
         """Return a reader of the same events whose tasks are so many as fit these cores."""
-        slices = [each for partition in self.planned for each in slices_of(partition)]
+        slices = [piece for partition in self.planned for piece in slices_of(partition)]
         return SegmentScanReader(self._plan, slices, cores)
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
@@ -132,13 +132,13 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
             opened.callback(self._plan.writer_schemas.close)
             if self._plan.config.registry_uri is not None:
                 self._plan.writer_schemas.ask(pravega.registry(self._plan.table.stream.scope))
-            readers = [_reader(self._plan, pravega, each) for each in slices]
-            for number, each in enumerate(slices):
+            readers = [_reader(self._plan, pravega, piece) for piece in slices]
+            for number, piece in enumerate(slices):
                 if number + 1 < len(slices) and not _wants_few(self._plan):
                     # It would wait for the segment store between two slices otherwise.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
-                left = yield from _read_slice(self._plan, pravega, decoder, each, readers[number], left)
+                left = yield from _read_slice(self._plan, pravega, decoder, piece, readers[number], left)
                 if left == 0:
                     break
 
@@ -154,7 +154,7 @@ def group_slices(slices: Sequence[SlicePartition], cores: int | None = None) -> 
     Only neighbours, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
     What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
     """
-    lengths = [each.read.end - each.read.start for each in slices]
+    lengths = [piece.read.end - piece.read.start for piece in slices]
     enough_tasks, most = (ENOUGH_TASKS, MODERATE_BYTES) if cores is None else (cores * TASKS_OF_A_CORE, LARGE_BYTES)
     share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than that of each, or one task would be left over
     small_bytes = min(max(SMALL_BYTES, share), most)
@@ -167,11 +167,11 @@ def group_slices(slices: Sequence[SlicePartition], cores: int | None = None) -> 
             partitions.append(SmallSlices(tuple(small)) if len(small) > 1 else small[0])
             small.clear()
 
-    for each, length in zip(slices, lengths, strict=True):
+    for piece, length in zip(slices, lengths, strict=True):
         if size + length > small_bytes:
             close()
             size = 0
-        small.append(each)
+        small.append(piece)
         size += length
     close()
     return partitions

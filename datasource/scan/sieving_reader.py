@@ -72,7 +72,7 @@ def columns_to_read(required: StructType, conditions: Sequence[Condition], every
     `every` are the columns that the table has for Spark.
     """
     known, names = fields_by_name(every), set(required.names)
-    asked = dict.fromkeys(name for each in conditions for name in each.columns if name not in names)
+    asked = dict.fromkeys(name for condition in conditions for name in condition.columns if name not in names)
     return StructType([*required.fields, *(known[name] for name in asked)])
 
 

@@ -163,7 +163,7 @@ class SliceDecoder:
         ids, _ = read_encoding_ids(events)
         if self._plan.table.event_type is None:
             return replace(chosen, ids=ids)
-        others = [each for each in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(each)]
+        others = [id for id in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(id)]
         indices = np.flatnonzero(~np.isin(ids, others))
         return _ChosenEvents(events.take(indices), window.base, ids[indices])
 

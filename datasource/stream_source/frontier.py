@@ -117,7 +117,7 @@ class StreamSegments:
             if known is not None or time.monotonic() < until:
                 return known or {}
         found = self.pravega.controller.successors(self.stream, segment)
-        after = {each.segment_id: predecessors for each, predecessors in found.items()}
+        after = {one.segment_id: predecessors for one, predecessors in found.items()}
         with self._lock:
             if after:
                 self._successors.put(segment, after)
@@ -229,11 +229,11 @@ def _find_moves(
         old, new = {segment}, set(segments.successors(segment))
         todo = [segment]
         while todo and new:  # a scaling may replace several segments by several
-            each = todo.pop()
-            if not is_finished(each):
+            predecessor = todo.pop()
+            if not is_finished(predecessor):
                 new = set()
                 break
-            for successor, predecessors in segments.successors(each).items():
+            for successor, predecessors in segments.successors(predecessor).items():
                 new.add(successor)
                 todo += set(predecessors) - old
                 old |= set(predecessors)

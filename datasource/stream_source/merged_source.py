@@ -53,7 +53,7 @@ class MergedOffset:
             value = json.loads(text)
             known, streams = value["format"], value["streams"]
             if known == FORMAT:
-                return cls({name: SourceOffset.from_json(json.dumps(each)) for name, each in streams.items()})
+                return cls({name: SourceOffset.from_json(json.dumps(stream)) for name, stream in streams.items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"The checkpoint's offset {text} is none of several streams ({type(error).__name__}: {error}). Is the "
@@ -132,8 +132,10 @@ class MergedTableStream:
         lasts = None if last is None else last.offsets
         read = [name for name in since.offsets if lasts is None or name in lasts]
         frontiers = self._of_each(read, lambda name: self._frontier(name, since, last))
-        begins = {(name, segment): at for name, each in frontiers.items() for segment, at in each.begins.items()}
-        ends = {(name, segment): at for name, each in frontiers.items() for segment, at in each.ends.items()}
+        begins = {
+            (name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.begins.items()
+        }
+        ends = {(name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.ends.items()}
         walker = _MergedWalker({name: self._members[name].stream.walker() for name in frontiers})
         due = begins != ends and (last is not None or memory.is_due(walker, _MergedBacklog(begins, ends), limits))
         # Streams that are gone stay behind. The others may not move, and then this is not where they began any more.
@@ -164,7 +166,8 @@ class MergedTableStream:
     def slices(self, since: MergedOffset, until: MergedOffset) -> dict[str, list[SegmentSlice]]:
         """Return what a micro-batch reads of which streams. Raises DataLossError for events that are there no more."""
         # A first micro-batch that is run again may be given another start, but its end knows where it began.
-        begun = {**{name: each for name, each in until.offsets.items() if each.begin is not None}, **since.offsets}
+        first = {name: offset for name, offset in until.offsets.items() if offset.begin is not None}
+        begun = {**first, **since.offsets}
         names = [name for name in until.offsets if name in begun]
         return self._of_each(
             names,
@@ -193,7 +196,7 @@ class MergedTableStream:
         """Return what is found of each stream, at the same time, without those of which it is None."""
         with ThreadPoolExecutor(_THREADS) as threads:
             found = list(threads.map(cancellation.carry_over(find), names))
-        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+        return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def _sum_progress(
         self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]

@@ -268,8 +268,8 @@ class TableStream:
 
 
 def _key(since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
-    cuts = [since, *({} if each is None else each.positions for each in bounds)]
-    return tuple(frozenset(each.items()) for each in cuts), limits
+    cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
+    return tuple(frozenset(cut.items()) for cut in cuts), limits
 
 
 def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:

@@ -102,11 +102,11 @@ class Progress:
         while (found := self._log.versions(low + step - 1, low + step - 1)) and is_read(found[0]):
             low, step = low + step, step * 2
         candidates = self._log.versions(low, low + step - 1)
-        return next((each for each in candidates if not is_read(each)), None)
+        return next((version for version in candidates if not is_read(version)), None)
 
 
 def _estimate_events(walker: Walker, behind: Mapping[int, int], reached: SegmentOffsets) -> int:
-    largest = max(behind, key=lambda each: behind[each])
+    largest = max(behind, key=lambda segment: behind[segment])
     start = reached.get(largest, 0)
     sample = walker.walk(largest, start, start + behind[largest], _SAMPLE, None)
     if not sample.events:  # the next event is larger than the sample

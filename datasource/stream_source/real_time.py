@@ -57,8 +57,8 @@ def follow(planned: PlannedScan) -> PlannedScan:
     if not isinstance(reader, SegmentScanReader):
         raise UnsupportedOperationError("Several streams as one cannot be read in real-time mode. Read one stream.")
     plan = replace(reader.plan, counted=True, positioned=True)
-    partitions = [each for partition in reader.planned for each in slices_of(partition)]
-    segments = tuple(each.piece.segment_id for each in partitions)
+    partitions = [piece for partition in reader.planned for piece in slices_of(partition)]
+    segments = tuple(partition.piece.segment_id for partition in partitions)
     source = RowSource(FollowingReader(FollowPlan(plan, segments), partitions), planned.source.schema, plan.output)
     return replace(planned, source=source, affinities=segments)
 

@@ -89,7 +89,7 @@ class WorkerConnections:
             kept.used = time.monotonic()
             if kept.users == 0 and self._kept.get(key) is not kept:
                 kept.pravega.close()
-            idle = sorted((each.used, key) for key, each in self._kept.items() if each.users == 0)
+            idle = sorted((idle_one.used, key) for key, idle_one in self._kept.items() if idle_one.users == 0)
             for _, oldest in idle[: max(len(idle) - KEPT, 0)]:
                 self._kept.pop(oldest).pravega.close()
             if self._kept and self._closer is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 def local_directories() -> list[Path]:
     """Return the directories for temporary files, one per disk, in Spark's order; at least one."""
     named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    return [Path(each) for each in named if each] or [Path(tempfile.gettempdir())]
+    return [Path(path) for path in named if path] or [Path(tempfile.gettempdir())]
 
 
 def spill_directory() -> Path:

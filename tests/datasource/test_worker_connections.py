@@ -131,7 +131,7 @@ def test_so_many_ways_to_connect_are_kept(connections: WorkerConnections, client
         with connections.borrow(replace(client_config, request_timeout=20 + number)) as pravega:
             assert not closed(pravega)
             lent.append(pravega)
-    assert [closed(each) for each in lent] == [True] * 2 + [False] * KEPT
+    assert [closed(connection) for connection in lent] == [True] * 2 + [False] * KEPT
 
 
 def test_a_forked_child_connects_anew(
@@ -155,7 +155,9 @@ def sockets(workers: list[int], port: int) -> set[tuple[int, str]]:
     """The open connections of processes to a port, by their local addresses."""
     found = set()
     for worker in workers:
-        mine = {os.readlink(each) for each in Path(f"/proc/{worker}/fd").iterdir() if each.is_symlink()}
+        mine = {
+            os.readlink(descriptor) for descriptor in Path(f"/proc/{worker}/fd").iterdir() if descriptor.is_symlink()
+        }
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{worker}/net/{table}").read_text().splitlines()[1:]:
                 _, local, remote, state, *rest = line.split()

@@ -60,7 +60,7 @@ class Truncation:
         """Tell which entries come after this: by place in its own segment, in others by position or time."""
         moment, origin = self.moment, names.origin(self.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-        position = [np.full(len(comparable), each) for each in moment.position]
+        position = [np.full(len(comparable), number) for number in moment.position]
         by_position = is_position_older(position, [numbers[name] for name in POSITION])
         time = np.full(len(comparable), moment.time)
         decided = comparable & ~ages.find_contradicted(by_position, time, numbers["time"])
@@ -91,14 +91,14 @@ class Clearings:
             self.marks.add(clearing)
             return
         moments = self.last.setdefault((clearing.origin, clearing.segment), [])
-        if not any(each.covers(clearing.moment) for each in moments):
-            moments[:] = [each for each in moments if not clearing.moment.covers(each)]
+        if not any(moment.covers(clearing.moment) for moment in moments):
+            moments[:] = [moment for moment in moments if not clearing.moment.covers(moment)]
             moments.append(clearing.moment)
 
     def update(self, other: Clearings) -> None:
         """Note all of another."""
-        for each in other:
-            self.add(each)
+        for truncation in other:
+            self.add(truncation)
         self.marks |= other.marks
 
     def snapshots(self) -> list[CompleteSnapshot]:
@@ -117,8 +117,8 @@ class Clearings:
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Tell which entries, told by their NUMBERS, are gone."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
-        for each in self:
-            gone |= each.clears(numbers, names, self.ages)
+        for truncation in self:
+            gone |= truncation.clears(numbers, names, self.ages)
         for snapshot in self.snapshots():
             gone |= snapshot.clears(numbers, names)
         return gone

@@ -149,11 +149,11 @@ class KeyFold:
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None
         if keep is not None and not self._reduction.needs_all():
-            keys = _unique([_keys(each, self._key) for each in entries])
+            keys = _unique([_keys(part, self._key) for part in entries])
         self.kept_all = keys is None or not changed
         given: list[pa.Table] = []
-        for each in former:
-            for states in _last_states(each, self._key, None if self.kept_all else keys):
+        for files in former:
+            for states in _last_states(files, self._key, None if self.kept_all else keys):
                 if keys is not None and keep is not None and not changed:
                     touched = _is_in(_keys(states, self._key), keys)
                     keep(states.filter(pc.invert(touched)))
@@ -253,7 +253,7 @@ def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
 def _join_key(entries: pa.Table, key: Sequence[str]) -> pa.Array:
     """Join the key of each entry to one text, which is equal for equal keys."""
     texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
-    shown = [pc.fill_null(each, "\0") for each in texts]
+    shown = [pc.fill_null(text, "\0") for text in texts]
     return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
 
 

@@ -69,8 +69,8 @@ class RowHistory(KeyFold):
         self._noted = AllClearings(ages)
         self._pending = self._noted.all
         if clearings is not None:
-            self._pending = [each for each in clearings if isinstance(each, Truncation)]
-            self._noted.marks.update(each for each in clearings if isinstance(each, Mark))
+            self._pending = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
+            self._noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
         self._cleared = Clearings(ages)
         self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
@@ -107,11 +107,11 @@ class RowHistory(KeyFold):
             return self.results()
         cleared = Clearings(self._cleared.ages)
         cleared.update(self._cleared)
-        for each in self._pending:
-            cleared.add(each)
+        for truncation in self._pending:
+            cleared.add(truncation)
         cleared.marks |= self._noted.marks
         # A row that they delete may get the origin of one.
-        for origin in {each.origin for each in self._pending} | {each.origin for each in cleared.marks}:
+        for origin in {clearing.origin for clearing in self._pending} | {clearing.origin for clearing in cleared.marks}:
             self._names.origin(origin)
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
@@ -152,9 +152,9 @@ class _Steps:
         self._ages, self._left_out, self._noted = before.ages, left_out, noted
         self._applied = set(applied)
         self._cleared = Clearings(self._ages)
-        for each in self._applied:
-            if isinstance(each, Truncation):
-                self._cleared.add(each)
+        for clearing in self._applied:
+            if isinstance(clearing, Truncation):
+                self._cleared.add(clearing)
 
     def fork(self) -> _Steps:
         common = (self._names, self._truncations, self._within, self._before, self._left_out, self._noted)
@@ -174,8 +174,8 @@ class _Steps:
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
         clearings: list[Truncation | CompleteSnapshot] = [*self._pending(), *self._new_snapshots()]
-        for each in sorted(clearings, key=_order_in_database):
-            state, deletes = self._clear(state, each)
+        for clearing in sorted(clearings, key=_order_in_database):
+            state, deletes = self._clear(state, clearing)
             given += deletes
         return state, given
 
@@ -183,7 +183,7 @@ class _Steps:
         return bool(self._pending() or self._new_snapshots())
 
     def _pending(self) -> list[Truncation]:
-        return [each for each in self._truncations if each not in self._applied]
+        return [truncation for truncation in self._truncations if truncation not in self._applied]
 
     def _new_snapshots(self) -> list[CompleteSnapshot]:
         """Return the snapshots that are complete by now, and were not where the history begins."""
@@ -191,7 +191,7 @@ class _Steps:
             return []
         every = Clearings(marks=self._noted.marks | self._before.marks)
         known = self._before.snapshots()
-        return [each for each in every.snapshots() if each not in known and each not in self._applied]
+        return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
 
     def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Find the truncations that come before some new entry, each with that entry, in this order."""
@@ -201,11 +201,11 @@ class _Steps:
         new = np.flatnonzero(numbers_of(entries, "settled") == 0)
         numbers = {name: numbers_of(entries, name)[new] for name in NUMBERS}
         found = []
-        for each in pending:
-            later = each.is_before(numbers, self._names, self._ages)
+        for truncation in pending:
+            later = truncation.is_before(numbers, self._names, self._ages)
             if later.any():
-                found.append((int(new[int(np.argmax(later))]), each))
-        return sorted(found, key=lambda each: (each[0], _order_in_database(each[1])))
+                found.append((int(new[int(np.argmax(later))]), truncation))
+        return sorted(found, key=lambda one: (one[0], _order_in_database(one[1])))
 
     def _clear(self, state: pa.Table, clearing: Truncation | CompleteSnapshot) -> tuple[pa.Table, list[pa.Table]]:
         """Delete what a truncation clears, or the rows that a snapshot lacks."""
@@ -341,7 +341,7 @@ def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
     """Return a position as one number, 0 where the origin is unknown."""
     if origin is None:
         return 0
-    major, minor = (np.array([each]) for each in position[:2])
+    major, minor = (np.array([number]) for number in position[:2])
     return int(compute_commit_versions(origin, major, minor)[0])
 
 
@@ -349,9 +349,9 @@ def versions_of(entries: pa.Table, names: Names) -> Numbers:
     """Return the position of each change as one number, 0 where it has none."""
     origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
-    for each in np.unique(origin[origin >= 0]).tolist():
-        there = origin == each
-        versions[there] = compute_commit_versions(names.origin_text(each) or "", major[there], minor[there])
+    for number in np.unique(origin[origin >= 0]).tolist():
+        there = origin == number
+        versions[there] = compute_commit_versions(names.origin_text(number) or "", major[there], minor[there])
     return versions
 
 

@@ -100,7 +100,7 @@ class Moment:
 
     def covers(self, other: Moment) -> bool:
         """Tell whether nothing is before the other moment that is not before this one."""
-        known = [(each.time == UNKNOWN, each.ts == UNKNOWN) for each in (self, other)]
+        known = [(moment.time == UNKNOWN, moment.ts == UNKNOWN) for moment in (self, other)]
         return (
             known[0] == known[1]
             and self.position >= other.position

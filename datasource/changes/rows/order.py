@@ -55,7 +55,7 @@ class KeyOrder:
         """
         missing = numbers_of(self._table, "missing")
         wanted = {
-            each for number in np.unique(missing[self.entries[indices]]).tolist() for each in names.missing[number]
+            name for number in np.unique(missing[self.entries[indices]]).tolist() for name in names.missing[number]
         }
         found: dict[str, pa.Array] = {}
         if not wanted:
@@ -65,7 +65,7 @@ class KeyOrder:
         for column in columns:
             if column not in wanted:
                 continue
-            without = np.array([column in each for each in names.missing])[missing[self.entries]]
+            without = np.array([column in columns_missing for columns_missing in names.missing])[missing[self.entries]]
             former = np.maximum.accumulate(np.where(without, -1, every))[indices]
             there = former >= begins[indices]
             found[column] = pa.array(np.where(there, self.entries[np.maximum(former, 0)], 0), mask=~there)

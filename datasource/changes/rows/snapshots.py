@@ -98,7 +98,7 @@ class CompleteSnapshot:
 def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
     """Tell which entries have an older position than this one."""
     count = len(numbers["major"])
-    return is_position_older([numbers[name] for name in POSITION], [np.full(count, each) for each in position])
+    return is_position_older([numbers[name] for name in POSITION], [np.full(count, number) for number in position])
 
 
 def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
@@ -114,7 +114,7 @@ def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
     marks = list(marks)
     if len({mark.table for mark in marks}) > 1:
         return found
-    order = sorted(marks, key=lambda each: (each.moment.ts, each.ends, each.segment, each.moment.offset))
+    order = sorted(marks, key=lambda mark: (mark.moment.ts, mark.ends, mark.segment, mark.moment.offset))
     for mark in order:
         if not mark.ends:
             begin = mark

@@ -68,7 +68,7 @@ def test_nothing_else_is_taken_for_it(pravega: Pravega, new_stream: Callable[...
     insert_into_all(pravega, stream, 2)
     assert known(pravega, stream) == 2
     segments = pravega.controller.current_segments(stream)
-    low, high = (each.segment_id for each in sorted(segments, key=lambda each: each.min_key))
+    low, high = (segment.segment_id for segment in sorted(segments, key=lambda segment: segment.min_key))
     append(pravega, stream, high, b"", b"", b"", b"")
     assert known(pravega, stream) is None
     # The events of the low segment are removed, and the four others have as many bytes as they had.
@@ -76,7 +76,7 @@ def test_nothing_else_is_taken_for_it(pravega: Pravega, new_stream: Callable[...
     pravega.controller.truncate_stream(StreamCut(stream, {low: EVENT_BYTES, high: 0}))
     assert len(rows(scan(pravega, raw_table(stream), ["event"]))) == 5 and known(pravega, stream) is None
     pravega.controller.scale_stream(stream, [low], [(0, 0.25), (0.25, 0.5)])
-    successors = [each.segment_id for each in pravega.controller.current_segments(stream)]
+    successors = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
     pravega.controller.truncate_stream(StreamCut(stream, dict.fromkeys(successors, 0)))
     assert len(rows(scan(pravega, raw_table(stream), ["event"]))) == 5 and known(pravega, stream) is None
 

@@ -143,7 +143,7 @@ def test_which_keys_conditions_leave() -> None:
         (None, other),
         (None,),
     ):
-        assert possible_keys([Condition(each) for each in terms], "k", "int") == expected, terms
+        assert possible_keys([Condition(term) for term in terms], "k", "int") == expected, terms
     assert possible_keys([Condition(compared("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
     assert possible_keys([Condition(compared("=", key, text("ż")))], "k", "string") == {"ż"}
     for type in ("string collate UTF8_LCASE", "varchar(3)", "char(3)", "decimal(3,0)", "double", "timestamp"):

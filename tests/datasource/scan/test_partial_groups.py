@@ -95,20 +95,20 @@ def folded(aggregation: Aggregation, rows: Iterable[tuple[tuple[Any, ...], list[
     """The results by group, of rows with their groups and with a value for each function."""
     groups: dict[tuple[Any, ...], list[Folded]] = {}
     for key, values in rows:
-        group = groups.setdefault(key, [Folded(each) for each in aggregation.functions])
-        for each, value in zip(group, values, strict=True):
-            each.add(value)
-    return {key: [each.result() for each in group] for key, group in groups.items()}
+        group = groups.setdefault(key, [Folded(function) for function in aggregation.functions])
+        for aggregate, value in zip(group, values, strict=True):
+            aggregate.add(value)
+    return {key: [aggregate.result() for aggregate in group] for key, group in groups.items()}
 
 
 def of_events(aggregation: Aggregation, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
     """Rows of the table as `folded` takes them."""
     for row in batch.to_pylist():
         values: list[Any] = []
-        for each in aggregation.functions:
-            value = row[each.column[0]] if each.column else None
-            if "Count" in each.name:
-                value = int(each.name == "CountStar" or value is not None)
+        for function in aggregation.functions:
+            value = row[function.column[0]] if function.column else None
+            if "Count" in function.name:
+                value = int(function.name == "CountStar" or value is not None)
             values.append(value)
         yield tuple(row[name] for (name,) in aggregation.groups), values
 
@@ -141,7 +141,7 @@ def test_what_is_begun_leads_to_the_same(
             rows_begun.append((tuple(values[: len(aggregation.groups)]), values[len(aggregation.groups) :]))
     expected = folded(aggregation, wanted)
     if not aggregation.groups and not expected:
-        expected = {(): [Folded(each).result() for each in aggregation.functions]}
+        expected = {(): [Folded(function).result() for function in aggregation.functions]}
     assert folded(aggregation, rows_begun) == expected
 
 

@@ -82,7 +82,7 @@ class TestTasks:
         assert list(map(len, found)) == tasks
         assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:
-            together_bytes = sum(each.piece.end - each.piece.start for each in task)
+            together_bytes = sum(partition.piece.end - partition.piece.start for partition in task)
             assert len(task) == 1 or together_bytes <= max(SMALL_BYTES, sum(sizes) * 9 / 8 / ENOUGH_TASKS)
             assert len(task) == 1 or together_bytes <= MODERATE_BYTES
 
@@ -92,7 +92,9 @@ class TestTasks:
         reader = scan(pravega, table).reader
         assert isinstance(reader, SegmentScanReader)
         assert [len(reader.for_cores(cores).planned) for cores in (1, 2, 64)] == [2, 4, 12]
-        slices = [[each for task in of.planned for each in slices_of(task)] for of in (reader, reader.for_cores(2))]
+        slices = [
+            [partition for task in of.planned for partition in slices_of(task)] for of in (reader, reader.for_cores(2))
+        ]
         assert slices[0] == slices[1]
 
     @pytest.mark.parametrize("limit", [3, 30, 99, 200])

@@ -122,14 +122,16 @@ def test_what_may_change_about_a_table() -> None:
 def test_long_types_are_told_apart() -> None:
     long = StructType([StructField(f"field_{number}", IntegerType()) for number in range(20)])
     other = StructType([*long.fields[:-1], StructField("field_19", LongType())])
-    first, second = (columns_read(one, one) for one in (StructType([StructField("s", each)]) for each in (long, other)))
+    first, second = (
+        columns_read(one, one) for one in (StructType([StructField("s", column_type)]) for column_type in (long, other))
+    )
     assert first["s"].startswith("struct:")
     assert len(first["s"]) < 30
     assert first != second
     assert columns_read(table(a=IntegerType, b=StringType), table(b=StringType, _offset=LongType)) == {"b": "string"}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", *(each.to_json() for each in SOURCE_OFFSETS.values())])
+@pytest.mark.parametrize("text", ["{", "[]", "{}", *(offset.to_json() for offset in SOURCE_OFFSETS.values())])
 def test_positions_of_changes_are_not_offsets_of_tables(text: str) -> None:
     with pytest.raises(CheckpointError, match="is not one of a stream of changes. Start the query with a new"):
         Position.from_json(text)

@@ -77,7 +77,7 @@ class KeylessCounts:
         counted = ~_find_redelivered(rows, numbers, self.truncates.ages)
         boundaries = self._boundaries
         indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
-        own = np.array([*(indices.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
+        own = np.array([*(indices.get(id(snapshot), _NOT_COMPLETE) for snapshot in self.snapshots.all), -1])[own]
         counted &= own != _NOT_COMPLETE
         self.left_out.note(state, np.flatnonzero(~counted & (numbers["change"] != BEFORE)))
         chosen = np.flatnonzero(counted)
@@ -106,9 +106,9 @@ class KeylessCounts:
         """Return snapshots and, where the history matters, truncations, in their order."""
         found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
         if self.within is not None:
-            found += [(each.moment.ts, each.moment.position, each) for each in dict.fromkeys(self.truncates.all)]
+            found += [(one.moment.ts, one.moment.position, one) for one in dict.fromkeys(self.truncates.all)]
         found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
-        return [each[-1] for each in sorted(found, key=lambda each: each[:2])]
+        return [ranked[-1] for ranked in sorted(found, key=lambda ranked: ranked[:2])]
 
     def _check_rows_read(self, numbers: Columns, own: Numbers) -> None:
         for place in np.flatnonzero(self.snapshots.find_after_changes(numbers, own))[:1]:
@@ -170,7 +170,7 @@ class _Counts:
         order = np.lexsort([adds, rows, spans])
         cells = np.cumsum(_find_changes(spans[order]) | _find_changes(rows[order])) - 1
         count = int(cells[-1]) + 1 if len(cells) else 0
-        added, removed = (np.bincount(cells[adds[order] == each], minlength=count) for each in (True, False))
+        added, removed = (np.bincount(cells[adds[order] == value], minlength=count) for value in (True, False))
         # Of a cell, those that remove come first, each kind in the order of the entries.
         rank = np.arange(len(order)) - np.append(0, np.cumsum(added + removed))[cells]
         removing = ~adds[order]
@@ -181,7 +181,7 @@ class _Counts:
     def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
         """Tell which of these entries' rows are only on the left, and which only on the right."""
         most = len(self.rows) + 1
-        on_left, on_right = (self.rows[each] * most + _rank(self.rows[each]) for each in (left, right))
+        on_left, on_right = (self.rows[side] * most + _rank(self.rows[side]) for side in (left, right))
         return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
 
 

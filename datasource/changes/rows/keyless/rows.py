@@ -109,7 +109,9 @@ class KeylessRows(KeyFold):
     def _has_own_position(self, origins: Numbers, rows: pa.Array) -> Numbers:
         """Tell whether the position of each change is that of one row, as 1 or 0."""
         connectors = [text.partition("/")[0] for text in self._names.origin_texts]
-        by_row, always = (np.array([each in kinds for each in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS))
+        by_row, always = (
+            np.array([connector in kinds for connector in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS)
+        )
         found = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
         numbers: Numbers = found.astype(np.int64)
         return numbers
