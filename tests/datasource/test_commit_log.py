@@ -327,7 +327,9 @@ class TestReaders:
         stream = new_stream(2)
         first = Entered(pravega, stream, 2)
         insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3))
-        with pytest.raises(ServerTimeoutError, match="before its turn came.*Nothing of this INSERT is visible; run it"):
+        with pytest.raises(
+            ServerTimeoutError, match="before the turn of .* came.*Nothing of this INSERT is visible; run it"
+        ):
             insert.commit(messages)
         wait_for(pravega, stream, insert.transaction.id, TransactionStatus.ABORTED)
         head = first.log.head()
