@@ -110,7 +110,7 @@ def older_positions(table: StreamTable) -> OlderPositions:
 
 
 def may_clear_rows(table: StreamTable) -> bool:
-    """Tell whether there may be events by which rows of other segments are gone."""
+    """Return whether there may be events by which rows of other segments are gone."""
     return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true" or whole_snapshots(table)
 
 

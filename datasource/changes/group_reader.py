@@ -168,7 +168,7 @@ def change_decoder(
 
 
 def whole_snapshots(table: StreamTable) -> bool:
-    """Tell whether rows are gone that a complete snapshot lacks. Only Debezium marks where one begins and ends."""
+    """Return whether rows are gone that a complete snapshot lacks. Only Debezium marks where one begins and ends."""
     name = o.DEBEZIUM_SNAPSHOTS
     return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
 

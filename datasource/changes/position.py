@@ -130,7 +130,7 @@ def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Po
 
 
 def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
-    """Tell whether a stream still ends at a cut: no segment of it has grown, or was sealed or removed."""
+    """Return whether a stream still ends at a cut: no segment of it has grown, or was sealed or removed."""
     infos = pravega.segments.segment_infos(stream, end.positions)
     return infos.keys() == end.positions.keys() and not any(
         info.sealed or info.write_offset != end.positions[segment] for segment, info in infos.items()

@@ -40,7 +40,7 @@ def state_name(query: str, group: int, number: int, *content: Any) -> str:
 
 
 def is_state(file: str) -> bool:
-    """Tell whether a file has a state, or part of one."""
+    """Return whether a file has a state, or part of one."""
     return _NAME.fullmatch(file) is not None
 
 
@@ -162,7 +162,7 @@ class RowStates:
             yield RowState(head["origins"], _read_clearings(head), [_tables(stream) for stream in streams])
 
     def should_extend(self, files: Sequence[str]) -> bool:
-        """Tell whether a state is better kept as changes to these files, the newest first, than written whole."""
+        """Return whether a state is better kept as changes to these files, the newest first, than written whole."""
         sizes = [(self.directory / name).stat().st_size for name in files]
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
 

@@ -64,7 +64,7 @@ class Aggregation:
 
     @property
     def only_counts_rows(self) -> bool:
-        """Tell whether nothing of the rows but their number is asked for."""
+        """Return whether nothing of the rows but their number is asked for."""
         return not self.groups and all(function.name == COUNT_STAR for function in self.functions)
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Aggregation:
 
 
 def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructType) -> bool:
-    """Tell whether tasks can begin these aggregates, so that Spark comes to just what it finds without.
+    """Return whether tasks can begin these aggregates, so that Spark comes to just what it finds without.
 
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
     Spark. AVG of whole numbers adds them as doubles, which is not the same as dividing their sum.
@@ -113,7 +113,7 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
 
 
 def _adds_in_another_order(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
-    """Tell whether Spark may add floating-point numbers of a group in another order than that of the rows.
+    """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 
     It sorts the rows where a least or greatest text is asked for. Sorting by one number is not stable.
     """

@@ -21,7 +21,7 @@ class BadEventRule:
 
     @property
     def every_event_is_a_row(self) -> bool:
-        """Tell whether a scan returns as many rows as it decodes events."""
+        """Return whether a scan returns as many rows as it decodes events."""
         return self.mode != DROPMALFORMED
 
 

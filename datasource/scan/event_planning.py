@@ -200,7 +200,7 @@ def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
 
 
 def wants_times(table: StreamTable, required: StructType) -> bool:
-    """Tell whether the hidden column of event times is among the columns that are asked for."""
+    """Return whether the hidden column of event times is among the columns that are asked for."""
     return "_event_time" in required.fieldNames() and "_event_time" not in table.schema.fieldNames()
 
 

@@ -98,7 +98,7 @@ class EventTimes:
 def has_passed(
     mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None
 ) -> bool:
-    """Tell whether all that precedes a watermark lies before a cut. `ranges`: the keys of segments, where known."""
+    """Return whether all that precedes a watermark lies before a cut. `ranges`: the keys of segments, where known."""
     return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
 
 

@@ -40,7 +40,7 @@ class Span:
 
 
 def is_about_places(condition: Condition, columns: StructType) -> bool:
-    """Tell whether a condition is only about places of events. `columns` of the table may hide theirs."""
+    """Return whether a condition is only about places of events. `columns` of the table may hide theirs."""
     names = set(condition.columns)
     return bool(names) and names <= set(POSITION_COLUMNS) - set(columns.names)
 
@@ -111,7 +111,7 @@ def _mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def _can_locate(condition: Condition) -> bool:
-    """Tell whether samples of offsets and pointers show where the events are that fulfil a condition."""
+    """Return whether samples of offsets and pointers show where the events are that fulfil a condition."""
     stack: list[bool] = []
     for term in condition.terms:
         split = len(stack) - term.children

@@ -94,7 +94,7 @@ class QueryMemory:
             return self.members.setdefault(name, QueryMemory())
 
     def is_due(self, walker: Walks[Key], backlog: Backlog[Key], limits: Limits) -> bool:
-        """Tell whether there is enough for a micro-batch, or the time is over; the first one is always due."""
+        """Return whether there is enough for a micro-batch, or the time is over; the first one is always due."""
         if limits.min_rows is None or self.began is None:
             return True
         if (time.monotonic() - self.began) * 1000 >= limits.max_delay_ms:

@@ -1,4 +1,4 @@
-"""Makes connections from options, and keeps them open in a Python worker between its tasks."""
+"""Configures connections by options, and keeps them open in a Python worker between its tasks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,47 @@ IDLE_SECONDS = 30.0
 """Time without a task after which connections are closed."""
 
 LONGEST_SECONDS = 600.0
-"""Age at which they are replaced even while in use, so that certificates and rights that changed come into effect."""
+"""Age at which connections are replaced even while in use, so that changed certificates and rights take effect."""
 
 KEPT = 4
-"""Ways to connect that are kept while no task uses them."""
+"""Connections that are kept while no task uses them."""
+
+FIRST_CONTACT = 10.0
+"""Seconds for which servers that have never answered are tried; see `first_contact`."""
+
+
+def first_contact(options: Options) -> float | None:
+    """Return how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
+
+    Their addresses may be wrong, and an error loses nothing. A `retry-timeout` that is set takes precedence.
+    """
+    return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
+
+
+def client_config(options: Options) -> ClientConfig:
+    """Return how to connect; raises InvalidOptionError for options that are missing or contradict each other."""
+    settings = read_connection_settings(options)
+    return ClientConfig(
+        controller_uri=settings.controller_uri,
+        registry_uri=settings.schema_registry_uri,
+        credentials=_credentials(settings.login),
+        trust_store=settings.trust_store,
+        validate_hostname=settings.validate_hostname,
+        request_timeout=settings.request_timeout,
+        retry_timeout=settings.retry_timeout,
+    )
+
+
+def _credentials(login: Login | None) -> Credentials | None:
+    match login:
+        case None:
+            return None
+        case BasicLogin(username, password):
+            return BasicCredentials(username, password)
+        case TokenLogin(method, token):
+            return TokenCredentials(method, token)
+        case PlugInLogin(path):
+            return load_credentials(path)
 
 
 class _KeptConnection:
@@ -36,10 +73,10 @@ class _KeptConnection:
 
 
 class WorkerConnections:
-    """Lends a `Pravega` for each configuration, and keeps it for the next task of the same one; thread-safe.
+    """Lends a `Pravega` for each configuration, and keeps it for the next task with the same one. Thread-safe.
 
-    The configuration includes the credentials, so that nobody gets what another user has opened. After a fork the
-    child begins with none: it neither uses nor closes what belongs to its parent.
+    The configuration includes the credentials, so that nobody gets another user's connection. A forked child begins
+    with none: it neither uses nor closes its parent's connections.
     """
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS, longest_seconds: float = LONGEST_SECONDS) -> None:
@@ -56,9 +93,9 @@ class WorkerConnections:
 
     @contextmanager
     def borrow(self, config: ClientConfig) -> Iterator[Pravega]:
-        """Use a connection in the body. After an error in it, the next task of this configuration connects anew."""
+        """Use a connection in the body. After an error in it, the next task with this configuration connects again."""
         if self._process != os.getpid():
-            self._of_parents.append(self._kept)  # not left to the garbage collector, which would close them
+            self._of_parents.append(self._kept)  # kept from the garbage collector, which would close them
             self._begin()
         key = _fingerprint(config)
         kept = self._take(key, config)
@@ -97,7 +134,7 @@ class WorkerConnections:
                 self._closer.start()
 
     def _close_idle(self) -> None:
-        """Close what has no task for a time, and end when nothing is left."""
+        """Close connections that no task has used for a while, and end when none is left."""
         with self._changed:
             while self._kept:
                 now = time.monotonic()
@@ -108,12 +145,12 @@ class WorkerConnections:
             self._closer = None
 
     def __len__(self) -> int:
-        """Count the configurations with a connection."""
+        """Return the number of configurations with a connection."""
         with self._changed:
             return len(self._kept)
 
     def close(self) -> None:
-        """Close what no task uses; the rest is closed when given back."""
+        """Close the connections that no task uses; the others are closed when they are given back."""
         if self._process != os.getpid():
             return
         with self._changed:
@@ -125,49 +162,11 @@ class WorkerConnections:
 
 
 def _fingerprint(config: ClientConfig) -> bytes:
-    """Tell configurations apart, plug-ins' credentials too, without keeping secrets."""
+    """Return a hash that identifies a configuration, with plug-ins' credentials, without keeping secrets."""
     return hashlib.blake2b(CPickleSerializer().dumps(config)).digest()
 
 
 _CONNECTIONS = WorkerConnections()
 borrow_connection = _CONNECTIONS.borrow
-"""Lends the connections of this process; see `WorkerConnections.borrow`."""
-atexit.register(_CONNECTIONS.close)  # a worker that Spark's daemon forked ends without it, and its sockets with it
-
-
-FIRST_CONTACT = 10.0
-"""Seconds for which servers are tried that have never answered. See `first_contact`."""
-
-
-def first_contact(options: Options) -> float | None:
-    """Return for how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
-
-    Their addresses may be wrong, and nothing is lost by an error. Who sets `retry-timeout` has said how long.
-    """
-    return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
-
-
-def client_config(options: Options) -> ClientConfig:
-    """Return how to connect; raises InvalidOptionError when something is missing or contradicts itself."""
-    settings = read_connection_settings(options)
-    return ClientConfig(
-        controller_uri=settings.controller_uri,
-        registry_uri=settings.schema_registry_uri,
-        credentials=_credentials(settings.login),
-        trust_store=settings.trust_store,
-        validate_hostname=settings.validate_hostname,
-        request_timeout=settings.request_timeout,
-        retry_timeout=settings.retry_timeout,
-    )
-
-
-def _credentials(login: Login | None) -> Credentials | None:
-    match login:
-        case None:
-            return None
-        case BasicLogin(username, password):
-            return BasicCredentials(username, password)
-        case TokenLogin(method, token):
-            return TokenCredentials(method, token)
-        case PlugInLogin(path):
-            return load_credentials(path)
+"""Use a connection of this process; see `WorkerConnections.borrow`."""
+atexit.register(_CONNECTIONS.close)  # not called in a worker that Spark's daemon forked: its sockets end with it

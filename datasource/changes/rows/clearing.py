@@ -37,7 +37,7 @@ class Truncation:
     moment: Moment
 
     def clears(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
-        """Tell which entries, told by their NUMBERS, were made before this.
+        """Return which entries, told by their NUMBERS, were made before this.
 
         A change of the same origin is if its position is, unless the times say otherwise. Then, for a row of a
         snapshot, and where positions cannot be compared, the order of events counts: the place in the same segment, and
@@ -57,7 +57,7 @@ class Truncation:
         return found
 
     def is_before(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
-        """Tell which entries come after this: by place in its own segment, in others by position or time."""
+        """Return which entries come after this: by place in its own segment, in others by position or time."""
         moment, origin = self.moment, names.origin(self.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         position = [np.full(len(comparable), number) for number in moment.position]
@@ -109,13 +109,13 @@ class Clearings:
         return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
 
     def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
-        """Tell which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
+        """Return which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
         return self.find_cleared_numbers({name: numbers_of(entries, name) for name in NUMBERS}, names)
 
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
-        """Tell which entries, told by their NUMBERS, are gone."""
+        """Return which entries, told by their NUMBERS, are gone."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
         for truncation in self:
             gone |= truncation.clears(numbers, names, self.ages)

@@ -50,7 +50,7 @@ class Reduction(Protocol):
         ...
 
     def needs_all(self) -> bool:
-        """Tell whether keys without new entries may be given out, too."""
+        """Return whether keys without new entries may be given out, too."""
         ...
 
 
@@ -78,7 +78,7 @@ class KeyFold:
 
     @property
     def spilled(self) -> bool:
-        """Tell whether the limit of memory was exceeded."""
+        """Return whether the limit of memory was exceeded."""
         return self._files is not None
 
     def add(self, entries: pa.Table) -> list[pa.Table]:

@@ -314,7 +314,7 @@ class _Steps:
         return [table]
 
     def _is_known_before(self, entries: pa.Table, indices: Numbers) -> Mask:
-        """Tell which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
+        """Return which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
         numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
         again = numbers["origin"][indices] >= 0
         for name in ("origin", "major", "minor", "row"):
@@ -373,7 +373,7 @@ def _make_ascending(versions: Numbers, first: Mask) -> Numbers:
 
 
 def _is_equal(left: pa.Array, right: pa.Array) -> Mask:
-    """Tell which values are the same, nulls and NaN being so too."""
+    """Return which values are the same, nulls and NaN being so too."""
     if pa.types.is_nested(left.type):
         # Arrow compares no nested values; texts of them do, NaN included.
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)

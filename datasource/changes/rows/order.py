@@ -99,7 +99,7 @@ def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
 
 
 def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
-    """Tell which entries must not replace what came before them."""
+    """Return which entries must not replace what came before them."""
     outdated = np.zeros(len(entries), np.bool_)
     origin = numbers_of(entries, "origin")
     known = np.flatnonzero(origin >= 0)
@@ -140,11 +140,11 @@ class _Change(NamedTuple):
     position: tuple[int, ...]
 
     def starts_over(self, current: _Change) -> bool:
-        """Tell whether what came before says nothing about the age of this change."""
+        """Return whether what came before says nothing about the age of this change."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 
     def is_older(self, current: _Change, newest: int, ages: OlderPositions) -> bool:
-        """Tell whether the key has gone on since this change; `newest` is the greatest time that it has shown."""
+        """Return whether the key has gone on since this change; `newest` is the greatest time that it has shown."""
         if self.origin < 0 or self.position >= current.position:
             return False
         if current.kind == SNAPSHOT:
@@ -153,7 +153,7 @@ class _Change(NamedTuple):
 
 
 def _is_ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
-    """Tell whether positions never go back, so that none can be older than one before it."""
+    """Return whether positions never go back, so that none can be older than one before it."""
     if (origin != origin[0]).any():
         return False
     return not is_position_older([column[1:] for column in position], [column[:-1] for column in position]).any()

@@ -98,7 +98,7 @@ class KeylessCounts:
         return self
 
     def needs_all(self) -> bool:
-        """Tell that every row is given."""
+        """Return True: every row is given."""
         return True
 
     @cached_property
@@ -179,7 +179,7 @@ class _Counts:
         self.left: Numbers = np.sort(order[~removing & (rank >= (added + removed - net)[cells])])
 
     def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-        """Tell which of these entries' rows are only on the left, and which only on the right."""
+        """Return which of these entries' rows are only on the left, and which only on the right."""
         most = len(self.rows) + 1
         on_left, on_right = (self.rows[side] * most + _rank(self.rows[side]) for side in (left, right))
         return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
@@ -242,7 +242,7 @@ class _History:
 
 
 def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> Mask:
-    """Tell which entries say again what another one says: of the same position, and the same time of the database.
+    """Return which entries say again what another one says: of the same position, and the same time of the database.
 
     Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
     that has the most of the row: another may have been cut off.
@@ -274,7 +274,7 @@ def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> 
 
 
 def _find_changes(numbers: Numbers) -> Mask:
-    """Tell where a number differs from the one before it."""
+    """Return where a number differs from the one before it."""
     found: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
     return found
 

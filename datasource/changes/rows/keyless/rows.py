@@ -107,7 +107,7 @@ class KeylessRows(KeyFold):
             self.add(entries)
 
     def _has_own_position(self, origins: Numbers, rows: pa.Array) -> Numbers:
-        """Tell whether the position of each change is that of one row, as 1 or 0."""
+        """Return whether the position of each change is that of one row, as 1 or 0."""
         connectors = [text.partition("/")[0] for text in self._names.origin_texts]
         by_row, always = (
             np.array([connector in kinds for connector in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS)

@@ -34,7 +34,7 @@ class Snapshot:
     complete: bool = True
 
     def find_before(self, numbers: Columns) -> Mask:
-        """Tell which entries were made before the snapshot. None of them may be of it."""
+        """Return which entries were made before the snapshot. None of them may be of it."""
         ts, time = numbers["ts"], numbers["time"]
         before: Mask = (ts != UNKNOWN) & (ts < self.ts)
         for segment, first in self.offsets.items():
@@ -132,6 +132,6 @@ class Snapshots:
         return own
 
     def find_after_changes(self, numbers: Columns, own: Numbers) -> Mask:
-        """Tell which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
+        """Return which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
         unknown: Mask = (numbers["kind"] == SNAPSHOT) & (own < 0) & (numbers["ts"] > self._first_change)
         return unknown
