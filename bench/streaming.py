@@ -135,7 +135,7 @@ class Visible:
 
         def watch() -> None:
             while not self._stop.wait(0.005):
-                cut = log.settled(lambda until: until or tail_cut(pravega, stream))
+                cut = log.measure_settled(lambda until: until or tail_cut(pravega, stream))
                 now = time.time()
                 for segment, end in cut.positions.items():
                     ends, times = self._ends.setdefault(segment, ([], []))

@@ -18,15 +18,15 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, CommitRequest, outcome_unknown
-from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, CommitRequest, outcome_unknown_error
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit, encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
+from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 
@@ -93,13 +93,13 @@ class Inserts:
         tasks, given, query = start.tasks, dict(start.given), start.query
         plain = prepared.plain_writer(start.schema)
         if plain is not None:
-            return InsertBegun(InsertHandle(_NONE, tasks, given), pickled_write(plain), PYTHON)
+            return InsertBegun(InsertHandle(_NONE, tasks, given), pickle_write(plain), PYTHON)
         with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends
             settings, seen = write_settings(options), None
             encoding = run_in_background(partial(encoding_id, pravega, table))
             if query is None:
                 named = epoch_of_application(options)
-                seen = None if named is None else seen_before(pravega, table, named)
+                seen = None if named is None else read_seen_state(pravega, table, named)
                 insert = Insert.begin(pravega, table, settings)
             else:
                 key = table.stream, writer_of_query(query)
@@ -108,7 +108,7 @@ class Inserts:
         with self._lock:
             self._open[str(table.stream), transaction.id] = _Open(insert, start.number, catalog.hold())
         try:
-            function = pickled_write(InsertWriter(insert.spec(start.schema, encoding)))
+            function = pickle_write(InsertWriter(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
             for thread in self._abort_in_threads(lambda each: each.insert is insert):
@@ -228,7 +228,7 @@ class Inserts:
         except NO_ANSWER as error:
             if not again:
                 raise
-            raise outcome_unknown(table.stream, transaction_id, error) from error
+            raise outcome_unknown_error(table.stream, transaction_id, error) from error
         transaction.keep_alive()
         try:
             yield Insert(catalog.pravega, table, transaction, settings)
@@ -250,4 +250,4 @@ def begin(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
     with errors_about("Table", subject(catalog, table)):
         options = catalog.options(write=request.options)
         writer = open_table(catalog.pravega, table, options).row_changes_writer(request.schema)
-    return RowChangesBegun(pickled_write(writer), PYTHON)
+    return RowChangesBegun(pickle_write(writer), PYTHON)

@@ -220,7 +220,7 @@ class Operations:
                 return None
             case r.StopStream(checkpoint=checkpoint):
                 with shield():
-                    self._queries.stopped(checkpoint)
+                    self._queries.note_stopped(checkpoint)
                     self._source.forget(checkpoint)
                 return None
             case r.BeginInsert() | r.BeginEpoch():

@@ -27,7 +27,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from .insert.commit import WriteSettings, clean_up
-from .insert.epoch_commit import commit_epoch, seen_before
+from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
 from .insert.ledger import Epoch
 from .insert.prepare import epoch_of_application, write_settings
@@ -76,7 +76,7 @@ class PravegaDataSource(DataSource):
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, None)
-            return full_schema(table, _reading(self.options, table))
+            return full_schema(table, _resolve_with_table(self.options, table))
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -84,7 +84,7 @@ class PravegaDataSource(DataSource):
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
-            opened = open_table(pravega, table, _reading(self.options, table))
+            opened = open_table(pravega, table, _resolve_with_table(self.options, table))
             return opened.plan_scan(ScanRequest(schema)).reader
 
     @concise
@@ -92,7 +92,7 @@ class PravegaDataSource(DataSource):
         """Begin the transaction of one `df.write`."""
         if overwrite:
             raise self._refusal("mode('overwrite')")
-        options = _resolved(write=self.options)
+        options = _resolve(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
         found = write_settings(options)
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
@@ -103,7 +103,7 @@ class PravegaDataSource(DataSource):
                 return plain
             table = prepared.table
             if (epoch := epoch_of_application(options)) is not None:
-                epoch = replace(epoch, seen=seen_before(pravega, table, epoch))
+                epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
             insert = Insert.begin(pravega, table, settings)
             try:
                 return TransactionalWriter(insert.spec(schema), settings, epoch)
@@ -124,7 +124,7 @@ class PravegaDataSource(DataSource):
         raise self._refusal("writeStream without the adapter's jar")
 
     def _read_options(self) -> o.Options:
-        options = _resolved(read=self.options)
+        options = _resolve(read=self.options)
         if options.get(o.CHANGES):
             raise self._refusal("option('changes', 'true') without the adapter's jar")
         return options
@@ -184,7 +184,7 @@ class TransactionalWriter(InsertWriter):
         return Insert(pravega, spec.table, transaction, self._settings)
 
 
-def _resolved(*, read: Mapping[str, str] | None = None, write: Mapping[str, str] | None = None) -> o.Options:
+def _resolve(*, read: Mapping[str, str] | None = None, write: Mapping[str, str] | None = None) -> o.Options:
     options = o.resolve(read=read, write=write)
     if options.is_set(o.CATALOG):
         raise InvalidOptionError(
@@ -194,6 +194,6 @@ def _resolved(*, read: Mapping[str, str] | None = None, write: Mapping[str, str]
     return options
 
 
-def _reading(read: Mapping[str, str], table: StreamTable) -> o.Options:
+def _resolve_with_table(read: Mapping[str, str], table: StreamTable) -> o.Options:
     """Return the options of a read together with those that the table has."""
     return o.resolve(read=read, properties=table.scan_properties)

@@ -23,7 +23,7 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version of Python that pickles these functions. No other one can run them."""
 
 
-def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
+def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
     """Return the function that reads a partition, and the partitions, in base64."""
     out = io.BytesIO()
     write_read_func_and_partitions(
@@ -40,7 +40,7 @@ def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, lis
     return _text(function), [_text(partition) for partition in partitions]
 
 
-def pickled_write(writer: DataSourceArrowWriter) -> str:
+def pickle_write(writer: DataSourceArrowWriter) -> str:
     """Return the function that writes the rows of a task, in base64."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

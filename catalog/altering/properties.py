@@ -54,7 +54,12 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     ):
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(
-        pravega, table.stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+        pravega,
+        table.stream,
+        start=None,
+        end=None,
+        fail_on_data_loss=False,
+        measure_settled=lambda measure: measure(None),
     )
     for piece in pieces:
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)

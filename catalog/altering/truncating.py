@@ -44,7 +44,7 @@ def _truncate(catalog: Catalog, table: StreamTable) -> None:
     for tries in range(1, _TRIES + 1):
         # The server takes any offsets. These are where segments end, and never inside of an event: it appends and
         # merges whole ones. Between them no transaction is merged in part.
-        cut: StreamCut = log.settled(lambda version: version or tail_cut(catalog.pravega, stream))
+        cut: StreamCut = log.measure_settled(lambda version: version or tail_cut(catalog.pravega, stream))
         head = controller.head(stream)
         if cut == head:
             return

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
@@ -41,7 +41,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
             return _report(plain.write(batches)).rows
         epoch = epoch_of_application(options)
         if epoch is not None:
-            epoch = replace(epoch, seen=seen_before(pravega, table, epoch))
+            epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
         insert = Insert.begin(pravega, table, write_settings(options))
         try:
             try:

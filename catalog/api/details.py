@@ -78,7 +78,7 @@ def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
     _check_stream(catalog, table, "size")
     pravega, stream = catalog.pravega, table.stream
     slices = take_snapshot(
-        pravega, stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+        pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )
     return TableSize(len(pravega.controller.current_segments(stream)), sum(piece.end - piece.start for piece in slices))
 

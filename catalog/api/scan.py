@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.datasource.scan.borders import events_by_log
+from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from pyspark_pravega.datasource.scan.counts import counts_of
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
@@ -105,7 +105,7 @@ class Scan:
         """Return the number of rows."""
         if self.condition is None and self.limit is None:
             planned = self._planned(StructType([]))
-            known = events_by_log(self.catalog.pravega, self.described.table.stream, planned)
+            known = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if known is not None:
                 return known
             reader = _planned_reader(planned)

@@ -90,7 +90,7 @@ def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     def tail(until: StreamCut | None) -> StreamCut:
         return until or tail_cut(pravega, stream)
 
-    yield "tail", None, None, log.settled(tail).to_text()
+    yield "tail", None, None, log.measure_settled(tail).to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
     for each in _consumers_that_may_be_seen(pravega, stream):

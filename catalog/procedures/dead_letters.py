@@ -21,9 +21,9 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, end_recorded
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, finish_recorded
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded, recorded
+from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow, read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
@@ -192,8 +192,8 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     elif found.found and not dry_run:
         # All of them are left out, and that for good.
         log.make_ready()
-        entry = LedgerEntry(into.stream, epoch, 0)
-        log.replace_beside(entry.number, entry.passed)
+        entry = EpochRecorder(into.stream, epoch, 0)
+        log.replace_companion(entry.number, entry.value_when_passed)
     yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
 
 
@@ -216,7 +216,7 @@ def _next(
     """
     pravega, stream = catalog.pravega, letters.stream
     head = pravega.controller.head(stream)
-    row = next((row for row in recorded(log) if row.writer == writer), None)
+    row = next((row for row in read_ledger(log) if row.writer == writer), None)
     last = None if row is None else _last_replayed(catalog, into, log, row, dry_run)
     end = point_now(pravega, stream).cut
     number = 0 if row is None else row.epoch + 1
@@ -233,7 +233,7 @@ def _next(
 
 
 def _last_replayed(
-    catalog: Catalog, into: StreamTable, log: CommitLog, row: Recorded, dry_run: bool
+    catalog: Catalog, into: StreamTable, log: CommitLog, row: LedgerRow, dry_run: bool
 ) -> tuple[StreamCut, StreamCut] | None:
     """Return the head and the end of the last part that was replayed, None if none was."""
     if dry_run:
@@ -244,7 +244,7 @@ def _last_replayed(
         )
         ended = state not in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
     else:
-        ended = end_recorded(catalog.pravega, into, write_settings(catalog.options()), log, row)
+        ended = finish_recorded(catalog.pravega, into, write_settings(catalog.options()), log, row)
     replayed = [number for number in row.batches if ended or number < row.epoch]
     if not replayed:
         return None

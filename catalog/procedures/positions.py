@@ -10,7 +10,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, check_cut
 from pyspark_pravega.datasource.positions.time_travel import Point, point_now, point_of_version
-from pyspark_pravega.datasource.scan.borders import begun_later
+from pyspark_pravega.datasource.scan.borders import start_later
 from pyspark_pravega.datasource.scan.places import Span
 from pyspark_pravega.errors import InvalidOptionError
 
@@ -53,7 +53,7 @@ def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: Stre
         if offset in (info.start_offset, info.write_offset):
             continue
         piece = SegmentSlice(segment, info.start_offset, offset)
-        [(known, _)] = begun_later(log, [(piece, Span(offset, offset, every=True))], worth=1)
+        [(known, _)] = start_later(log, [(piece, Span(offset, offset, every=True))], worth=1)
         walked += offset - known.start
         if walked > MOST_WALKED:
             raise InvalidOptionError(

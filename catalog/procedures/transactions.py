@@ -14,7 +14,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.ledger import recorded
+from pyspark_pravega.datasource.insert.ledger import read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (
@@ -74,7 +74,7 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> None:
     """Raise UnsupportedOperationError for a transaction that an INSERT or a micro-batch commits, or has committed."""
-    for row in recorded(log):
+    for row in read_ledger(log):
         if row.transaction == transaction:
             raise UnsupportedOperationError(
                 f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it: "

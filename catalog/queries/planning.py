@@ -8,16 +8,16 @@ from itertools import compress
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.changes.position import Position, Wanted
+from pyspark_pravega.datasource.changes.position import BatchRequest, Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesBatch, ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.changes.truncations import FOUND
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import bounds_text
 from pyspark_pravega.datasource.scan.aggregation import Aggregation, can_begin
-from pyspark_pravega.datasource.scan.conditions import Condition, taken
+from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
-from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
+from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -70,7 +70,7 @@ def planned_read(
 
 
 def _tasks(source: RowSource) -> PlannedTasks:
-    function, partitions = pickled_read(source.reader, source.output)
+    function, partitions = pickle_read(source.reader, source.output)
     return PlannedTasks(function, PYTHON, tuple(partitions), source.schema, source.output)
 
 
@@ -103,7 +103,7 @@ def _asked(
     """Return what Spark asks of a scan. `known` is the end of an earlier scan in the same query."""
     conditions = request.conditions
     if request.every is not None:
-        conditions += tuple(compress(of_joins, taken(of_joins, request.every)))
+        conditions += tuple(compress(of_joins, can_evaluate(of_joins, request.every)))
     return ScanRequest(
         request.columns,
         conditions,
@@ -128,7 +128,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
         return [False] * len(request.conditions)
     columns = replace_char_types(StructType(list(fields_by_name(request.columns).values())))
     assert isinstance(columns, StructType)
-    return taken(request.conditions, columns)
+    return can_evaluate(request.conditions, columns)
 
 
 def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
@@ -158,7 +158,7 @@ def end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemo
     with changes.open_changes(catalog, request.table, request.options) as (_, opened):
         since = Position.from_json(request.since)
         last = None if request.last is None else Position.from_json(request.last)
-        end = opened.end_of_changes(since, Wanted(last, request.limits, request.checkpoint, memory))
+        end = opened.end_of_changes(since, BatchRequest(last, request.limits, request.checkpoint, memory))
         return request.since if end is since else end.to_json()
 
 

@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryMemory, SourceMemory
-from pyspark_pravega.datasource.stream_source.merged_source import MemberStream, TableStreams
+from pyspark_pravega.datasource.stream_source.merged_source import MemberStream, MergedTableStream
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.table_of_options import member_tables, names_of_streams
 from pyspark_pravega.datasource.tables.merged_table import check_member
@@ -149,7 +149,7 @@ class _Reading:
         merged = MergedStreams(self._catalog.pravega, table, self._options)
         return merged.plan_slices(list(slices.values()), self._required, checkpoint)
 
-    def _reading(self, query: QueryMemory | None = None) -> TableStreams:
+    def _reading(self, query: QueryMemory | None = None) -> MergedTableStream:
         query = QueryMemory() if query is None else query
         members = {}
         for name, (table, known) in self._streams.items():
@@ -157,7 +157,7 @@ class _Reading:
             segments = self._memory.segments(self._catalog.pravega, table.stream)
             stream = TableStream(self._catalog.pravega, segments, read)
             members[name] = MemberStream(read, stream, query.member(name))
-        return TableStreams(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
+        return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
 
     def _as_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:
         members = self._table.members

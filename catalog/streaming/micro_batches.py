@@ -56,7 +56,7 @@ def end_of_micro_batch(
         if last is not None:
             # With availableNow no commit of the last batch comes, but its offset does, and Spark has written it down by
             # then: asynchronous progress tracking, which writes later, is not possible with this trigger.
-            queries.committed(request.checkpoint, since.cut)
+            queries.note_committed(request.checkpoint, since.cut)
         end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
         reached = end.offset
         if reached is not since and wants_times(read.table, read.required):
@@ -113,7 +113,7 @@ def commit_micro_batch(
 ) -> None:
     """Let the query's consumer, if it has one, give up what it has read."""
     with _asked_for(catalog, memory, request) as (read, _):
-        queries.committed(request.checkpoint, read.read_offset(request.until).cut)
+        queries.note_committed(request.checkpoint, read.read_offset(request.until).cut)
 
 
 def _consume(catalog: Catalog, queries: ReadingQueries, read: StreamedTable, checkpoint: str, begin: StreamCut) -> None:

@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.scan.event_planning import nullable
+from pyspark_pravega.datasource.scan.event_planning import make_nullable
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -81,7 +81,7 @@ def describe(
         table = replace(table, permissive=True)
     return TableDescription(
         name=table_name(catalog, table),
-        schema=nullable(table.schema) if permissive else table.schema,
+        schema=make_nullable(table.schema) if permissive else table.schema,
         properties=table_properties.shown(loaded) | table_properties.place(stream),
         metadata_columns=hidden_columns(table, table.schema),
         table=table,

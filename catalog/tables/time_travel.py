@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version, shown_time
+from pyspark_pravega.datasource.positions.bounds import format_time
+from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -43,7 +44,7 @@ def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) 
     with errors_about("Table", subject(catalog, described.table)):
         if asked.unit == TIMESTAMP:
             point = point_of_time(catalog.pravega, stream, int(asked.text))
-            words = f"TIMESTAMP AS OF '{shown_time(int(asked.text))}'"
+            words = f"TIMESTAMP AS OF '{format_time(int(asked.text))}'"
         else:
             point = point_of_version(catalog.pravega, stream, asked.text)
             words = f"VERSION AS OF '{asked.text}'"

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
-from ..positions.snapshot import SegmentSlice, end_in, up_to
+from ..positions.snapshot import SegmentSlice, cut_at, end_in
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
@@ -44,12 +44,12 @@ def plan_appended(read: TableRead, bounds: Bounds, wanted: WantedRows) -> Planne
     cuts = {version.number: version.cut for version in versions}
     slices = [] if last < first else measure_slices(read, cuts.get(first - 1), cuts.get(last))
     if earlier is not None:
-        slices = up_to(slices, earlier.tail)
+        slices = cut_at(slices, earlier.tail)
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [version for version in versions if version.number == last]:
-            slices = up_to(slices, {piece.segment_id: end_in(piece, late.cut) for piece in slices})
+            slices = cut_at(slices, {piece.segment_id: end_in(piece, late.cut) for piece in slices})
     if earlier is not None:
         versions = [version for version in versions if version.number <= earlier.newest]
     newest = max((version.number for version in versions), default=0)
@@ -69,7 +69,7 @@ def _of_versions(
     wanted: list[SegmentSlice] = []
     for piece in slices:
         runs, start, before = versions[segment_name(stream, piece.segment_id)], piece.start, False
-        kept = sieve.kept({_VERSION.name: pa.array(runs.numbers, pa.int64())}).to_pylist()
+        kept = sieve.mask({_VERSION.name: pa.array(runs.numbers, pa.int64())}).to_pylist()
         for end, keep in zip(runs.ends, kept, strict=True):
             if keep and before:
                 wanted[-1] = replace(wanted[-1], end=end)
@@ -82,7 +82,7 @@ def _of_versions(
 def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Position:
     """Return where a stream of changes begins that has no checkpoint yet."""
     first, _, versions = version_range(CommitLog(pravega, stream), bounds)
-    before = {each.number: each.cut for each in versions}.get(first - 1)
+    before = {version.number: version.cut for version in versions}.get(first - 1)
     return Position(before or pravega.controller.head(stream), first - 1)
 
 
@@ -102,7 +102,7 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
     """
     first, last = _versions_between(log, bounds) if bounds.unit == TIMESTAMP else (max(bounds.low, 1), bounds.high)
     versions = log.versions(first - 1)
-    if first > 1 and first - 1 not in {each.number for each in versions}:
+    if first > 1 and first - 1 not in {version.number for version in versions}:
         newest = log.newest()
         raise InvalidOptionError(
             f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "

@@ -16,18 +16,18 @@ from pyspark_pravega.sql import options as o
 
 from ..scan.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
 from ..scan.counts import Counts, no_counts
-from ..scan.event_planning import choose_columns, measure_scan, nullable
+from ..scan.event_planning import choose_columns, make_nullable, measure_scan
 from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.stream_table import StreamTable
-from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
+from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.current import CurrentRows
 from .rows.entries import value_name
 from .rows.names import numbers_of
-from .truncations import Unsearched, truncations_in
+from .truncations import SearchNeeded, find_truncations
 
 
 class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
@@ -37,7 +37,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
         """Read the current rows of the group's keys."""
         counts = Counts()
         yield from _read_group(self._plan, partition, counts)
-        yield from self._plan.told(counts)
+        yield from self._plan.counts_batches(counts)
 
 
 def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
@@ -94,7 +94,9 @@ def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
         return pa.array(numbers_of(entries, "offset"), pa.int64())
     if field.name in ("_segment", "_event_pointer"):
         ids = pa.array(numbers_of(entries, "segment")).dictionary_encode()
-        names = pa.array([segment_name(plan.table.stream, each) for each in ids.dictionary.to_pylist()], pa.string())
+        names = pa.array(
+            [segment_name(plan.table.stream, segment_id) for segment_id in ids.dictionary.to_pylist()], pa.string()
+        )
         segments = names.take(ids.indices)
         if field.name == "_segment":
             return segments
@@ -110,17 +112,17 @@ def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
     """
     slices = measure_scan(read, wanted.earlier).slices
     schema, columns = choose_columns(read.table, wanted.columns, read.rule)
-    output = schema if wanted.columns.fields else nullable(schema)
+    output = schema if wanted.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
     plan = replace(group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
     groups = groups_of_keys(read, slices)
     if len(groups) > 1:
-        truncations = truncations_in(read.pravega, plan, slices, wanted.search)
-        if isinstance(truncations, Unsearched):
+        truncations = find_truncations(read.pravega, plan, slices, wanted.search)
+        if isinstance(truncations, SearchNeeded):
             return PlannedScan.unfinished(output, slices, truncations.reader)
         for truncation in truncations:
             plan.clearings.add(truncation)
-    reader = CurrentRowsReader(plan, group_partitions(read.pravega, read.table, groups))
+    reader = CurrentRowsReader(plan, partitions_of_groups(read.pravega, read.table, groups))
     return PlannedScan.of(RowSource(reader, output, plan.output), slices)
 
 

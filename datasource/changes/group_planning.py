@@ -24,7 +24,7 @@ from .rows.names import OlderPositions
 _THREADS = 8
 
 
-def by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice]) -> list[list[SegmentSlice]]:
+def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice]) -> list[list[SegmentSlice]]:
     """Return the slices in groups that share no key, within each group predecessors first."""
     pieces = {piece.segment_id: piece for piece in slices}
     group_of = _Groups()
@@ -72,8 +72,8 @@ class _Groups:
 def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
     """Return the slices in groups that share no key: all in one if the table has none."""
     if list_key_columns(opened.table.settings):
-        return by_lineage(opened.pravega, opened.stream, slices)
-    return [sorted(slices, key=lambda each: each.segment_id)] if slices else []
+        return group_by_lineage(opened.pravega, opened.stream, slices)
+    return [sorted(slices, key=lambda piece: piece.segment_id)] if slices else []
 
 
 def check_whole(options: o.Options, what: str) -> None:
@@ -109,18 +109,18 @@ def older_positions(table: StreamTable) -> OlderPositions:
     return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
 
-def clears(table: StreamTable) -> bool:
-    """Tell whether there may be events by which rows of other segments are gone."""
+def may_clear_rows(table: StreamTable) -> bool:
+    """Return whether there may be events by which rows of other segments are gone."""
     return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true" or whole_snapshots(table)
 
 
-def group_partitions(
+def partitions_of_groups(
     pravega: Pravega, table: StreamTable, groups: Sequence[Sequence[SegmentSlice]]
 ) -> list[GroupPartition]:
     """Return one partition for each group, with the endpoints of its segments."""
     token = pravega.segments.token(table.stream, Access.READ)
-    endpoints = pravega.segments.locations(table.stream, [each.segment_id for group in groups for each in group])
+    endpoints = pravega.segments.locations(table.stream, [piece.segment_id for group in groups for piece in group])
     return [
-        GroupPartition(tuple(group), {each.segment_id: endpoints[each.segment_id] for each in group}, token)
+        GroupPartition(tuple(group), {piece.segment_id: endpoints[piece.segment_id] for piece in group}, token)
         for group in groups
     ]

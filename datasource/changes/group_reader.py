@@ -29,10 +29,10 @@ from pyspark_pravega.sql import options as o
 from ..positions.snapshot import SegmentSlice
 from ..scan.bad_events import FAILFAST, BadEventRule
 from ..scan.counts import Counts, with_counts
-from ..scan.dead_letters import DeadLetters, letter
+from ..scan.dead_letters import DeadLetters, make_letter
 from ..scan.reader import chunks
 from ..tables.stream_table import StreamTable, WriterSchemas
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from .rows.clearing import Clearings
 from .rows.entries import EntryReader, EventLocations
 from .rows.fold import LeftOut
@@ -82,7 +82,7 @@ class GroupPlan:
         """Return the columns of the batches that tasks make."""
         return with_counts(self.schema) if self.counted else self.schema
 
-    def told(self, counts: Counts) -> Iterator[pa.RecordBatch]:
+    def counts_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield what a task tells when its rows are read: what it has counted, where that is wanted."""
         if self.counted:
             yield from counts.batches(arrow_schema(self.output))
@@ -125,7 +125,7 @@ def group_changes(
     """
     table, target = plan.table, plan.bad_events.dead_letter
     with ExitStack() as opened:
-        pravega = opened.enter_context(lent(plan.config))
+        pravega = opened.enter_context(borrow_connection(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
         decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
         letters = None
@@ -134,8 +134,8 @@ def group_changes(
             if target is not None:
                 letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
             for window in _windows(pravega, plan, piece):
-                for events, locations in _batches(window, piece.segment_id):
-                    yield from _decoded(plan, decoder, events, locations, counts, letters)
+                for events, locations in _batches_of_window(window, piece.segment_id):
+                    yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
 def change_decoder(
@@ -154,7 +154,7 @@ def change_decoder(
     schema = StructType(
         [
             full["op"],
-            StructField("before", StructType([each for each in image if each.name in key or not key])),
+            StructField("before", StructType([field for field in image if field.name in key or not key])),
             StructField("after", image),
             *([] if key else [MARKS]),
             *([_SNAPSHOT_MARKS] if key and whole_snapshots(table) else []),
@@ -168,7 +168,7 @@ def change_decoder(
 
 
 def whole_snapshots(table: StreamTable) -> bool:
-    """Tell whether rows are gone that a complete snapshot lacks. Only Debezium marks where one begins and ends."""
+    """Return whether rows are gone that a complete snapshot lacks. Only Debezium marks where one begins and ends."""
     name = o.DEBEZIUM_SNAPSHOTS
     return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
 
@@ -182,11 +182,11 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     reader = EntryReader(key, [], Names())
     for piece in pieces:
         for window in _windows(pravega, plan, piece):
-            events, locations = _all(window, piece.segment_id)
+            events, locations = _events_of_window(window, piece.segment_id)
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
-                for changes, where in _decoded(plan, decoder, events.take(suspects), locations, Counts()):
+                for changes, where in _decode(plan, decoder, events.take(suspects), locations, Counts()):
                     reader.read(changes, where, found)
 
 
@@ -202,19 +202,19 @@ def _windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentR
     )
 
 
-def _all(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
+def _events_of_window(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
     offsets = window.base + window.starts - HEADER_BYTES
     locations = EventLocations(segment, offsets, window.lengths + HEADER_BYTES)
     return EventBuffer(window.data, window.starts, window.lengths), locations
 
 
-def _batches(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
-    events, locations = _all(window, segment)
+def _batches_of_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
+    events, locations = _events_of_window(window, segment)
     for first, last in chunks(events.lengths):
         yield events.part(first, last), locations.part(first, last)
 
 
-def _decoded(
+def _decode(
     plan: GroupPlan,
     decoder: Decoder,
     events: EventBuffer,
@@ -228,7 +228,7 @@ def _decoded(
     except Overfull:
         middle = len(events) // 2
         for begin, end in ((0, middle), (middle, len(events))):
-            yield from _decoded(plan, decoder, events.part(begin, end), locations.part(begin, end), counts, letters)
+            yield from _decode(plan, decoder, events.part(begin, end), locations.part(begin, end), counts, letters)
         return
     if not bad:
         yield changes, locations
@@ -244,10 +244,10 @@ def _decoded(
         ids = read_encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
         letters.write(
             [
-                letter(segment, int(locations.offsets[at]), each, bytes(events.payload(at)), int(ids[at]))
-                for each in bad
-                for at in [each.index]
+                make_letter(segment, int(locations.offsets[at]), bad_event, bytes(events.payload(at)), int(ids[at]))
+                for bad_event in bad
+                for at in [bad_event.index]
             ]
         )
     _LOG.warning("Segment %s: %d bad events are left out.", segment, len(bad))
-    yield changes, locations.without([each.index for each in bad])
+    yield changes, locations.without([bad_event.index for bad_event in bad])

@@ -34,14 +34,14 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     found = find_change_format(format)
     settings = with_schemas(settings)
     slices = take_snapshot(
-        pravega, stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+        pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )
     return found.infer_columns(_tails(pravega, stream, _newest(pravega, stream, slices)), settings)
 
 
 def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:
     """Return the slices of all current segments, and of the newest of those that are sealed, older ones first."""
-    current = {each.segment_id for each in pravega.controller.current_segments(stream)}
+    current = {segment.segment_id for segment in pravega.controller.current_segments(stream)}
     sealed = [piece for piece in slices if piece.segment_id not in current]
     kept = max(MOST_SEGMENTS - len(slices) + len(sealed), 0)
     sealed.sort(key=lambda piece: piece.segment_id)  # the epoch in which a segment was made comes first in its id

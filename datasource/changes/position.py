@@ -20,8 +20,8 @@ from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
 from ..positions.snapshot import tail_cut
 from ..scan.open_table import OpenTable
-from ..stream_source.admission import Limits, Walker, admitted
-from ..stream_source.frontier import end_within, entered, find_frontier, rest
+from ..stream_source.admission import Limits, Walker, admit
+from ..stream_source.frontier import end_within, enter_successors, find_frontier, pause_between_looks
 from ..stream_source.memory import SourceMemory
 from ..tables.change_range import ChangeRange
 
@@ -115,14 +115,14 @@ def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Po
     If it ends at `since`, that is returned.
     """
     if _is_still(pravega, stream, since.cut):
-        rest(since.cut.positions)
+        pause_between_looks(since.cut.positions)
         return since
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
         return published or tail_cut(pravega, stream, tuple(since.cut.positions))
 
-    cut, version = log.tail(measure) if versioned else (log.settled(measure), 0)
+    cut, version = log.tail(measure) if versioned else (log.measure_settled(measure), 0)
     if cut == since.cut:  # its segments are sealed, and no others follow
         cancellation.sleep(_IDLE_SECONDS)
         return since
@@ -130,7 +130,7 @@ def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Po
 
 
 def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
-    """Tell whether a stream still ends at a cut: no segment of it has grown, or was sealed or removed."""
+    """Return whether a stream still ends at a cut: no segment of it has grown, or was sealed or removed."""
     infos = pravega.segments.segment_infos(stream, end.positions)
     return infos.keys() == end.positions.keys() and not any(
         info.sealed or info.write_offset != end.positions[segment] for segment, info in infos.items()
@@ -138,7 +138,7 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BatchRequest:
     """How far a batch may go: within `limits` (None: to the end), and not beyond `last`, if it is there.
 
     `checkpoint` tells the query from others.
@@ -150,7 +150,7 @@ class Wanted:
     memory: SourceMemory
 
 
-def end_of_batch(opened: OpenTable, since: Position, wanted: Wanted, *, versioned: bool) -> Position:
+def end_of_batch(opened: OpenTable, since: Position, wanted: BatchRequest, *, versioned: bool) -> Position:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
     `versioned`: whether the position tells the newest version before it. Raises InvalidOptionError for positions that
@@ -170,8 +170,8 @@ def end_of_batch(opened: OpenTable, since: Position, wanted: Wanted, *, versione
     if wanted.last is None and not query.is_due(walker, frontier, wanted.limits):
         return since
     query.begin(frontier)
-    ends = admitted(walker, frontier.begins, frontier.ends, wanted.limits)
-    reached = entered(segments, since.cut.positions, ends, target.cut)
+    ends = admit(walker, frontier.begins, frontier.ends, wanted.limits)
+    reached = enter_successors(segments, since.cut.positions, ends, target.cut)
     if reached == since.cut.positions:
         return since
     if reached == target.cut.positions:

@@ -19,22 +19,22 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 
-from ..positions.snapshot import up_to
+from ..positions.snapshot import cut_at
 from ..scan.counts import Counts, no_counts
-from ..scan.event_planning import measure_slices, nullable
+from ..scan.event_planning import make_nullable, measure_slices
 from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
-from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
+from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.clearing import Clearing
 from .rows.entries import value_name
 from .rows.history import RowHistory, Within
 from .rows.names import UNKNOWN, Numbers, numbers_of
 from .states import WHOLE, RowStates, group_of
-from .truncations import Unsearched, truncations_in
+from .truncations import SearchNeeded, find_truncations
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         """Read the changes of the group's rows."""
         counts = Counts()
         yield from self._changes(partition, counts)
-        yield from self._plan.rows.told(counts)
+        yield from self._plan.rows.counts_batches(counts)
 
     def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
@@ -68,8 +68,8 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
                 yield from _output(plan.rows, table)
             return
         with _history(plan.rows, plan.truncations, plan.bounds) as history:
-            yield from _fed(plan.rows, history, partition, counts)
-            for table in history.rest():
+            yield from _feed(plan.rows, history, partition, counts)
+            for table in history.finish():
                 yield from _output(plan.rows, table)
             report_left_out(plan.rows, history.left_out, counts)
 
@@ -110,28 +110,28 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         with ExitStack() as opened:
             history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
             history.resume([opened.enter_context(states.read(files)) for files in before])
-            yield from _fed(plan.rows, history, partition.new, counts)
+            yield from _feed(plan.rows, history, partition.new, counts)
             # What was read from past events is in no checkpoint, so that nothing can be added to it.
-            changed = partition.past is None and len(before) == 1 and states.grows(before[0])
+            changed = partition.past is None and len(before) == 1 and states.should_extend(before[0])
             state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
-            for table in history.rest(state.add, changed=changed):
+            for table in history.finish(state.add, changed=changed):
                 yield from _output(plan.rows, table)
             state.whole = history.kept_all
             report_left_out(plan.rows, history.left_out, counts)
-        yield from plan.rows.told(counts)
+        yield from plan.rows.counts_batches(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Find out the state before the new events; return its file."""
         plan = self._plan
         _LOG.warning("Stream %s is read from its start: its rows are not known here.", plan.rows.table.stream)
         name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
-        with _history(plan.rows, plan.past, _nothing) as history, states.write(name) as state:
-            for _ in (*_fed(plan.rows, history, past, Counts()), *history.rest(state.add)):
+        with _history(plan.rows, plan.past, _want_nothing) as history, states.write(name) as state:
+            for _ in (*_feed(plan.rows, history, past, Counts()), *history.finish(state.add)):
                 raise AssertionError("a change that is not wanted was given out")
         return (name + WHOLE,)
 
 
-def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
+def _want_nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
     return np.zeros(len(versions), np.bool_)
 
 
@@ -142,7 +142,7 @@ def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Wi
     return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
 
-def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+def _feed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
     key = list_key_columns(rows.table.settings)
     columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
     for changes, locations in group_changes(rows, group, columns, rows.table.schema, counts):
@@ -186,14 +186,14 @@ def plan_row_changes(read: TableRead, bounds: Bounds, wanted: WantedRows) -> Pla
     plan = row_changes_plan(read, wanted.columns)
     slices = measure_slices(read, None, None)
     if wanted.earlier is not None:
-        slices = up_to(slices, wanted.earlier.tail)
+        slices = cut_at(slices, wanted.earlier.tail)
     groups = groups_of_keys(read, slices)
     keyed = bool(list_key_columns(read.table.settings))
     several = len(slices) > 1 and keyed
-    truncations = truncations_in(read.pravega, plan, slices, wanted.search) if several else None
-    if isinstance(truncations, Unsearched):
+    truncations = find_truncations(read.pravega, plan, slices, wanted.search) if several else None
+    if isinstance(truncations, SearchNeeded):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
-    partitions = group_partitions(read.pravega, read.table, groups)
+    partitions = partitions_of_groups(read.pravega, read.table, groups)
     reader = ChangesReader(ChangesPlan(plan, bounds, truncations), partitions)
     return PlannedScan.of(RowSource(reader, plan.schema, plan.output), slices)
 
@@ -209,5 +209,5 @@ def row_changes_plan(read: TableRead, required: StructType) -> GroupPlan:
     table = read.table
     check_whole(read.options, "changes of its rows")
     columns = StructType([field for field in required if field.name in table.schema.names])
-    schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
+    schema = required if required.fields else make_nullable(StructType([table.schema.fields[0]]))
     return group_plan(read, schema, columns)

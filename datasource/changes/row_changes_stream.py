@@ -26,13 +26,13 @@ from ..scan.scan_request import Search
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
-from .group_planning import by_lineage, group_partitions
+from .group_planning import group_by_lineage, partitions_of_groups
 from .group_reader import GroupPartition
 from .position import Position, check_endless
 from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, row_changes_plan
 from .rows.clearing import Clearing
-from .states import KnownRows, digest, is_state, number_of, state_name, trimmed
-from .truncations import Unsearched, truncations_in
+from .states import KnownRows, digest, is_state, number_of, state_name, state_names
+from .truncations import SearchNeeded, find_truncations
 
 Truncations = tuple[Clearing, ...] | None
 """None where each task sees all of them itself."""
@@ -102,31 +102,31 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
     groups = batch.memory.groups.get((stream, frozenset(segments)), lambda: _groups(pravega, stream, segments))
     several = len(segments) > 1
-    found = truncations_in(pravega, plan, new, batch.search) if several else None
-    if isinstance(found, Unsearched):
+    found = find_truncations(pravega, plan, new, batch.search) if several else None
+    if isinstance(found, SearchNeeded):
         return PlannedScan.unfinished(batch.columns, new, found.reader)
     states = _States(query, known, batch, found or ())
     # Where nothing is known, every group is to be known afterwards.
     everyone = bool(found) or known is None
     touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
-    before = {group: states.before(group) for group in touched}
+    before = {group: states.files_before(group) for group in touched}
     past: Sequence[SegmentSlice] = []
     old: Truncations = None
     if None in before.values():
-        past = _past(read, since)
-        searched = truncations_in(pravega, plan, past, batch.search) if several else None
-        if isinstance(searched, Unsearched):
+        past = _measure_past(read, since)
+        searched = find_truncations(pravega, plan, past, batch.search) if several else None
+        if isinstance(searched, SearchNeeded):
             return PlannedScan.unfinished(batch.columns, new, searched.reader)
         old = searched
 
     def of_groups(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
         parts = [[piece for piece in slices if piece.segment_id in group] for group in touched]
-        return group_partitions(pravega, table, parts)
+        return partitions_of_groups(pravega, table, parts)
 
     partitions = [
         NewChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
         for group, new_events, past_events in zip(touched, of_groups(new), of_groups(past), strict=True)
-        for name in [states.after(group, before[group])]
+        for name in [states.name_after(group, before[group])]
     ]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
     tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
@@ -134,11 +134,11 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
         RowSource(reader, plan.schema, plan.output),
         **extent_of(new),
         affinities=[min(group) for group in touched],
-        rows=states.planned(tasks),
+        rows=states.planned_rows(tasks),
     )
 
 
-def _past(read: TableRead, since: Position) -> Sequence[SegmentSlice]:
+def _measure_past(read: TableRead, since: Position) -> Sequence[SegmentSlice]:
     """Return the events of the query before a batch. Raises DataLossError when some of them are there no more."""
     begin = since.begin or since
     try:
@@ -156,38 +156,42 @@ class _States:
 
     def __init__(self, query: str, known: KnownRows | None, batch: ChangesBatch, found: Sequence[Clearing]) -> None:
         self._known, self._checkpoint, self._since, self._until = known, batch.checkpoint, batch.since, batch.until
-        self._found = [[each.origin, each.segment, astuple(each.moment)] for each in found]
+        self._found = [[one.origin, one.segment, astuple(one.moment)] for one in found]
         # Executors keep files of several queries, and of several clusters.
         self._query = digest(query, self._checkpoint.location)
         last = max((number_of(name) for name in self._checkpoint.files if is_state(name)), default=0)
         self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
 
-    def before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
+    def files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
         """Return the files of a group's state, of several where groups have become one; None if it is not known."""
         if self._known is None:
             return None
-        found = [self._known.files(each, self._checkpoint.files) for each in sorted(group & self._known.states.keys())]
-        return None if None in found else tuple(each for each in found if each is not None)
+        found = [
+            self._known.files(segment, self._checkpoint.files) for segment in sorted(group & self._known.states.keys())
+        ]
+        return None if None in found else tuple(one for one in found if one is not None)
 
-    def after(self, group: frozenset[int], before: tuple[tuple[str, ...], ...] | None) -> str:
+    def name_after(self, group: frozenset[int], before: tuple[tuple[str, ...], ...] | None) -> str:
         """Name the state of a group after the batch."""
-        offsets = [sorted((each, at) for each, at in cut.positions.items() if each in group) for cut in self._cuts()]
-        former = [trimmed(files)[0] for files in before or ()]
+        offsets = [
+            sorted((segment, at) for segment, at in cut.positions.items() if segment in group) for cut in self._cuts()
+        ]
+        former = [state_names(files)[0] for files in before or ()]
         number = self._next.number
         name = state_name(self._query, min(group), number, before is None, former, offsets, self._found)
         states, merged = dict(self._next.states), dict(self._next.merged)
-        for each in group & states.keys():
-            del states[each]
-            if each != min(group):
-                merged[each] = number
-        chain = trimmed(before[0]) if before is not None and len(before) == 1 else ()
+        for former_group in group & states.keys():
+            del states[former_group]
+            if former_group != min(group):
+                merged[former_group] = number
+        chain = state_names(before[0]) if before is not None and len(before) == 1 else ()
         self._next = replace(self._next, states={**states, min(group): (name, *chain)}, merged=merged)
         return name
 
     def _cuts(self) -> list[StreamCut]:
         return [(self._since.begin or self._since).cut, self._since.cut, self._until.cut]
 
-    def planned(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
+    def planned_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
         """Return what the checkpoint is to hold when the batch is done."""
         there, retain = self._checkpoint.files, self._checkpoint.retain
         return PlannedRows(
@@ -196,5 +200,5 @@ class _States:
 
 
 def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
-    found = by_lineage(pravega, stream, [SegmentSlice(each, 0, 0) for each in segments])
+    found = group_by_lineage(pravega, stream, [SegmentSlice(segment, 0, 0) for segment in segments])
     return [frozenset(piece.segment_id for piece in group) for group in found]

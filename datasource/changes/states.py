@@ -40,7 +40,7 @@ def state_name(query: str, group: int, number: int, *content: Any) -> str:
 
 
 def is_state(file: str) -> bool:
-    """Tell whether a file has a state, or part of one."""
+    """Return whether a file has a state, or part of one."""
     return _NAME.fullmatch(file) is not None
 
 
@@ -126,7 +126,7 @@ class KnownRows:
         return gone
 
 
-def trimmed(files: Sequence[str]) -> tuple[str, ...]:
+def state_names(files: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the states that files are of."""
     return tuple(name.rpartition(".")[0] for name in files)
 
@@ -159,10 +159,10 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Origins are numbered on from file to file, and the newest file has the truncations of all.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            yield RowState(head["origins"], _cleared(head), [_tables(stream) for stream in streams])
+            yield RowState(head["origins"], _read_clearings(head), [_tables(stream) for stream in streams])
 
-    def grows(self, files: Sequence[str]) -> bool:
-        """Tell whether a state is better kept as changes to these files, the newest first, than written whole."""
+    def should_extend(self, files: Sequence[str]) -> bool:
+        """Return whether a state is better kept as changes to these files, the newest first, than written whole."""
         sizes = [(self.directory / name).stat().st_size for name in files]
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
 
@@ -210,11 +210,11 @@ class StateWriter:
     def add(self, state: RowState) -> None:
         """Write a part."""
         if self._head is None:
-            truncates = [[each.origin, each.segment, astuple(each.moment)] for each in state.cleared]
+            truncates = [[one.origin, one.segment, astuple(one.moment)] for one in state.cleared]
             marks = [
-                [each.origin, each.segment, astuple(each.moment), each.ends, each.table] for each in state.cleared.marks
+                [mark.origin, mark.segment, astuple(mark.moment), mark.ends, mark.table] for mark in state.cleared.marks
             ]
-            marks.sort(key=lambda each: each[1:])
+            marks.sort(key=lambda mark: mark[1:])
             head = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
             self._head = {b"head": json.dumps(head).encode()}
         for file in state.entries:
@@ -248,7 +248,7 @@ def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def _cleared(head: Any) -> Clearings:
+def _read_clearings(head: Any) -> Clearings:
     cleared = Clearings()
     for origin, segment, (position, *rest) in head["cleared"]:
         cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))

@@ -29,9 +29,9 @@ from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
 from ..tables.stream_table import StreamTable
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from ..workers.recent import Recent
-from .group_planning import clears, group_partitions
+from .group_planning import may_clear_rows, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, find_clearings
 from .rows.clearing import AllClearings, Clearing, Truncation
 from .rows.names import Moment
@@ -43,18 +43,18 @@ _FORMAT = 2
 _FIRST_ROW = 1 << 63
 """Rows of the commit table from this number on are of this kind; those before are versions."""
 
-_HERE: Recent[Searched] = Recent()
+_HERE: Recent[SearchedRanges] = Recent()
 """What could not be written, by cluster, stream and settings."""
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchedRanges:
     """Ranges of segments that were searched, by segment as first and last offset, and what clears rows in them."""
 
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     truncations: tuple[Clearing, ...] = ()
 
-    def rest(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+    def unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Return what is still to be searched of some slices."""
         left = []
         for piece in slices:
@@ -63,12 +63,12 @@ class Searched:
             left.append(replace(piece, start=max(piece.start, last)) if known else piece)
         return [piece for piece in left if piece.start < piece.end]
 
-    def among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
+    def truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in some slices, all of them searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
-        return tuple(each for each in self.truncations if _within(each, ranges))
+        return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
 
-    def joined(self, other: Searched) -> Searched:
+    def join(self, other: SearchedRanges) -> SearchedRanges:
         """Return both; where their ranges of a segment do not meet, the longer one."""
         ranges = dict(self.ranges)
         for segment, (first, last) in other.ranges.items():
@@ -76,29 +76,33 @@ class Searched:
             if first <= mine[1] and mine[0] <= last:
                 ranges[segment] = min(first, mine[0]), max(last, mine[1])
             else:
-                ranges[segment] = max(mine, (first, last), key=lambda each: each[1] - each[0])
+                ranges[segment] = max(mine, (first, last), key=lambda bounds: bounds[1] - bounds[0])
         every = {*self.truncations, *other.truncations}
-        ordered = sorted(every, key=lambda each: (each.segment, each.moment.offset))
-        return Searched(ranges, tuple(each for each in ordered if _within(each, ranges)))
+        ordered = sorted(every, key=lambda truncation: (truncation.segment, truncation.moment.offset))
+        return SearchedRanges(ranges, tuple(truncation for truncation in ordered if _is_within(truncation, ranges)))
 
-    def of(self, segments: Iterable[int]) -> Searched:
+    def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
         """Return what is known of these segments."""
         wanted = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in wanted}
-        return Searched(ranges, tuple(each for each in self.truncations if each.segment in wanted))
+        return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in wanted))
 
     def to_json(self) -> str:
         """Return a text of it."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
-        found: dict[bool, list[Any]] = {True: [], False: []}
-        for each in self.truncations:
-            place = [each.origin, each.segment, *astuple(each.moment)]
-            found[isinstance(each, Mark)].append([*place, each.ends, each.table] if isinstance(each, Mark) else place)
-        value = {"format": _FORMAT, "ranges": ranges, "truncations": found[False], "marks": found[True]}
+        truncations: list[Any] = []
+        marks: list[Any] = []
+        for truncation in self.truncations:
+            place = [truncation.origin, truncation.segment, *astuple(truncation.moment)]
+            if isinstance(truncation, Mark):
+                marks.append([*place, truncation.ends, truncation.table])
+            else:
+                truncations.append(place)
+        value = {"format": _FORMAT, "ranges": ranges, "truncations": truncations, "marks": marks}
         return json.dumps(value, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Searched:
+    def from_json(cls, text: str | bytes) -> SearchedRanges:
         """Read what `to_json` wrote; nothing of a format that this release does not know."""
         value: dict[str, Any] = json.loads(text)
         if value["format"] != _FORMAT:
@@ -110,11 +114,11 @@ class Searched:
         ]
         for origin, segment, position, *rest, ends, of_table in value["marks"]:
             truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends, of_table))
-        truncations.sort(key=lambda each: (each.segment, each.moment.offset))
+        truncations.sort(key=lambda truncation: (truncation.segment, truncation.moment.offset))
         return cls(ranges, tuple(truncations))
 
 
-def _within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> bool:
+def _is_within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> bool:
     first, last = ranges.get(truncation.segment, (0, 0))
     return first <= truncation.moment.offset < last
 
@@ -133,11 +137,11 @@ class TruncationMemory:
         self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
         self._stream = table.stream
 
-    def recall(self) -> Searched:
+    def recall(self) -> SearchedRanges:
         """Return what was searched so far."""
-        return self._row()[0].joined(_HERE.find(self._name) or Searched())
+        return self._row()[0].join(_HERE.find(self._name) or SearchedRanges())
 
-    def remember(self, found: Searched, slices: Sequence[SegmentSlice]) -> None:
+    def remember(self, found: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         """Add what was found in a search among these slices."""
         try:
             self._write(found, slices)
@@ -150,13 +154,13 @@ class TruncationMemory:
         except PermissionDeniedError:
             self._remember_here(found)
 
-    def _remember_here(self, found: Searched) -> None:
-        _HERE.put(self._name, found.joined(_HERE.find(self._name) or Searched()))
+    def _remember_here(self, found: SearchedRanges) -> None:
+        _HERE.put(self._name, found.join(_HERE.find(self._name) or SearchedRanges()))
 
-    def _write(self, found: Searched, slices: Sequence[SegmentSlice]) -> None:
+    def _write(self, found: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
         known, version = self._row()
-        every = known.joined(found)
-        for candidate in (every, every.of(piece.segment_id for piece in slices)):
+        every = known.join(found)
+        for candidate in (every, every.limit_to(piece.segment_id for piece in slices)):
             value = zlib.compress(candidate.to_json().encode())
             if len(value) <= MAX_VALUE_BYTES:
                 break
@@ -169,14 +173,14 @@ class TruncationMemory:
             # Another query has remembered its own search meanwhile; the next one will find what this one did.
             self._remember_here(found)
 
-    def _row(self) -> tuple[Searched, int]:
+    def _row(self) -> tuple[SearchedRanges, int]:
         try:
             entry = self._rows.get(self._key)
         except (KeyValueTableNotFoundError, PermissionDeniedError):
-            return Searched(), NOT_EXISTS
+            return SearchedRanges(), NOT_EXISTS
         if entry is None:
-            return Searched(), NOT_EXISTS
-        return Searched.from_json(zlib.decompress(entry.value)), entry.version
+            return SearchedRanges(), NOT_EXISTS
+        return SearchedRanges.from_json(zlib.decompress(entry.value)), entry.version
 
 
 _THREADS = 8
@@ -186,43 +190,43 @@ FOUND = StructType([StructField("found", StringType())])
 
 
 @dataclass(frozen=True)
-class Unsearched:
+class SearchNeeded:
     """Says that there are more events to search; `reader` does in tasks, None where the scan is not run yet."""
 
     reader: SearchReader | None
 
 
-def truncations_in(
+def find_truncations(
     pravega: Pravega, plan: GroupPlan, slices: Sequence[SegmentSlice], search: Search
-) -> tuple[Clearing, ...] | Unsearched:
+) -> tuple[Clearing, ...] | SearchNeeded:
     """Return the truncations among these events, as far as they count.
 
     Raises MalformedEventError when one of them cannot be read.
     """
-    if not clears(plan.table) or not slices:
+    if not may_clear_rows(plan.table) or not slices:
         return ()
     memory = TruncationMemory(pravega, plan.table)
     known = memory.recall()
     if search.found:
-        new = reduce(Searched.joined, map(Searched.from_json, search.found))
-        known = known.joined(new)
+        new = reduce(SearchedRanges.join, map(SearchedRanges.from_json, search.found))
+        known = known.join(new)
         memory.remember(known, slices)
-    rest = known.rest(slices)
+    rest = known.unsearched(slices)
     if not rest:
-        return known.among(slices)
+        return known.truncations_among(slices)
     if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
-        partitions = group_partitions(pravega, plan.table, [[piece] for piece in rest])
-        return Unsearched(SearchReader(plan, partitions) if search.most else None)
+        partitions = partitions_of_groups(pravega, plan.table, [[piece] for piece in rest])
+        return SearchNeeded(SearchReader(plan, partitions) if search.most else None)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
-        known = reduce(Searched.joined, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)
+        known = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)
     memory.remember(known, slices)
-    return known.among(slices)
+    return known.truncations_among(slices)
 
 
-def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> Searched:
+def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SearchedRanges:
     found = AllClearings()
     find_clearings(pravega, plan, [piece], found)
-    return Searched({piece.segment_id: (piece.start, piece.end)}, (*found.all, *found.marks))
+    return SearchedRanges({piece.segment_id: (piece.start, piece.end)}, (*found.all, *found.marks))
 
 
 class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
@@ -230,7 +234,7 @@ class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Search the new events of one segment."""
-        with lent(self._plan.config) as pravega:
+        with borrow_connection(self._plan.config) as pravega:
             pravega.segments.seed_token(self._plan.table.stream, partition.token)
             for segment, endpoint in partition.endpoints.items():
                 pravega.segments.seed_location(self._plan.table.stream, segment, endpoint)

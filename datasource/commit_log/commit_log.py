@@ -1,23 +1,25 @@
 """The commit log: which transactions of a stream are being committed, and what each commit made visible.
 
-One key-value table per scope, made by the first INSERT (SHOW TABLES does not list such tables, and Pravega
-refuses names with a leading `_` for them). Keys are 24 bytes: the first 16 of the stream
-name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the row of version n. Numbers from 2^63 on
-are hashes: of queries (`insert/ledger.py`), and of ways to read the events (`changes/truncations.py`).
+One key-value table per scope, made by the first INSERT (SHOW TABLES does not list such tables, and Pravega refuses
+names with a leading `_` for them). Keys are 24 bytes: the first 16 of the stream name's BLAKE2b hash, then a
+big-endian number: 0 is the stream's head row, n the row of version n. Numbers from 2^63 on are hashes: of queries
+(`insert/ledger.py`), of the tags (`positions/tags.py`), and of ways to read the events (`changes/truncations.py`).
 
-The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
-out once the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no
-entered transaction that moved meanwhile, has measured all or nothing of every transaction. Of a stream that the log has
-never told of, the look after measuring is enough: a head row stays, so that there was none before either.
+The head row is replaced by compare-and-set. A transaction enters it before its commit is requested, and leaves it once
+the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no entered
+transaction that moved meanwhile, has measured all or nothing of every transaction. A head row stays: if there is none
+after measuring, there was none before either, so that one look is enough.
 
-The entered transactions are a queue: a commit is asked for by the first one only, and the stream's end is measured
-before the next one is first. So each version holds exactly one transaction, beside what others appended without this
-log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: those
-behind it publish what it has committed, and abort what it has not asked to commit when its turn was long enough.
+The entered transactions form a queue. Only the first one is asked to commit, and the stream's end is measured before
+the next one becomes first. So each version holds exactly one transaction, beside what others appended without this
+log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: the
+writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted
+too long.
 
-A stream may be deleted by others, and made again under its name, while the log keeps its rows. Segment numbers of a
-new stream go on where those of the old one ended, so the number of its very first segment, the origin, tells them
-apart; the first commit to a new stream begins the log anew. Transaction ids are never given twice by a cluster.
+Others may delete a stream, and make it again under its name, while the log keeps its rows. The segment numbers of a
+new stream continue where those of the old one ended. So the number of its very first segment, the origin,
+distinguishes the two, and the first commit to a new stream starts its log over. A cluster never gives a transaction id
+twice.
 """
 
 from __future__ import annotations
@@ -43,16 +45,28 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
-from .table import KEY_LENGTH, TABLE_NAME, Beside, CommitEntry, Content, Head, Write, as_bytes
+from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, as_bytes
 from .versions import VersionTable, is_checkpoint
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+TURN_SECONDS = 10.0
+"""How long the first transaction of the queue may stay open: a living writer asks for its commit at once."""
+_PUBLISHING_SECONDS = 1.0
+"""How long to wait for the version of a transaction that is merged, but not yet published."""
+_LOOK_SECONDS = 0.005
+_STATUS_SECONDS = 0.1
+"""Pauses of a writer that waits for its turn: between looks at the queue, and at its first transaction."""
+_NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
 class DisturbedError(Exception):
-    """A commit came in between."""
+    """A commit happened during a measurement."""
 
 
 class Patience:
-    """Pauses between attempts, until the time is over."""
+    """Pauses between attempts, until its time is over."""
 
     def __init__(self, stream: Stream, timeout: float) -> None:
         self._stream = stream
@@ -64,39 +78,27 @@ class Patience:
         """Pause; raises ServerTimeoutError when the time is over."""
         if time.monotonic() > self._deadline:
             raise ServerTimeoutError(
-                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a moment between two "
-                "of them. Try again."
+                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a pause between "
+                "them. Try again."
             )
         cancellation.sleep(self._pause)
         self._pause = min(self._pause * 1.5, 0.1)
 
 
-LOG = logging.getLogger(__name__)
-T = TypeVar("T")
-
-TURN_SECONDS = 10.0
-"""How long the first transaction of the queue may stay open: a writer that lives asks for its commit at once."""
-_PUBLISHING_SECONDS = 1.0
-_LOOK_SECONDS = 0.005
-_STATUS_SECONDS = 0.1
-"""Pauses of a writer that waits for its turn: between looks at the queue, and at the transaction before its own."""
-_NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
-
-
 class CommitLog(VersionTable):
-    """The commit log of one stream. An object of it is used by one thread at a time."""
+    """The commit log of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
         """`timeout` bounds, in seconds, the wait for a turn, and for a moment without a commit in flight."""
         super().__init__(pravega, stream)
         self._timeout = timeout
 
-    def head(self) -> Head | None:
-        """Return the head row, an empty one when nothing was logged; None when this user may not read the log."""
+    def head(self) -> HeadRow | None:
+        """Return the head row, an empty one if nothing was logged; None if this user may not read the log."""
         try:
             return self._head()
         except KeyValueTableNotFoundError:
-            return Head()
+            return HeadRow()
         except PermissionDeniedError:
             return None
 
@@ -107,24 +109,25 @@ class CommitLog(VersionTable):
         rows: int,
         operation: str,
         content: Content | None = None,
-        beside: Beside | None = None,
+        companion: CompanionRow | None = None,
     ) -> bool:
-        """Put the transaction at the end of the queue; the table is made when it is missing.
+        """Put the transaction at the end of the queue. Makes the table if it is missing.
 
         `content` is what its segments hold, all of them sealed.
 
-        Returns False when this user may not write the log: the commit is then as atomic as the server makes it. With a
-        row `beside`, which is written in the same step, that is an error, and so is what the row raises.
+        A row `companion` is written in the same step; what it raises is raised. Returns False if this user may not
+        write the log: the commit is then as atomic as the server makes it. With a companion, PermissionDeniedError is
+        raised instead.
         """
         entry = CommitEntry(transaction, rows, operation, content)
         try:
             try:
-                self._enter(entry, beside)
+                self._enter(entry, companion)
             except KeyValueTableNotFoundError:
                 self._table.create(1, KEY_LENGTH)
-                self._enter(entry, beside)
+                self._enter(entry, companion)
         except PermissionDeniedError:
-            if beside is not None:
+            if companion is not None:
                 raise
             return False
         self._pravega.known_streams.note_logged(self._stream)
@@ -138,23 +141,23 @@ class CommitLog(VersionTable):
             self._table.create(1, KEY_LENGTH)
         self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
-    def _enter(self, entry: CommitEntry, beside: Beside | None) -> None:
+    def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:
         origin = self.learn_origin()
         while True:
-            old, stored = self._known_rows(beside)
+            old, stored = self._known_rows(companion)
             if old.origin != origin:
                 # Rows of an older stream of this name.
-                old = Head(origin=origin, row_version=old.row_version, content=Content(0, 0))
+                old = HeadRow(origin=origin, row_version=old.row_version, content=Content(0, 0))
             if entry.transaction in old.committing:
                 return
-            also = None if beside is None else beside.entered(entry.transaction, origin, stored)
-            if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(beside, also, stored)):
+            also = None if companion is None else companion.value_when_entered(entry.transaction, origin, stored)
+            if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(companion, also, stored)):
                 return
 
     def wait_for_turn(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
         """Return when the entered transaction is the first of the queue, so that its commit may be asked for.
 
-        What writers that died have left before it is brought to its end: `tail` measures the stream's end for that.
+        Finishes what dead writers have left before it; `tail` measures the stream's end for that.
         Raises ServerTimeoutError when the time is over.
         """
         if self._known is not None and self._known.head.committing[:1] == (transaction,):
@@ -170,8 +173,8 @@ class CommitLog(VersionTable):
             now = time.monotonic()
             if now > deadline:
                 raise ServerTimeoutError(
-                    f"Others were committing to stream {self._stream} for {self._timeout:g} s, before its turn "
-                    "came. The option 'transaction.timeout' says how long a commit waits"
+                    f"Others were committing to stream {self._stream} for {self._timeout:g} s, before the turn "
+                    f"of transaction {transaction} came. Raise the option 'transaction.timeout' to wait longer"
                 )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
@@ -180,8 +183,8 @@ class CommitLog(VersionTable):
                 next_status = now + _STATUS_SECONDS
             time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
 
-    def _bring_to_its_end(self, head: Head, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
-        """Do for the first transaction of the queue what its writer would do next, if it lives."""
+    def _bring_to_its_end(self, head: HeadRow, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
+        """Do for the first transaction of the queue what its writer would do next if it were alive."""
         entry = head.queue[0]
         status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
         if status is TransactionStatus.COMMITTED:
@@ -195,23 +198,23 @@ class CommitLog(VersionTable):
                 try:
                     self._pravega.controller.abort_transaction(self._stream, entry.transaction)
                 except TransactionNotOpenError:
-                    return  # it was being committed all the same
+                    return  # its writer has asked for its commit after all
         elif status is not TransactionStatus.COMMITTING:
             self._replace(head, head.without(entry.transaction))
 
     def publish(
-        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], beside: Beside | None = None
+        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], companion: CompanionRow | None = None
     ) -> int | None:
         """Take the committed transaction out and add its version; return its number.
 
-        `tail` measures the stream's end. None when the stream was dropped meanwhile, or another writer has published
-        the transaction.
+        `tail` measures the stream's end. Returns None if the stream was dropped meanwhile, or another writer has
+        published the transaction.
         """
         origin = self.learn_origin()
         cut = None
         while True:
             try:
-                head, stored = self._known_rows(beside)
+                head, stored = self._known_rows(companion)
             except (KeyValueTableNotFoundError, PermissionDeniedError):
                 return None
             if head.origin != origin:
@@ -221,13 +224,13 @@ class CommitLog(VersionTable):
                     break
             else:
                 return None
-            cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
-            also = None if beside is None else beside.published(transaction, stored)
-            if self._publish(head, entry, cut, self._write(beside, also, stored)):
+            cut = cut or tail()  # measured once: nothing follows this version as long as it is in the queue
+            also = None if companion is None else companion.value_when_published(transaction, stored)
+            if self._publish(head, entry, cut, self._write(companion, also, stored)):
                 self._fold_at(head.version + 1)
                 return head.version + 1
 
-    def _publish(self, head: Head, entry: CommitEntry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
+    def _publish(self, head: HeadRow, entry: CommitEntry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
         new = replace(
             head.without(entry.transaction),
             version=head.version + 1,
@@ -254,7 +257,7 @@ class CommitLog(VersionTable):
                 return
 
     def rows(self) -> list[tuple[bytes, int]]:
-        """Return the keys and versions of all rows of the stream, for `remove`; none without the right to read them."""
+        """Return the keys and versions of the stream's rows, for `remove`; none without the right to read them."""
         try:
             entries = self._table.entries(self._key(0), self._key((1 << 64) - 1))
             return [(key, entry.version) for key, entry in entries]
@@ -265,9 +268,9 @@ class CommitLog(VersionTable):
             return []
 
     def remove(self, rows: Sequence[tuple[bytes, int]]) -> None:
-        """Delete rows, for DROP TABLE; a user without the right to do so leaves them behind.
+        """Delete rows, for DROP TABLE. Rows that the user may not delete stay.
 
-        So are those that changed since they were read: they may be about a stream that was made again meanwhile.
+        So do those that changed since they were read: they may be about a stream that was made again meanwhile.
         """
         try:
             for first in range(0, len(rows), MAX_BATCH_KEYS):
@@ -284,42 +287,44 @@ class CommitLog(VersionTable):
             self._warn_of_rows(error)
 
     def _warn_of_rows(self, error: PermissionDeniedError) -> None:
-        # A stream made again under the name is told from this one by its origin.
+        # The origin distinguishes this stream from one made again under its name.
         LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
-    def settled(self, measure: Callable[[StreamCut | None], T]) -> T:
-        """Return a measurement that no transaction of this log was being merged into.
+    def measure_settled(self, measure: Callable[[StreamCut | None], T]) -> T:
+        """Return a measurement during which no transaction of this log was being merged.
 
-        `measure` is called with None, to measure to the tail. Where commits leave no gap for that, it is called
-        with the cut of a version that was published meanwhile, to measure up to there.
-        Raises ServerTimeoutError when there was neither for the whole timeout.
+        `measure` is called with None, to measure to the tail. If commits leave no gap for that, it is called with the
+        cut of a version that was published meanwhile, to measure up to there. Raises ServerTimeoutError if neither
+        was possible within the timeout.
         """
-        return self.settled_with_head(measure)[0]
+        return self.measure_settled_with_head(measure)[0]
 
-    def settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, Head | None]:
-        """Return what `settled` does, and the head row, None for a user who may not read the log.
+    def measure_settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, HeadRow | None]:
+        """Return what `measure_settled` does, and the head row; None for a user who may not read the log.
 
-        All versions up to the newest one of that row lie in what was measured, wholly.
+        What was measured holds all versions up to the newest one of that row completely.
         """
-        return self._settled(measure, 0.0)
+        return self._measure_settled(measure, 0.0)
 
     def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
-        """Return where the stream ends, and the newest version: it and those before it lie before the end.
+        """Return where the stream ends, and the newest version, which lies before that end as do all older ones.
 
-        What lies between that version and the end belongs to the next one. Transactions that are merged but not yet
-        published, as they are for a moment, are waited for; if a writer died then, not for long.
-        Raises what `settled` does, and PermissionDeniedError for a user who may not read the log.
+        What lies between that version and the end belongs to the next one. Waits for transactions that are merged but
+        not yet published, as they are for a moment; if their writer has died, not for long. Raises what
+        `measure_settled` does, and PermissionDeniedError for a user who may not read the log.
         """
-        cut, head = self._settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
+        cut, head = self._measure_settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
         head = head or self._head()
         return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
 
-    def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
+    def _measure_settled(
+        self, measure: Callable[[StreamCut | None], T], published_by: float
+    ) -> tuple[T, HeadRow | None]:
         known = self._pravega.known_streams
         if not known.is_logged(self._stream):
             result, head = measure(None), self.head()
-            # Whoever commits is entered before, and the row stays: if there is none yet, nobody was entered meanwhile.
-            if head is None or head == Head():
+            # A commit is preceded by an entry, and the head row stays: without one, nobody committed meanwhile.
+            if head is None or head == HeadRow():
                 return result, head
             known.note_logged(self._stream)
         patience = Patience(self._stream, self._timeout)
@@ -329,23 +334,23 @@ class CommitLog(VersionTable):
             if head is None:
                 return measure(None), None
             first = first or head
-            # The next version's cut may be older than this call, so that of the version after it is taken.
+            # The next version's cut may be older than this call, so take that of the version after it.
             if head.origin == first.origin and head.version >= first.version + 2:
                 record = self._record(head.version)
-                # In between it may have been removed by DROP TABLE, or folded.
+                # DROP TABLE may have removed it in between, or it was folded.
                 if "cut" in record and not is_checkpoint(record):
                     return measure(StreamCut.from_text(record["cut"])), head
             try:
-                return self._undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
+                return self._measure_undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
             except DisturbedError:
                 patience.wait()
 
-    def _undisturbed(self, head: Head, measure: Callable[[], T], published: bool = False) -> T:
+    def _measure_undisturbed(self, head: HeadRow, measure: Callable[[], T], published: bool = False) -> T:
         """Measure; raises DisturbedError if a transaction was merged or the head row changed meanwhile.
 
-        With `published` also if one was merged before that no version tells of yet.
+        With `published`, also if a transaction was merged before and has no version yet.
         """
-        states = self._states(head.committing[:1])  # no other's commit is asked for as long as this one is first
+        states = self._statuses(head.committing[:1])  # the others are not asked to commit as long as this one is first
         if TransactionStatus.COMMITTING in states.values():
             raise DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():
@@ -354,9 +359,9 @@ class CommitLog(VersionTable):
         if self.head() != head:
             raise DisturbedError
         still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
-        if not set(self._states(still_open).values()) <= _NOT_MERGED:
+        if not set(self._statuses(still_open).values()) <= _NOT_MERGED:
             raise DisturbedError
         return result
 
-    def _states(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
+    def _statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}

@@ -1,4 +1,4 @@
-"""The rows of the commit log, how they are read, and how they are replaced in one step."""
+"""The rows of the commit log: what they hold, how they are read, and how they are replaced in one step."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import NOT_EXISTS
-from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.client.key_value.table import NOT_EXISTS, Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 
+T = TypeVar("T")
+Write: TypeAlias = tuple[bytes, bytes, int]
+"""The key of a row, its new value, and the version that this replaces."""
+
+TABLE_NAME = "pyspark-pravega-commits"
+"""The key-value table of each scope."""
+KEY_LENGTH = 24
+
 
 @dataclass(frozen=True)
 class Content:
-    """A number of events, and of their bytes in segments, with their headers."""
+    """The number of some events, and that of their bytes in segments, headers included."""
 
     events: int
     bytes: int
@@ -30,9 +37,9 @@ class Content:
 
 @dataclass(frozen=True)
 class CommitEntry:
-    """A transaction entered for commit, with what its version will say of it.
+    """A transaction in the queue, with what its version will say of it.
 
-    `content` is what it holds; None where who entered it did not tell.
+    `content` is what it holds; None if its writer did not say.
     """
 
     transaction: uuid.UUID
@@ -42,13 +49,14 @@ class CommitEntry:
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadRow:
     """The head row: the newest version, the queue of transactions to commit, and the stream's first segment.
 
-    `timestamp_ms` is that of the newest version. From version `ordered_from` on no version has an earlier time than the
-    one before it; None where a release has written last that knows neither.
+    `timestamp_ms` is the time of the newest version. From version `ordered_from` on, no version has an earlier time
+    than the one before it; None if the last writer was an older release that writes neither.
 
-    `content` is what the transactions of all versions hold together: not what others append. None if not all told it.
+    `content` is what the transactions of all versions hold together, without what others append; None if the content
+    of one is unknown.
     """
 
     version: int = 0
@@ -64,18 +72,18 @@ class Head:
         """Return the ids of the queue's transactions, the first one first."""
         return tuple(entry.transaction for entry in self.queue)
 
-    def without(self, transaction: uuid.UUID) -> Head:
-        """Return this row with a transaction taken out."""
+    def without(self, transaction: uuid.UUID) -> HeadRow:
+        """Return this row without a transaction."""
         return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
 
     def content_with(self, entry: CommitEntry) -> Content | None:
-        """Return what all versions hold together once that of a transaction is published."""
+        """Return what all versions hold together once a transaction is published."""
         return None if self.content is None or entry.content is None else self.content + entry.content
 
 
 @dataclass(frozen=True)
 class Version:
-    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970.
+    """A commit, which made everything up to `cut` visible. Published at `timestamp`, microseconds since 1970.
 
     It added `rows` by an `operation` such as INSERT, in a transaction.
     """
@@ -89,12 +97,12 @@ class Version:
 
 
 def content_value(content: Content | None) -> list[int] | None:
-    """Return a content as it stands in a row."""
+    """Return a content as a row stores it."""
     return None if content is None else [content.events, content.bytes]
 
 
 def read_content(value: Sequence[int] | None) -> Content | None:
-    """Read a content of a row, None of one that older releases have written."""
+    """Read the content in a row; None for a row that an older release has written."""
     return None if value is None else Content(*value)
 
 
@@ -110,38 +118,30 @@ def read_version(row: Mapping[str, Any]) -> Version:
     )
 
 
-class Beside(Protocol):
+class CompanionRow(Protocol):
     """A row of the same stream that is replaced in one atomic step with the head row."""
 
     @property
     def number(self) -> int:
-        """Return the number in its key: from 2 ** 63 on, which versions do not reach."""
+        """Return the number in its key: from 2 ** 63 on, beyond all versions."""
 
-    def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
-        """Return its value once a transaction is entered, given what is stored. Raises what forbids to commit it."""
+    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
+        """Return its value once a transaction is entered, given what is stored. Raises if it may not be committed."""
 
-    def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
-        """Return its value once a transaction is published; None leaves it as it is."""
-
-
-T = TypeVar("T")
-Write: TypeAlias = tuple[bytes, bytes, int]
-"""The key, the value and the version of the row that is replaced."""
-
-TABLE_NAME = "pyspark-pravega-commits"
-KEY_LENGTH = 24
+    def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
+        """Return its value once a transaction is published, given what is stored; None leaves it unchanged."""
 
 
 @dataclass(frozen=True)
 class _Known:
     """Rows that were written in one step."""
 
-    head: Head
-    others: dict[bytes, Stored]
+    head: HeadRow
+    others: dict[bytes, Entry]
 
 
 class LogTable:
-    """The rows of one stream. An object of it is used by one thread at a time."""
+    """The rows of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         """Nothing is sent yet."""
@@ -150,10 +150,10 @@ class LogTable:
         self._table = pravega.key_value_table(stream.scope, TABLE_NAME)
         self._origin: int | None = None
         self._known: _Known | None = None
-        """The rows as this object has written them last: who writes again and again need not read them each time."""
+        """The rows as this object wrote them last, so that a frequent writer need not read them each time."""
 
     def learn_origin(self) -> int:
-        """Return the number of the stream's first segment; what is written later is about that stream.
+        """Return the number of the stream's first segment; later writes are about that stream.
 
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
@@ -161,34 +161,34 @@ class LogTable:
             self._origin = origin_of(self._pravega, self._stream)
         return self._origin
 
-    def _known_rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
-        """Return the rows as they were written last, else as they are. Nobody relies on the first for a second try."""
+    def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
+        """Return the rows as this object wrote them last, but only for one attempt, else as they are stored."""
         known, self._known = self._known, None
-        if known is not None and (beside is None or self._key(beside.number) in known.others):
-            return known.head, None if beside is None else known.others[self._key(beside.number)]
-        return self._rows(beside)
+        if known is not None and (companion is None or self._key(companion.number) in known.others):
+            return known.head, None if companion is None else known.others[self._key(companion.number)]
+        return self._rows(companion)
 
-    def _rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
-        """Return the head row, and what is stored of the row beside it."""
-        if beside is None:
+    def _rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
+        """Return the head row, and what is stored of its companion."""
+        if companion is None:
             return self._head(), None
-        head, stored = self._table.get_many([self._key(0), self._key(beside.number)])
+        head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
         return self._as_head(head), stored
 
-    def _write(self, beside: Beside | None, value: bytes | None, stored: Stored | None) -> list[Write]:
-        if beside is None or value is None:
+    def _write(self, companion: CompanionRow | None, value: bytes | None, stored: Entry | None) -> list[Write]:
+        if companion is None or value is None:
             return []
-        return [(self._key(beside.number), value, NOT_EXISTS if stored is None else stored.version)]
+        return [(self._key(companion.number), value, NOT_EXISTS if stored is None else stored.version)]
 
-    def read_beside(self, number: int, read: Callable[[Stored | None, int], T]) -> T:
-        """Read a row of another kind with this number, given what is stored of it and the stream's origin.
+    def read_companion(self, number: int, read: Callable[[Entry | None, int], T]) -> T:
+        """Return what `read` makes of the companion row with this number, given its stored value and the origin.
 
-        It may be what this log has written last, and another one since.
+        The value may be the one that this log wrote last, and be outdated.
         """
-        return read(self.stored_beside(number), self.learn_origin())
+        return read(self.find_companion(number), self.learn_origin())
 
-    def stored_beside(self, number: int) -> Stored | None:
-        """Return what is stored of a row of another kind, which may be about an older stream of this name."""
+    def find_companion(self, number: int) -> Entry | None:
+        """Return what is stored of a companion row, which may be about an older stream of this name."""
         if self._known is not None and self._key(number) in self._known.others:
             return self._known.others[self._key(number)]
         try:
@@ -196,15 +196,15 @@ class LogTable:
         except KeyValueTableNotFoundError:
             return None
 
-    def all_beside(self) -> list[Stored]:
-        """Return all rows of other kinds, also those about an older stream of this name."""
+    def list_companions(self) -> list[Entry]:
+        """Return all companion rows, also those about an older stream of this name."""
         try:
             return [entry for _, entry in self._table.entries(self._key(1 << 63), self._key((1 << 64) - 1))]
         except KeyValueTableNotFoundError:
             return []
 
-    def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
-        """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
+    def replace_companion(self, number: int, change: Callable[[Entry | None, int], bytes | None]) -> None:
+        """Replace a companion row by what `change` returns; None leaves it unchanged. `change` may be called again."""
         origin, self._known = self.learn_origin(), None
         while True:
             stored = self._table.get(self._key(number))
@@ -217,28 +217,28 @@ class LogTable:
             except ConditionalUpdateError:
                 continue
 
-    def _head(self) -> Head:
+    def _head(self) -> HeadRow:
         return self._as_head(self._table.get(self._key(0)))
 
     @staticmethod
-    def _as_head(entry: Stored | None) -> Head:
+    def _as_head(entry: Entry | None) -> HeadRow:
         if entry is None:
-            return Head()
+            return HeadRow()
         row = json.loads(entry.value)
         queue = tuple(
             CommitEntry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
             for one in row["committing"]
         )
         times = row.get("timestamp_ms", 0), row.get("ordered_from")
-        return Head(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
+        return HeadRow(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
         record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
         return record
 
-    def _replace(self, old: Head, new: Head, also: Sequence[Write] = ()) -> bool:
-        """Replace the head row, and write other rows in the same atomic step; False if `old` is old."""
+    def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
+        """Replace the head row, and write other rows in the same atomic step; False if `old` is outdated."""
         committing = [
             {
                 "transaction": str(entry.transaction),
@@ -262,14 +262,14 @@ class LogTable:
             versions = self._table.put_many([(self._key(0), as_bytes(row), old.row_version), *also])
         except ConditionalUpdateError:
             return False
-        others = {key: Stored(value, version) for (key, value, _), version in zip(also, versions[1:], strict=True)}
+        others = {key: Entry(value, version) for (key, value, _), version in zip(also, versions[1:], strict=True)}
         self._known = _Known(replace(new, row_version=versions[0]), others)
         return True
 
     def _key(self, number: int) -> bytes:
         return row_key(self._stream, number)
 
-    def _is_of_this_stream(self, head: Head) -> bool:
+    def _is_of_this_stream(self, head: HeadRow) -> bool:
         try:
             return head.origin == origin_of(self._pravega, self._stream)
         except PermissionDeniedError:
@@ -282,7 +282,7 @@ def row_key(stream: Stream, number: int) -> bytes:
 
 
 def origin_of(pravega: Pravega, stream: Stream) -> int:
-    """Return the number of a stream's very first segment, which tells it from one made again under its name."""
+    """Return the number of a stream's first segment, which distinguishes it from one made again under its name."""
     return pravega.known_streams.origin(stream)
 
 

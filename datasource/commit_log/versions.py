@@ -1,4 +1,4 @@
-"""The versions of a stream in the commit log: read by number and by time, and folded into checkpoints when old."""
+"""The versions of a stream in the commit log: read by number and by time; old ones are folded into checkpoints."""
 
 from __future__ import annotations
 
@@ -11,42 +11,47 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES
-from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, Entry
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
 
-from .table import Head, LogTable, Version, read_version
+from .table import HeadRow, LogTable, Version, read_version
+
+LOG = logging.getLogger(__name__)
 
 FOLDED = 128
-"""Versions of a checkpoint: those up to one whose number can be divided by it."""
+"""Versions in a checkpoint, the last of which has a number divisible by this."""
 _FOR_OLDER_RELEASES = "folded by a newer pyspark-pravega: upgrade this one"
-"""Stands where releases that know no checkpoints look for a stream cut, and refuse this with its text."""
+"""Stands where older releases, which know no checkpoints, look for a stream cut: their error quotes it."""
+_FOLDS_AT_ONCE = 8
+"""The most checkpoints that one commit makes to catch up with earlier ones."""
+_FOLDING_SECONDS = 5.0
+"""How long a commit folds at most."""
 
 
 def checkpoint_number(version: int) -> int:
-    """Return the number of the row in which a version is, once it is folded."""
+    """Return the number of the row that holds a version once it is folded."""
     return -(-version // FOLDED) * FOLDED
 
 
 def is_checkpoint(row: Mapping[str, Any]) -> bool:
-    """Tell whether a row is a checkpoint, and not a single version."""
+    """Return whether a row is a checkpoint, and not a single version."""
     return "folded" in row
 
 
 def checkpoint_value(stream: Stream, origin: int, versions: Sequence[Version]) -> bytes:
-    """Return the row of these versions, which follow each other."""
+    """Return the row of these consecutive versions."""
     rows: list[list[Any]] = []
     before: Mapping[int, int] = {}
-    for each in versions:
-        positions = each.cut.positions
+    for version in versions:
+        positions = version.cut.positions
         moved = {segment: end - before.get(segment, 0) for segment, end in positions.items()}
         moved = {segment: more for segment, more in moved.items() if more or segment not in before}
         gone = [segment for segment in before if segment not in positions]
-        transaction = None if each.transaction is None else each.transaction.hex
-        rows.append([each.timestamp // 1000, each.rows, each.operation, transaction, moved, gone])
+        transaction = None if version.transaction is None else version.transaction.hex
+        rows.append([version.timestamp // 1000, version.rows, version.operation, transaction, moved, gone])
         before = positions
     packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
     row = {
@@ -65,8 +70,8 @@ def read_checkpoint(stream: Stream, row: Mapping[str, Any]) -> list[Version]:
     """Return the versions of a checkpoint, ascending."""
     versions: list[Version] = []
     positions: dict[int, int] = {}
-    for number, each in enumerate(json.loads(zlib.decompress(base64.b64decode(row["folded"]))), row["first"]):
-        timestamp_ms, rows, operation, transaction, moved, gone = each
+    for number, packed in enumerate(json.loads(zlib.decompress(base64.b64decode(row["folded"]))), row["first"]):
+        timestamp_ms, rows, operation, transaction, moved, gone = packed
         for segment, more in moved.items():
             positions[int(segment)] = positions.get(int(segment), 0) + more
         for segment in gone:
@@ -76,40 +81,33 @@ def read_checkpoint(stream: Stream, row: Mapping[str, Any]) -> list[Version]:
     return versions
 
 
-LOG = logging.getLogger(__name__)
-_FOLDS_AT_ONCE = 8
-"""Checkpoints that one commit makes at most, where earlier ones did not."""
-_FOLDING_SECONDS = 5.0
-
-
 class VersionTable(LogTable):
-    """The versions of one stream. An object of it is used by one thread at a time."""
+    """The versions of one stream. Only one thread may use an object at a time."""
 
     def versions(self, first: int = 1, last: int | None = None) -> list[Version]:
-        """Return the versions from `first` to `last` (None: the newest), ascending; none when nothing was logged.
+        """Return the versions from `first` to `last` (None: the newest), ascending; none if nothing was logged.
 
-        The first version is 1. Rows of an older stream of this name do not count, if this user may ask for what
-        tells it from this one.
-        Raises PermissionDeniedError for a user who may not read the log.
+        The first version is 1. Rows of an older stream of this name do not count, if this user may ask for the
+        origin, which distinguishes it. Raises PermissionDeniedError for a user who may not read the log.
         """
         head = self._valid_head()
         return [] if head is None else self._versions(head, first, head.version if last is None else last)
 
     def newest(self) -> int:
-        """Return the number of the newest version, 0 when nothing was logged; raises what `versions` does."""
+        """Return the number of the newest version, 0 if nothing was logged; raises what `versions` does."""
         head = self._valid_head()
         return 0 if head is None else head.version
 
     def oldest(self) -> Version | None:
-        """Return the oldest version in the log, None when there is none; raises what `versions` does."""
+        """Return the oldest version in the log, None if there is none; raises what `versions` does."""
         found = self.versions(1, 1)
         return found[0] if found else None
 
     def newest_by(self, timestamp: int) -> Version | None:
         """Return the newest version published at a time (microseconds since 1970) or before, None if there is none.
 
-        A few versions are looked at; all of those that older releases published, whose times may be in any order.
-        Raises what `versions` does.
+        Looks at a few versions, and at all that older releases published, whose times may be in any order. Raises what
+        `versions` does.
         """
         head = self._valid_head()
         if head is None:
@@ -120,7 +118,7 @@ class VersionTable(LogTable):
         while low <= high:
             middle = (low + high) // 2
             if middle not in known:
-                # Of a checkpoint all are known at once.
+                # This finds all versions of a checkpoint at once.
                 known |= self._around(head, middle)
             here = known.get(middle)
             if here is None or here.timestamp <= timestamp:
@@ -133,14 +131,14 @@ class VersionTable(LogTable):
         return found
 
     def has_version_of(self, transaction: uuid.UUID) -> bool:
-        """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
-        return any(each.transaction == transaction for each in self.versions())
+        """Return whether a transaction has a version. Looks at all versions: the server may have forgotten it."""
+        return any(version.transaction == transaction for version in self.versions())
 
     def fold(self) -> int:
-        """Fold old versions, the oldest first, and return how many checkpoints were made, or finished for others.
+        """Fold old versions, the oldest first; return how many checkpoints were made, or finished for others.
 
-        They are a few at most. The newest FOLDED versions at least stay as they are. Raises PermissionDeniedError for a
-        user who may not write the log.
+        There are a few at most. At least the newest FOLDED versions stay as they are. Raises PermissionDeniedError for
+        a user who may not write the log.
         """
         head = self._valid_head()
         if head is None or head.origin is None:
@@ -155,7 +153,7 @@ class VersionTable(LogTable):
         return made
 
     def _is_folded(self, last: int) -> bool:
-        """Tell whether of the versions up to this one only their checkpoint is left."""
+        """Return whether only the checkpoint is left of the versions up to this one."""
         return len(list(self._table.keys(self._key(last - FOLDED + 1), self._key(last)))) == 1
 
     def _fold_up_to(self, last: int, origin: int) -> bool:
@@ -164,10 +162,10 @@ class VersionTable(LogTable):
         rows = {key: json.loads(entry.value) for key, entry in stored}
         end = rows.get(self._key(last))
         if end is None or self._head().origin != origin:
-            return False  # somebody drops the table, or has made it again: some of these versions may be of the new one
+            return False  # the table is being dropped, or was made again: some of these versions may be of the new one
         if not is_checkpoint(end):
-            versions = sorted((read_version(row) for row in rows.values()), key=lambda each: each.number)
-            if [each.number for each in versions] != list(range(last - FOLDED + 1, last + 1)):
+            versions = sorted((read_version(row) for row in rows.values()), key=lambda version: version.number)
+            if [version.number for version in versions] != list(range(last - FOLDED + 1, last + 1)):
                 LOG.warning("Versions of stream %s before %d are missing in its commit log.", self._stream, last)
                 return False
             value = checkpoint_value(self._stream, origin, versions)
@@ -183,7 +181,7 @@ class VersionTable(LogTable):
         return True
 
     def _fold_at(self, version: int) -> None:
-        """Fold if this version, just published, fills a checkpoint. It stands, whatever happens; others go first."""
+        """Fold if this version, just published, fills a checkpoint. Errors do not matter: the version stands."""
         if version % FOLDED:
             return
         try:
@@ -194,14 +192,14 @@ class VersionTable(LogTable):
         except (PravegaError, ValueError, KeyError) as error:
             LOG.warning("Old versions in the commit log of stream %s were not folded: %r", self._stream, error)
 
-    def _valid_head(self) -> Head | None:
+    def _valid_head(self) -> HeadRow | None:
         try:
             head = self._head()
         except KeyValueTableNotFoundError:
             return None
         return head if head.origin is not None and self._is_of_this_stream(head) else None
 
-    def _versions(self, head: Head, first: int, last: int) -> list[Version]:
+    def _versions(self, head: HeadRow, first: int, last: int) -> list[Version]:
         first, last = max(first, 1), min(last, head.version)
         if last < first:
             return []
@@ -210,20 +208,20 @@ class VersionTable(LogTable):
         else:
             found = self._read(head, (entry for _, entry in self._table.entries(self._key(first), self._key(last))))
             if last % FOLDED and sum(first <= number <= last for number in found) < last - first + 1:
-                # Read after those before it: of what was removed meanwhile there is a checkpoint now.
+                # Read last: a version that was removed meanwhile is in a checkpoint now.
                 end = self._table.get(self._key(checkpoint_number(last)))
                 found = {**self._read(head, [end]), **found}
         return [found[number] for number in sorted(found) if first <= number <= last]
 
-    def _around(self, head: Head, number: int) -> dict[int, Version]:
-        """Return a version, with those that are in the same row."""
+    def _around(self, head: HeadRow, number: int) -> dict[int, Version]:
+        """Return a version, with those in the same row."""
         keys = list(dict.fromkeys((self._key(number), self._key(checkpoint_number(number)))))
         return self._read(head, self._table.get_many(keys))
 
-    def _read(self, head: Head, stored: Iterable[Stored | None]) -> dict[int, Version]:
-        """Return the versions of rows by their numbers. A row of its own counts, whatever a checkpoint says.
+    def _read(self, head: HeadRow, stored: Iterable[Entry | None]) -> dict[int, Version]:
+        """Return the versions in rows by their numbers. A row of its own counts more than a checkpoint.
 
-        A checkpoint may be left of an older stream of this name.
+        A checkpoint may be left over from an older stream of this name.
         """
         single: dict[int, Version] = {}
         folded: dict[int, Version] = {}
@@ -235,5 +233,5 @@ class VersionTable(LogTable):
                 version = read_version(row)
                 single[version.number] = version
             elif row["origin"] == head.origin:
-                folded.update((each.number, each) for each in read_checkpoint(self._stream, row))
+                folded.update((version.number, version) for version in read_checkpoint(self._stream, row))
         return {**folded, **single}

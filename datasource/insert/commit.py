@@ -34,7 +34,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import Beside, Content
+from ..commit_log.table import CompanionRow, Content
 from ..positions.snapshot import tail_cut
 from .task import InsertMessage, Unit
 
@@ -67,7 +67,7 @@ class WriteSettings:
 class CommitRequest:
     """How a transaction is committed.
 
-    `again`: another process may have committed it, in part or wholly, and died before it said so. `beside` is a row
+    `again`: another process may have committed it, in part or wholly, and died before it said so. `companion` is a row
     that is written in one step with the transaction's place in the queue of the commit log; only a user who may write
     the log can commit with one. `writer` notes the latest event time of the rows, and will note later ones; None: the
     name that all INSERTs share, which is removed after each.
@@ -76,7 +76,7 @@ class CommitRequest:
     operation: str = "INSERT"
     again: bool = False
     log: CommitLog | None = None
-    beside: Beside | None = None
+    companion: CompanionRow | None = None
     writer: str | None = None
 
 
@@ -120,7 +120,7 @@ class Commit:
     def run(self, messages: Sequence[InsertMessage]) -> None:
         """Make the rows of the messages visible at once; errors as those of `Insert.commit`."""
         self._noted = noted_time(messages, self._request.writer)
-        expected = self._expected(messages)
+        expected = self._expected_lengths(messages)
         try:
             if self._former.failure is not None:
                 raise self._former.failure
@@ -130,12 +130,12 @@ class Commit:
             return self._resolve(error)
         if not equal and self._request.again:
             clean_up(self._former.abort)
-            raise self._lost_track()
+            raise self._lost_track_error()
         try:
             if not equal:
                 self._copy_winners(messages, expected)
             self.step = Step.COMPARED
-            self._enter(sum(message.rows for message in messages), content_of(messages), self._request.beside)
+            self._enter(sum(message.rows for message in messages), content_of(messages), self._request.companion)
             self._ask()
         except PravegaError as error:
             self._resolve(error)
@@ -169,14 +169,14 @@ class Commit:
         try:
             self._pravega.segments.seal_segments(stream, ids, transaction.id)
         except TransactionNotOpenError:
-            raise self._ended(transaction) from None
+            raise self._ended_error(transaction) from None
         infos = self._pravega.segments.segment_infos(stream, ids, transaction.id)
         if any(segment_id not in infos for segment_id in ids):
-            raise self._ended(transaction)
+            raise self._ended_error(transaction)
         self.step = Step.SEALED
         return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
-    def _expected(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
+    def _expected_lengths(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
         """Return the lengths of the segments that the tasks report."""
         transaction = self._former.id
         lengths = {transaction_segment_id(segment.segment_id, transaction): 0 for segment in self._former.segments}
@@ -233,7 +233,7 @@ class Commit:
                     appender.append(memoryview(window.data)[first:last], len(window.starts))
             appender.flush()
 
-    def _enter(self, rows: int, content: Content | None, beside: Beside | None) -> None:
+    def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
         self._deadline = time.monotonic() + self._settings.commit_timeout
         begun = self._request.again and self._target.status() in (
@@ -241,7 +241,7 @@ class Commit:
             TransactionStatus.COMMITTED,
         )
         self._is_logged = begun or self._log.enter(
-            self._target.id, rows=rows, operation=self._request.operation, content=content, beside=beside
+            self._target.id, rows=rows, operation=self._request.operation, content=content, companion=companion
         )
         try:
             if self._is_logged and not begun:
@@ -256,7 +256,7 @@ class Commit:
         self.step = Step.ASKED
         try:
             left = max(0.0, self._deadline - time.monotonic())
-            self._target.commit(left, self._noted, self._merged())
+            self._target.commit(left, self._noted, self._make_merge_check())
         except TransactionNotOpenError:
             if self._is_logged:
                 self._withdraw()
@@ -275,7 +275,7 @@ class Commit:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", self._stream)
             return
         try:
-            self._log.publish(self._target.id, self._tail, self._request.beside)
+            self._log.publish(self._target.id, self._tail, self._request.companion)
         except PravegaError as error:
             # The rows are committed and visible, and the next INSERT records their version.
             LOG.warning("Stream %s: the commit was not recorded as a version yet: %s", self._stream, error)
@@ -285,17 +285,17 @@ class Commit:
     def _tail(self) -> StreamCut:
         return tail_cut(self._pravega, self._stream, [segment.segment_id for segment in self._target.segments])
 
-    def _merged(self) -> Callable[[], bool]:
+    def _make_merge_check(self) -> Callable[[], bool]:
         """Return what looks whether the server has merged all segments of the transaction."""
         stream, transaction = self._stream, self._target.id
         unmerged = [segment.segment_id for segment in self._target.segments]
 
-        def merged() -> bool:
+        def is_merged() -> bool:
             while unmerged and not self._pravega.segments.segment_infos(stream, unmerged[:_LOOKED_AT], transaction):
                 del unmerged[:_LOOKED_AT]
             return not unmerged
 
-        return merged
+        return is_merged
 
     def _withdraw(self) -> None:
         clean_up(lambda: self._log.withdraw(self._target.id))
@@ -305,7 +305,7 @@ class Commit:
         request, no_answer = self._request, isinstance(failed, NO_ANSWER)
         asked = self.step >= Step.ASKED
         unknown = request.again and not asked and no_answer
-        error = outcome_unknown(self._stream, self._former.id, failed) if unknown else failed
+        error = outcome_unknown_error(self._stream, self._former.id, failed) if unknown else failed
         if self._target is not self._former:
             clean_up(self._former.abort)
         if self._is_committed_all_the_same(error):
@@ -334,13 +334,13 @@ class Commit:
             ) from error
         return False
 
-    def _ended(self, transaction: Transaction) -> TransactionNotOpenError:
+    def _ended_error(self, transaction: Transaction) -> TransactionNotOpenError:
         """Make the error for a transaction that ended before it was committed."""
         return TransactionNotOpenError(
             f"{transaction.explain_end().message}. {self._settings.unit.next_step.capitalize()}."
         )
 
-    def _lost_track(self) -> PravegaError:
+    def _lost_track_error(self) -> PravegaError:
         """Make the error for a process that died while it left bytes of failed attempts behind."""
         return TransactionOutcomeUnknownError(
             f"The catalog service ended while it committed to stream {self._stream} without the bytes of failed "
@@ -350,8 +350,8 @@ class Commit:
 
 def content_of(messages: Iterable[InsertMessage]) -> Content:
     """Return what the tasks wrote, all segments together."""
-    written = [each for message in messages for each in message.segments.values()]
-    return Content(sum(each.events for each in written), sum(each.bytes for each in written))
+    written = [write for message in messages for write in message.segments.values()]
+    return Content(sum(write.events for write in written), sum(write.bytes for write in written))
 
 
 def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[str, int] | None:
@@ -362,7 +362,9 @@ def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[s
     return (INSERTS if writer is None else f"{INSERTS}-{writer.replace(' ', '-')}"), max(times)
 
 
-def outcome_unknown(stream: Stream, transaction: uuid.UUID, error: PravegaError) -> TransactionOutcomeUnknownError:
+def outcome_unknown_error(
+    stream: Stream, transaction: uuid.UUID, error: PravegaError
+) -> TransactionOutcomeUnknownError:
     """Make the error for servers that do not tell whether the process before this one has committed a transaction."""
     unknown = TransactionOutcomeUnknownError(
         f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and whether it "

@@ -18,7 +18,7 @@ from ..commit_log.commit_log import CommitLog
 from ..tables.stream_table import StreamTable
 from .commit import CommitRequest, WriteSettings, clean_up
 from .insert import Insert
-from .ledger import Epoch, LedgerEntry, Recorded
+from .ledger import Epoch, EpochRecorder, LedgerRow
 from .task import InsertMessage
 
 LOG = logging.getLogger(__name__)
@@ -26,14 +26,14 @@ LOG = logging.getLogger(__name__)
 _ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 
 
-def seen_before(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
+def read_seen_state(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
     """Return the state of a writer's row in the ledger, for a write that begins.
 
     Raises QueryFencedError, and PermissionDeniedError for a user who could not commit the epoch.
     """
-    log, entry = CommitLog(pravega, table.stream), LedgerEntry(table.stream, epoch, 0)
+    log, entry = CommitLog(pravega, table.stream), EpochRecorder(table.stream, epoch, 0)
     log.make_ready()
-    return log.read_beside(entry.number, entry.row).state
+    return log.read_companion(entry.number, entry.row).state
 
 
 def commit_epoch(
@@ -51,46 +51,52 @@ def commit_epoch(
     query's last epoch, and then knows most of what there is to read.
     """
     rows = sum(message.rows for message in messages)
-    entry = LedgerEntry(table.stream, epoch, rows)
+    entry = EpochRecorder(table.stream, epoch, rows)
     log = log or CommitLog(pravega, table.stream, timeout=insert.settings.commit_timeout)
     try:
-        row = log.read_beside(entry.number, entry.row)
+        row = log.read_companion(entry.number, entry.row)
         if row.epoch > epoch.number:
             clean_up(insert.abort)
             return 0
-        ended = _Former(pravega, table, insert.settings, log, row, entry)
+        ended = _FormerTransaction(pravega, table, insert.settings, log, row, entry)
         if row.epoch == epoch.number:
             if ended.is_committed():
-                log.replace_beside(entry.number, lambda stored, origin: entry.taken_over(row, stored, origin))
+                log.replace_companion(
+                    entry.number, lambda stored, origin: entry.value_when_taken_over(row, stored, origin)
+                )
                 if row.transaction != insert.transaction.id:
                     clean_up(insert.abort)
                 return row.rows
             entry.replaces = row.transaction
             if rows == 0:
-                log.replace_beside(entry.number, lambda stored, origin: entry.emptied(row, stored, origin))
+                log.replace_companion(
+                    entry.number, lambda stored, origin: entry.value_when_emptied(row, stored, origin)
+                )
         elif not row.done:
             ended.end()
     except BaseException:
         clean_up(insert.abort)
         raise
-    return insert.commit(messages, CommitRequest(_operation(epoch), log=log, beside=entry, writer=epoch.writer))
+    return insert.commit(messages, CommitRequest(_operation(epoch), log=log, companion=entry, writer=epoch.writer))
 
 
-def end_recorded(pravega: Pravega, table: StreamTable, settings: WriteSettings, log: CommitLog, row: Recorded) -> bool:
+def finish_recorded(
+    pravega: Pravega, table: StreamTable, settings: WriteSettings, log: CommitLog, row: LedgerRow
+) -> bool:
     """Bring the epoch that a row records to its end; tell whether that is a commit, of which the row tells then.
 
     Raises what committing it does.
     """
     if row.done:
         return True
-    entry = LedgerEntry(table.stream, Epoch(row.writer, row.epoch), row.rows)
-    if not _Former(pravega, table, settings, log, row, entry).is_committed():
+    entry = EpochRecorder(table.stream, Epoch(row.writer, row.epoch), row.rows)
+    if not _FormerTransaction(pravega, table, settings, log, row, entry).is_committed():
         return False
-    log.replace_beside(entry.number, lambda stored, origin: entry.published(_id(row), stored))
+    log.replace_companion(entry.number, lambda stored, origin: entry.value_when_published(_id(row), stored))
     return True
 
 
-class _Former:
+class _FormerTransaction:
     """The transaction that the ledger has recorded last."""
 
     def __init__(
@@ -99,8 +105,8 @@ class _Former:
         table: StreamTable,
         settings: WriteSettings,
         log: CommitLog,
-        row: Recorded,
-        entry: LedgerEntry,
+        row: LedgerRow,
+        entry: EpochRecorder,
     ) -> None:
         self._pravega, self._table, self._settings = pravega, table, settings
         self._log, self._row, self._entry = log, row, entry
@@ -129,7 +135,7 @@ class _Former:
             )
         transaction.keep_alive()
         try:
-            request = CommitRequest(_operation(self._entry.epoch), again=True, log=self._log, beside=self._entry)
+            request = CommitRequest(_operation(self._entry.epoch), again=True, log=self._log, companion=self._entry)
             Insert(self._pravega, self._table, transaction, self._settings).publish(row.rows, request)
         except TransactionNotOpenError as error:
             LOG.warning("Stream %s, %s: %s. It is replaced.", stream, self._entry.epoch, error.message)
@@ -146,8 +152,8 @@ class _Former:
             self._pravega.controller.abort_transaction(self._table.stream, row.transaction)
         except TransactionNotOpenError:
             if self.is_committed():
-                self._log.replace_beside(
-                    self._entry.number, lambda stored, origin: self._entry.published(_id(row), stored)
+                self._log.replace_companion(
+                    self._entry.number, lambda stored, origin: self._entry.value_when_published(_id(row), stored)
                 )
 
 
@@ -155,6 +161,6 @@ def _operation(epoch: Epoch) -> str:
     return "STREAM" if epoch.run is not None else "INSERT"
 
 
-def _id(row: Recorded) -> uuid.UUID:
+def _id(row: LedgerRow) -> uuid.UUID:
     assert row.transaction is not None
     return row.transaction

@@ -73,7 +73,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class LedgerRow:
     """A row: the newest epoch with its transaction, and whether that is known to be committed and published.
 
     `origin` is that of the stream, as in the commit log. `batches` are digests by epoch, `runs` the newest last.
@@ -89,7 +89,7 @@ class Recorded:
     batches: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, value: bytes) -> Recorded:
+    def read(cls, value: bytes) -> LedgerRow:
         """Read a row."""
         row = json.loads(value)
         return cls(
@@ -130,14 +130,14 @@ def row_number(writer: str) -> int:
     return _FIRST | int.from_bytes(digest, "big")
 
 
-def recorded(log: CommitLog) -> list[Recorded]:
+def read_ledger(log: CommitLog) -> list[LedgerRow]:
     """Return the rows of all writers to a stream. Raises PermissionDeniedError for a user who may not read the log."""
     origin = log.learn_origin()
-    rows = [Recorded.read(each.value) for each in log.all_beside() if "writer" in json.loads(each.value)]
+    rows = [LedgerRow.read(stored.value) for stored in log.list_companions() if "writer" in json.loads(stored.value)]
     return [row for row in rows if row.origin == origin]
 
 
-class LedgerEntry:
+class EpochRecorder:
     """One epoch's view of its writer's row; a `Beside` of the commit log.
 
     `replaces` is a transaction that was recorded for this epoch and has come to nothing.
@@ -150,18 +150,18 @@ class LedgerEntry:
         self._rows = rows
         self.number = row_number(epoch.writer)
 
-    def row(self, stored: Stored | None, origin: int) -> Recorded:
+    def row(self, stored: Stored | None, origin: int) -> LedgerRow:
         """Return what is recorded, nothing yet if it is about an older stream of this name.
 
         Raises QueryFencedError if the row says that this epoch may not be written.
         """
-        row = Recorded(self.epoch.writer, origin) if stored is None else Recorded.read(stored.value)
+        row = LedgerRow(self.epoch.writer, origin) if stored is None else LedgerRow.read(stored.value)
         if row.origin != origin:
-            row = Recorded(self.epoch.writer, origin)
+            row = LedgerRow(self.epoch.writer, origin)
         self._check(row)
         return row
 
-    def _check(self, row: Recorded) -> None:
+    def _check(self, row: LedgerRow) -> None:
         epoch = self.epoch
         if row.writer != epoch.writer:
             raise QueryFencedError(
@@ -194,7 +194,7 @@ class LedgerEntry:
         if epoch.number <= row.epoch and epoch.batch is not None:
             self._check_batch(row)
 
-    def _check_batch(self, row: Recorded) -> None:
+    def _check_batch(self, row: LedgerRow) -> None:
         """Raise QueryFencedError unless an epoch that is behind the newest one is that batch, done again."""
         epoch, known = self.epoch, row.batches.get(self.epoch.number)
         if known == epoch.batch:
@@ -212,24 +212,24 @@ class LedgerEntry:
             "all that it reads, so let it start behind what is there."
         )
 
-    def with_run(self, row: Recorded) -> Recorded:
+    def with_run(self, row: LedgerRow) -> LedgerRow:
         """Return the row with this epoch's run as the one that writes."""
         run = self.epoch.run
         if run is None or run in row.runs[-1:]:
             return row
         return replace(row, runs=(*row.runs, run)[-KEPT_RUNS:])
 
-    def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
+    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
         """Return the row that records this epoch with its transaction. Raises QueryFencedError."""
         row, epoch = self.row(stored, origin), self.epoch
         # The row may have changed since it was looked at: by another run, which may even have gone on to later epochs.
         if row.epoch > epoch.number or (row.epoch == epoch.number and row.transaction != self.replaces):
-            raise self._overtaken(row)
+            raise self._overtaken_error(row)
         batches = self._batches(row)
         new = replace(row, epoch=epoch.number, transaction=transaction, rows=self._rows, done=False, batches=batches)
         return self.with_run(new).value()
 
-    def _batches(self, row: Recorded) -> dict[int, str]:
+    def _batches(self, row: LedgerRow) -> dict[int, str]:
         """Return the digests of a row with this epoch's."""
         batches = dict(row.batches)
         if not row.done:
@@ -238,46 +238,46 @@ class LedgerEntry:
             batches[self.epoch.number] = self.epoch.batch
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
-    def passed(self, stored: Stored | None, origin: int) -> bytes:
+    def value_when_passed(self, stored: Stored | None, origin: int) -> bytes:
         """Return the row that records this epoch, which has no rows, behind another that has come to its end.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """
         row = self.row(stored, origin)
         if row.epoch >= self.epoch.number:
-            raise self._overtaken(row)
+            raise self._overtaken_error(row)
         new = replace(row, epoch=self.epoch.number, transaction=None, rows=0, done=True, batches=self._batches(row))
         return self.with_run(new).value()
 
-    def taken_over(self, known: Recorded, stored: Stored | None, origin: int) -> bytes | None:
+    def value_when_taken_over(self, known: LedgerRow, stored: Stored | None, origin: int) -> bytes | None:
         """Return the row of this epoch, which is committed, with the run that has found it; None if it says so already.
 
         Raises QueryFencedError if the row is not about the `known` transaction any more: another may not be done.
         """
-        row = self._still_about(known, stored, origin)
+        row = self._check_still_about(known, stored, origin)
         new = self.with_run(replace(row, done=True))
         return None if new == row else new.value()
 
-    def emptied(self, known: Recorded, stored: Stored | None, origin: int) -> bytes:
+    def value_when_emptied(self, known: LedgerRow, stored: Stored | None, origin: int) -> bytes:
         """Return the row of this epoch, whose `known` transaction came to nothing, and which has no rows now."""
-        row = self._still_about(known, stored, origin)
+        row = self._check_still_about(known, stored, origin)
         return self.with_run(replace(row, transaction=None, rows=0, done=True)).value()
 
-    def _still_about(self, known: Recorded, stored: Stored | None, origin: int) -> Recorded:
+    def _check_still_about(self, known: LedgerRow, stored: Stored | None, origin: int) -> LedgerRow:
         row = self.row(stored, origin)
         if (row.epoch, row.transaction) != (known.epoch, known.transaction):
-            raise self._overtaken(row)
+            raise self._overtaken_error(row)
         return row
 
-    def _overtaken(self, row: Recorded) -> QueryFencedError:
+    def _overtaken_error(self, row: LedgerRow) -> QueryFencedError:
         return QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
             "Nothing of this one is visible. Two runs with one id: stop one of them."
         )
 
-    def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
+    def value_when_published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
         """Return the row that says that the transaction is done, None if the row is about another one by now."""
-        row = None if stored is None else Recorded.read(stored.value)
+        row = None if stored is None else LedgerRow.read(stored.value)
         if row is None or row.writer != self.epoch.writer or row.transaction != transaction or row.done:
             return None
         return replace(row, done=True).value()
@@ -286,9 +286,9 @@ class LedgerEntry:
 _IN_FLIGHT = (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
 
 
-def row_of_query(log: CommitLog, stream: Stream, query: str) -> Recorded:
+def row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
     """Return what a stream knows of a query. Raises InvalidOptionError if it knows nothing, naming others."""
-    rows = recorded(log)
+    rows = read_ledger(log)
     for row in rows:
         if row.writer == writer_of_query(query):
             return row
@@ -300,7 +300,7 @@ def row_of_query(log: CommitLog, stream: Stream, query: str) -> Recorded:
     )
 
 
-def reset(pravega: Pravega, stream: Stream, log: CommitLog, seen: Recorded) -> None:
+def reset(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRow) -> None:
     """Forget the micro-batches in a row that is as `seen`; what they have written stays.
 
     A run that goes on is refused at its next commit. Raises UnsupportedOperationError if the row has changed since, or
@@ -316,14 +316,14 @@ def reset(pravega: Pravega, stream: Stream, log: CommitLog, seen: Recorded) -> N
             )
 
     def change(stored: Stored | None, origin: int) -> bytes:
-        row = None if stored is None else Recorded.read(stored.value)
+        row = None if stored is None else LedgerRow.read(stored.value)
         if row is None or row.origin != origin or row.state != seen.state:
             raise UnsupportedOperationError(
                 f"{seen.writer[:1].upper()}{seen.writer[1:]} has written to stream {stream} in this moment. Stop it "
                 "before it is reset."
             )
         runs = (*row.runs, f"{RESET}{uuid.uuid4()}")[-KEPT_RUNS:]
-        empty = Recorded(row.writer, origin)
+        empty = LedgerRow(row.writer, origin)
         return replace(empty, runs=runs).value()
 
-    log.replace_beside(row_number(seen.writer), change)
+    log.replace_companion(row_number(seen.writer), change)

@@ -38,7 +38,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .routes import key_positions
 from .task import InsertMessage
@@ -84,7 +84,7 @@ class PlainWriter(DataSourceArrowWriter):
         positions = key_positions(table, spec.schema, partition)
         rows = stored = 0
         appenders = None
-        with lent(spec.config) as pravega:
+        with borrow_connection(spec.config) as pravega:
             try:
                 appenders = _Appenders(pravega, table.stream)
                 for batch in iterator:
@@ -108,7 +108,7 @@ class PlainWriter(DataSourceArrowWriter):
 
 
 @dataclass
-class _Open:
+class _OpenSegment:
     """A segment's appender, and the positions of the events it was given that may not be stored yet."""
 
     appender: SegmentAppender
@@ -149,14 +149,14 @@ class _Appenders:
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self._pravega = pravega
         self._stream = stream
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenSegment] = {}
         self._stored_before = 0
-        self._router = self._current()
+        self._router = self._make_router()
 
     @property
     def stored(self) -> int:
         """Count the events that are known to be stored, also in segments that are sealed since."""
-        return self._stored_before + sum(each.stored for each in self._open.values())
+        return self._stored_before + sum(segment.stored for segment in self._open.values())
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Append events; returns when not too many of them are under way."""
@@ -164,20 +164,20 @@ class _Appenders:
 
     def flush(self) -> None:
         """Wait until all events are stored."""
-        while unflushed := [one for one, each in self._open.items() if each.positions]:
+        while unflushed := [one for one, segment in self._open.items() if segment.positions]:
             for segment_id in unflushed:
                 try:
                     self._open[segment_id].flush()
                 except SegmentSealedError:
-                    self._go_on_after(segment_id)
+                    self._continue_after(segment_id)
                     break
 
     def close(self) -> None:
         """Close the connections."""
-        for each in self._open.values():
-            each.appender.close()
+        for segment in self._open.values():
+            segment.appender.close()
 
-    def _current(self) -> SegmentRouter:
+    def _make_router(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
         if not segments:
             raise StreamSealedError(
@@ -199,39 +199,39 @@ class _Appenders:
         for place, frames in framed.items():
             where, segment_id = places == place, segment_ids[place]
             left &= ~where
-            each = self._open.get(segment_id)
-            if each is None:
+            segment = self._open.get(segment_id)
+            if segment is None:
                 appender = SegmentAppender(self._pravega.segments, self._stream, segment_id, uuid.uuid4())
-                each = self._open[segment_id] = _Open(appender)
+                segment = self._open[segment_id] = _OpenSegment(appender)
             try:
-                each.give(frames, positions[where])
-                if each.bytes > _UNFLUSHED_BYTES:
-                    each.flush()
+                segment.give(frames, positions[where])
+                if segment.bytes > _UNFLUSHED_BYTES:
+                    segment.flush()
             except SegmentSealedError:
-                self._go_on_after(segment_id)
+                self._continue_after(segment_id)
                 if left.any():  # not to segments that are known to be gone: what comes next would overtake it
                     self._route(events.filter(pa.array(left)), positions[left])
                 return
 
-    def _go_on_after(self, sealed: int) -> None:
+    def _continue_after(self, sealed: int) -> None:
         """Learn the segments of now, and give them what those that are gone have not stored, before anything new."""
         deadline = time.monotonic() + self._pravega.config.retry_timeout
         while sealed in self._router.segment_ids:
-            self._router = self._current()
+            self._router = self._make_router()
             if time.monotonic() > deadline:
                 raise ServerTimeoutError(f"segment {sealed} of stream {self._stream} is sealed, and none follows it")
             cancellation.sleep(_SCALING_SECONDS)
         current = set(self._router.segment_ids)
         left = []
         for segment_id in [one for one in self._open if one not in current]:
-            each = self._open[segment_id]
+            segment = self._open[segment_id]
             try:
-                each.flush()
+                segment.flush()
             except SegmentSealedError:
-                left.append(each.pending())
-            self._stored_before += each.stored
+                left.append(segment.pending())
+            self._stored_before += segment.stored
             del self._open[segment_id]
-            each.appender.close()
+            segment.appender.close()
         for pending in left:
             if pending is not None:
                 self._route(*pending)

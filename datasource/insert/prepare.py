@@ -39,7 +39,7 @@ def with_write_options(opened: OpenTable) -> StreamTable:
     return table
 
 
-def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
+def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
     """Return the table with its routing key and event time spelled as columns of the rows, which fit its schema.
 
     Raises InvalidSchemaError for columns that do not fit, InvalidOptionError for a key or time that is none of them,
@@ -60,7 +60,7 @@ def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
         table = replace(table, routing_key=routing_key_column(table.routing_key, rows))
     if not _keeps_promise(table, rows):
         raise InvalidOptionError(
-            f"{_other_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
+            f"{_describe_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
             f"events have the routing key '{table.promised_key}': queries rely on it to leave segments out. Write with "
             f"that key, or end the promise before, by ALTER TABLE ... SET TBLPROPERTIES "
             f"('{o.ROUTING_KEY_OF_ALL.key}'='false')."
@@ -77,7 +77,7 @@ def _keeps_promise(table: StreamTable, rows: StructType) -> bool:
     return key.lower() == promised.lower()  # the column's name was changed in case
 
 
-def _other_key(table: StreamTable) -> str:
+def _describe_key(table: StreamTable) -> str:
     if table.routing_key is None:
         return "The rows would be written without a routing key"
     return f"'{o.ROUTING_KEY.key}'='{table.routing_key}' would be the routing key of the rows"

@@ -18,41 +18,41 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from ..tables.named_columns import key_positions_of
 from ..tables.stream_table import StreamTable
 
-Positions: TypeAlias = npt.NDArray[np.float64]
+KeyPositions: TypeAlias = npt.NDArray[np.float64]
 _GOLDEN = 0.618
 """Its multiples lie far from each other in [0, 1)."""
 
 
-def key_positions(table: StreamTable, rows: StructType, partition: int) -> Callable[[pa.RecordBatch], Positions]:
+def key_positions(table: StreamTable, rows: StructType, partition: int) -> Callable[[pa.RecordBatch], KeyPositions]:
     """Return what gives the rows of a task their positions.
 
     By the routing key; by the primary key, as Debezium writes it, of changes; else spread evenly, beginning at another
     place in each task.
     """
-    by_key = hashes(table, rows)
+    by_key = make_key_hasher(table, rows)
     if by_key is not None:
         return by_key
 
-    def spread(batch: pa.RecordBatch) -> Positions:
-        shares: Positions = np.arange(batch.num_rows) / max(batch.num_rows, 1)
+    def spread(batch: pa.RecordBatch) -> KeyPositions:
+        shares: KeyPositions = np.arange(batch.num_rows) / max(batch.num_rows, 1)
         return np.mod(shares + partition * _GOLDEN, 1.0)
 
     return spread
 
 
-def hashes(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], Positions] | None:
+def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions] | None:
     """Return what hashes the keys of rows, None where rows have none."""
     if table.routing_key:
-        return _by_column(table.routing_key)
+        return _hash_column(table.routing_key)
     if list_key_columns(table.settings):
-        return _by_primary_key(table, rows)
+        return _hash_primary_key(table, rows)
     return None
 
 
-def _by_column(column: str) -> Callable[[pa.RecordBatch], Positions]:
+def _hash_column(column: str) -> Callable[[pa.RecordBatch], KeyPositions]:
     """Hash a column, as Pravega's own clients do with their keys."""
 
-    def positions(batch: pa.RecordBatch) -> Positions:
+    def positions(batch: pa.RecordBatch) -> KeyPositions:
         keys = batch.column(column)
         if keys.null_count:
             raise InvalidRowError(
@@ -64,7 +64,7 @@ def _by_column(column: str) -> Callable[[pa.RecordBatch], Positions]:
     return positions
 
 
-def _by_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], Positions]:
+def _hash_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions]:
     """Hash the text of the primary key as Debezium writes it, `{"id":1}`, so that rows go to where its own are."""
     names = list_key_columns(table.settings)
     texts = RowDocuments(StructType([StructField(name, rows[name].dataType, False) for name in names]), table.settings)

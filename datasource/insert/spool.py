@@ -58,7 +58,7 @@ class Spool:
         self._file: IO[bytes] | None = None
 
     def room(self, segment_id: int, size: int, events: int) -> memoryview:
-        """Return room for `size` bytes of whole framed events of one segment, to be filled until `filled` is called."""
+        """Return room for `size` bytes of whole framed events of a segment. Fill it before calling `take_filled`."""
         spool = self._segments.setdefault(segment_id, _SegmentSpool())
         block = spool.blocks[-1] if spool.blocks else None
         if block is None or block.data is None or block.length + size > len(block.data):
@@ -78,7 +78,7 @@ class Spool:
         self._unfilled.append((spool, room))
         return room
 
-    def filled(self) -> None:
+    def take_filled(self) -> None:
         """Take over what all rooms were filled with."""
         for spool, room in self._unfilled:
             spool.digest.update(room)  # now, as long as it is in the processor's cache
@@ -132,9 +132,9 @@ class Spool:
         position = self._file.seek(0, 2)
         # Only as much as must, full blocks first: what stays is neither written nor read again.
         kept = self._memory - self._memory // _SPILLED_SHARE
-        blocks = [each.blocks for each in self._segments.values()]
-        full = [block for each in blocks for block in each[:-1]]
-        for block in [*full, *(each[-1] for each in blocks)]:
+        blocks = [segment.blocks for segment in self._segments.values()]
+        full = [block for of_segment in blocks for block in of_segment[:-1]]
+        for block in [*full, *(of_segment[-1] for of_segment in blocks)]:
             if self._held <= kept:
                 break
             if block.data is not None:

@@ -39,9 +39,9 @@ from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.named_columns import latest_time
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
-from .routes import Positions, hashes
+from .routes import KeyPositions, make_key_hasher
 from .spool import BLOCK_BYTES, Spool
 
 
@@ -135,7 +135,7 @@ class InsertWriter(DataSourceArrowWriter):
         spec = self._spec
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        with lent(spec.config) as pravega, Spool(spec.spool_memory) as spool:
+        with borrow_connection(spec.config) as pravega, Spool(spec.spool_memory) as spool:
             stream = spec.table.stream
             transaction = Transaction(
                 pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token
@@ -178,7 +178,7 @@ def _spool_rows(
         for batch in batches:
             payloads = encoder.encode(batch)
             frame_by_place(payloads, router.places(batch), len(segment_ids), room)
-            spool.filled()
+            spool.take_filled()
             rows += batch.num_rows
             if table.event_time is not None and (time := latest_time(batch.column(table.event_time))) is not None:
                 latest = time if latest is None else max(latest, time)
@@ -188,14 +188,14 @@ def _spool_rows(
 
 
 def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
-    positions = hashes(spec.table, spec.schema)
+    positions = make_key_hasher(spec.table, spec.schema)
     return _SpreadRouter(spec, partition) if positions is None else _KeyRouter(positions, spec)
 
 
 class _KeyRouter:
     """Routes each row by the hash of its key; order within a key is kept."""
 
-    def __init__(self, positions: Callable[[pa.RecordBatch], Positions], spec: InsertSpec) -> None:
+    def __init__(self, positions: Callable[[pa.RecordBatch], KeyPositions], spec: InsertSpec) -> None:
         self._positions = positions
         self._router = SegmentRouter(spec.segments)
         self.segment_ids = self._router.segment_ids

@@ -36,13 +36,13 @@ _Bytes = npt.NDArray[np.uint8]
 
 def encode_keys(columns: KeyColumns, rows: pa.RecordBatch) -> list[bytes]:
     """Return the key of each row. Raises InvalidRowError naming the column whose value cannot be in a key."""
-    parts = [_encoded(column, rows.column(column.name)) for column in columns.all]
+    parts = [_encode(column, rows.column(column.name)) for column in columns.all]
     joined = np.ascontiguousarray(np.hstack(parts))
     data, length = joined.tobytes(), columns.length
     return [data[at : at + length] for at in range(0, len(data), length)]
 
 
-def _encoded(column: KeyColumn, values: pa.Array) -> _Bytes:
+def _encode(column: KeyColumn, values: pa.Array) -> _Bytes:
     if values.null_count:
         raise InvalidRowError(f"Column {column.name} is NULL, but every row needs its key.")
     if column.type in NUMBERS:
@@ -85,7 +85,7 @@ def decode_keys(columns: KeyColumns, keys: Sequence[bytes], wanted: Sequence[str
         if column.name in wanted:
             data = np.ascontiguousarray(matrix[:, at : at + column.bytes])
             try:
-                found[column.name] = _decoded(column, data)
+                found[column.name] = _decode(column, data)
             except pa.ArrowInvalid:
                 bad = next(key for key in keys if not _is_text(key[at : at + column.bytes].rstrip(b"\0")))
                 raise MalformedEventError(
@@ -97,7 +97,7 @@ def decode_keys(columns: KeyColumns, keys: Sequence[bytes], wanted: Sequence[str
     return found
 
 
-def _decoded(column: KeyColumn, data: _Bytes) -> pa.Array:
+def _decode(column: KeyColumn, data: _Bytes) -> pa.Array:
     if column.type in NUMBERS:
         width, arrow = NUMBERS[column.type]
         numbers: npt.NDArray[Any] = data.view(f">i{width}").ravel().astype(f"=i{width}")

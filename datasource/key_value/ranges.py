@@ -29,10 +29,10 @@ def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges |
     limited = False
     for column in columns.all:
         whole: Ranges = ((0, _largest(column)),)
-        asked = [each for condition in conditions if (each := _of_condition(condition, column)) is not None]
-        limits = reduce(_both, asked, whole)
+        asked = [each for condition in conditions if (each := _ranges_of_condition(condition, column)) is not None]
+        limits = reduce(_intersect, asked, whole)
         limited = limited or limits != whole
-        found = _with_column(found, limits, column)
+        found = _append_column(found, limits, column)
     return found if limited else None
 
 
@@ -45,11 +45,11 @@ def fewest_requests(
     """
     if -(-len(points) // MAX_READ_KEYS) + len(ranges) <= pages:
         return tuple(points), tuple(ranges)
-    ends = [*points, *(key for each in ranges for key in each)]
+    ends = [*points, *(key for bounds in ranges for key in bounds)]
     return (), ((min(ends), max(ends)),)
 
 
-def _with_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
+def _append_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
     """Put the bytes of the next column behind keys: behind a range of keys they can be any."""
     shift, largest = 8 * column.bytes, _largest(column)
     if len(found) * len(limits) > MOST_RANGES:
@@ -60,10 +60,10 @@ def _with_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
             longer += [((first << shift) + low, (first << shift) + high) for low, high in limits]
         elif limits:
             longer.append((first << shift, (last << shift) + largest))
-    return _joined(longer)
+    return _join(longer)
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
+def _join(ranges: Sequence[tuple[int, int]]) -> Ranges:
     joined: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1]:
@@ -73,7 +73,7 @@ def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
     return tuple(joined)
 
 
-def _both(one: Ranges, other: Ranges) -> Ranges:
+def _intersect(one: Ranges, other: Ranges) -> Ranges:
     found = []
     at = begin = 0
     while at < len(one) and begin < len(other):
@@ -87,46 +87,48 @@ def _both(one: Ranges, other: Ranges) -> Ranges:
     return tuple(found)
 
 
-def _of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
+def _ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
     stack: list[Term | Ranges | None] = []
     for term in condition.terms:
         split = len(stack) - term.children
         children = stack[split:]
         del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _of_part(term.name, children, column))
+        stack.append(term if term.name in (COLUMN, LITERAL) else _ranges_of_term(term.name, children, column))
     [whole] = stack
     return whole if isinstance(whole, tuple) else None
 
 
-def _of_part(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
-    known = [each for each in children if isinstance(each, tuple)]
+def _ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
+    known = [child for child in children if isinstance(child, tuple)]
     if name == "AND":
-        return reduce(_both, known) if known else None
+        return reduce(_intersect, known) if known else None
     if name == "OR":
-        return _joined([each for ranges in known for each in ranges]) if len(known) == len(children) else None
-    if not children or not all(isinstance(each, Term) for each in children):
+        return _join([bounds for ranges in known for bounds in ranges]) if len(known) == len(children) else None
+    if not children or not all(isinstance(child, Term) for child in children):
         return None
-    left, *others = [each for each in children if isinstance(each, Term)]
+    left, *others = [child for child in children if isinstance(child, Term)]
     if left.name == LITERAL and len(others) == 1 and name in _TURNED:
         name, left, others = _TURNED[name], others[0], [left]
-    literals = [each.value for each in others if each.name == LITERAL and each.type == column.type]
-    values = [each for each in literals if each is not None]
+    literals = [other.value for other in others if other.name == LITERAL and other.type == column.type]
+    values = [literal for literal in literals if literal is not None]
     if left.name != COLUMN or left.value != column.name or len(values) != len(others):
         return None
     if name == "IN":
-        return _joined([each for value in values for each in _compared("=", value, column) or ()])
-    return _compared(name, values[0], column) if len(values) == 1 else None
+        return _join([bounds for value in values for bounds in _compare("=", value, column) or ()])
+    return _compare(name, values[0], column) if len(values) == 1 else None
 
 
 _TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _compared(name: str, value: str, column: KeyColumn) -> Ranges | None:
-    of_type: Callable[[str, str, KeyColumn], Ranges | None] = _number if column.type in NUMBERS else _text
+def _compare(name: str, value: str, column: KeyColumn) -> Ranges | None:
+    of_type: Callable[[str, str, KeyColumn], Ranges | None] = (
+        _ranges_of_number if column.type in NUMBERS else _ranges_of_text
+    )
     return of_type("=" if name == "<=>" else name, value, column)
 
 
-def _number(name: str, value: str, column: KeyColumn) -> Ranges | None:
+def _ranges_of_number(name: str, value: str, column: KeyColumn) -> Ranges | None:
     number, most = int(value), _largest(column) >> 1
     least = -most - 1
     bounds = {
@@ -144,7 +146,7 @@ def _number(name: str, value: str, column: KeyColumn) -> Ranges | None:
     return tuple((first, last) for first, last in (positive, negative) if first <= last)
 
 
-def _text(name: str, value: str, column: KeyColumn) -> Ranges | None:
+def _ranges_of_text(name: str, value: str, column: KeyColumn) -> Ranges | None:
     if column.type not in (STRING, BINARY):
         return None
     data, length = base64.b64decode(value), column.bytes

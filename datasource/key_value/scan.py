@@ -25,7 +25,7 @@ from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.key_columns import KeyColumns
 from ..tables.stream_table import StreamTable
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from .keys import decode_keys
 from .ranges import fewest_requests, key_ranges
 
@@ -105,7 +105,7 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     reader = EntryScanReader(EntryScanPlan(table, opened.pravega.config, schema, wanted.limit), partitions)
     return PlannedScan(
         RowSource(reader, schema, schema),
-        sum(sizes[each.partition].bytes for each in partitions),
+        sum(sizes[partition.partition].bytes for partition in partitions),
         len(partitions),
         {},
     )
@@ -142,7 +142,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
         """Read what is wanted of one partition."""
         plan, left = self._plan, self._plan.limit
         rows = _Rows(plan)
-        with lent(plan.config) as pravega:
+        with borrow_connection(plan.config) as pravega:
             for keys, values in self._pages(pravega, partition, rows.values_wanted):
                 batch = rows.batch(keys, values)
                 if left is not None:
@@ -188,10 +188,10 @@ class _Rows:
         """Return a row for each entry. Raises MalformedEventError naming the key whose value cannot be read."""
         columns = decode_keys(self._keys, keys, self._schema.names)
         if self.values_wanted:
-            columns |= self._decoded(keys, values)
+            columns |= self._decode_values(keys, values)
         return pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
 
-    def _decoded(self, keys: list[bytes], values: list[bytes]) -> dict[str, pa.Array]:
+    def _decode_values(self, keys: list[bytes], values: list[bytes]) -> dict[str, pa.Array]:
         if self._decoder is None:
             return {self._values.names[0]: pa.array(values, pa.binary())}
         try:

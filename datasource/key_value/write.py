@@ -20,7 +20,7 @@ from pyspark_pravega.formats.core.format import Encoder, find_format
 
 from ..insert.task import InsertMessage
 from ..tables.stream_table import StreamTable
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .keys import encode_keys
 from .scan import RAW, keys_of, same_entries_of, value_columns
@@ -55,7 +55,7 @@ class UpsertWriter(DataSourceArrowWriter):
         """
         spec, count = self._spec, 0
         context = TaskContext.get()
-        with lent(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
+        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
             entries, values = same_entries_of(pravega, spec.table), Values(spec)
             for batch in iterator:
                 count += batch.num_rows
@@ -145,15 +145,15 @@ class RowChangesWriter(DataSourceArrowWriter):
         Raises InvalidRowError, also for a row that would get another key.
         """
         spec, count = self._spec, 0
-        with lent(spec.config) as pravega, ThreadPoolExecutor(8) as threads:
+        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(8) as threads:
             entries = same_entries_of(pravega, spec.table)
             values = Values(spec) if spec.schema.fields else None
             for batch in iterator:
                 count += batch.num_rows
-                put_entries(entries, self._changed(batch, values), threads)
+                put_entries(entries, self._find_changed(batch, values), threads)
         return InsertMessage(0, count, {})
 
-    def _changed(self, batch: pa.RecordBatch, values: Values | None) -> dict[bytes, bytes | None]:
+    def _find_changed(self, batch: pa.RecordBatch, values: Values | None) -> dict[bytes, bytes | None]:
         """Return the new value of each key, None for one that is to be removed."""
         keys, table = keys_of(self._spec.table), self._spec.table
         found: list[tuple[int, bytes, bytes | None]] = []
@@ -175,7 +175,7 @@ class RowChangesWriter(DataSourceArrowWriter):
                     "be changed: DELETE the row, and INSERT it with its new key. Other rows may have been changed."
                 )
             found += zip(places.to_pylist(), new, values.of(rows), strict=True)
-        return {key: value for _, key, value in sorted(found, key=lambda each: each[0])}
+        return {key: value for _, key, value in sorted(found, key=lambda one: one[0])}
 
 
 def _columns(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:

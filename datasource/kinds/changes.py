@@ -13,10 +13,10 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, lis
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.current_rows import plan_current_rows, rule_for_rows
-from ..changes.position import Position, Wanted, check_options, check_positions, end_of_batch
+from ..changes.position import BatchRequest, Position, check_options, check_positions, end_of_batch
 from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
-from ..insert.prepare import checked_for_rows, with_write_options
+from ..insert.prepare import fit_to_rows, with_write_options
 from ..scan.dead_letters import check_target
 from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan
@@ -70,14 +70,14 @@ class ChangeTable(TableKind):
         # Tasks that are run again must write the same bytes.
         now = str(int(time.time() * 1000))
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
-        return replace(self, table=checked_for_rows(table, rows))
+        return replace(self, table=fit_to_rows(table, rows))
 
     def start_of_changes(self) -> Position:
         check_stream_of_rows(self.table, self.table.changes_range, self.options)
         self.table.changes_range.bounds()
         return Position(self.pravega.controller.head(self.stream), 0)
 
-    def end_of_changes(self, since: Position, wanted: Wanted) -> Position:
+    def end_of_changes(self, since: Position, wanted: BatchRequest) -> Position:
         return end_of_batch(self, since, wanted, versioned=False)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:

@@ -14,14 +14,14 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
-from ..changes.position import Position, Wanted, check_endless, check_options, check_positions, end_of_batch
+from ..changes.position import BatchRequest, Position, check_endless, check_options, check_positions, end_of_batch
 from ..changes.row_changes_stream import ChangesBatch
-from ..insert.prepare import checked_for_rows, with_write_options
+from ..insert.prepare import fit_to_rows, with_write_options
 from ..positions.snapshot import SegmentSlice
 from ..scan.bad_events import bad_event_rule
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
-from ..scan.event_planning import EventSelection, Measured, likely_schemas, measure_scan, nullable, plan_events
+from ..scan.event_planning import EventSelection, Measured, likely_schemas, make_nullable, measure_scan, plan_events
 from ..scan.keyed_segments import segments_of_keys
 from ..scan.open_table import TableRead
 from ..scan.places import Places, is_about_places
@@ -50,7 +50,7 @@ class EventTable(TableKind):
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
         schema = changes_schema(table.schema, ())
-        return nullable(schema) if permissive else schema
+        return make_nullable(schema) if permissive else schema
 
     def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
         wanted = WantedRows(batch.columns, counted=True)
@@ -58,13 +58,13 @@ class EventTable(TableKind):
         return plan_events(self._read(), Measured(batch.slices), wanted, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
-        return replace(self, table=checked_for_rows(with_write_options(self), rows))
+        return replace(self, table=fit_to_rows(with_write_options(self), rows))
 
     def start_of_changes(self) -> Position:
         check_endless(self.table.changes_range, self.options)
         return start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
 
-    def end_of_changes(self, since: Position, wanted: Wanted) -> Position:
+    def end_of_changes(self, since: Position, wanted: BatchRequest) -> Position:
         return end_of_batch(self, since, wanted, versioned=True)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:

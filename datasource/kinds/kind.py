@@ -14,7 +14,7 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.position import Position, Wanted
+from ..changes.position import BatchRequest, Position
 from ..changes.row_changes_stream import ChangesBatch
 from ..insert.prepare import plain_writer
 from ..positions.snapshot import SegmentSlice
@@ -159,7 +159,7 @@ class TableKind(OpenTable, ABC):
         """
         self._refuse("CHANGES", self.table)
 
-    def end_of_changes(self, since: Position, wanted: Wanted) -> Position:
+    def end_of_changes(self, since: Position, wanted: BatchRequest) -> Position:
         """Return where the next batch of a stream of changes ends: `since` itself, after a pause, if nothing is new."""
         self._refuse("CHANGES", self.table)
 

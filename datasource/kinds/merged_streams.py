@@ -56,9 +56,9 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
         """Read one partition of one stream."""
         schema = arrow_schema(self._plan.output)
         for batch in self._plan.readers[partition.member].batches(partition.partition):
-            yield self._conformed(batch, schema, partition.member)
+            yield self._conform(batch, schema, partition.member)
 
-    def _conformed(self, batch: pa.RecordBatch, schema: pa.Schema, member: int) -> pa.RecordBatch:
+    def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, member: int) -> pa.RecordBatch:
         counted = any(self._plan.counted)
         places = {name: place for place, name in enumerate(batch.schema.names)}
         arrays = []

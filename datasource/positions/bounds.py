@@ -23,15 +23,15 @@ STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.STAR
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
 _NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest"), o.END_STREAM_CUT.key: ("latest",)}
-"""What may stand for a stream cut, as errors say it."""
+"""The names that may stand for a stream cut, for error messages."""
 
 
 def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
-    """Return the cut at which a read begins, None for the oldest event (or for `latest`, which no cut is).
+    """Return the cut at which a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
     """
-    option = _only_one(options, STARTS)
+    option = _find_only(options, STARTS)
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
@@ -48,7 +48,7 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
     """
-    option = _only_one(options, ENDS)
+    option = _find_only(options, ENDS)
     log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
@@ -59,7 +59,7 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
         if within is None:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{options.text(option)}' lies before the first version of stream {stream}, "
-                f"which was published at {_shown(first.timestamp)}. Give a later time."
+                f"which was published at {format_time(first.timestamp)}. Give a later time."
             )
         return within.cut
     return named_cut(options, o.END_STREAM_CUT)
@@ -81,7 +81,7 @@ def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
 
 
 def bounds_text(options: o.Options) -> tuple[str, str]:
-    """Return texts that are equal for reads with the same start, and with the same end."""
+    """Return two texts: the first is equal for reads with the same start, the second for those with the same end."""
     start, end = (
         ",".join(f"{option.key}={options.text(option)}" for option in given if options.is_set(option))
         for given in (STARTS, ENDS)
@@ -90,7 +90,7 @@ def bounds_text(options: o.Options) -> tuple[str, str]:
 
 
 def check_unbounded(options: o.Options, what: str) -> None:
-    """Raise InvalidOptionError if a read is given bounds that has others, or none."""
+    """Raise InvalidOptionError if options give bounds to a read that cannot have them; `what` says why."""
     for option in (*STARTS, *ENDS):
         if options.is_set(option) and options.get(option) not in ("earliest", "unbounded"):
             raise InvalidOptionError(f"{what} Leave '{options.name(option)}' out.")
@@ -98,14 +98,14 @@ def check_unbounded(options: o.Options, what: str) -> None:
 
 def end_option(options: o.Options) -> o.Option[Any] | None:
     """Return the option that gives a read its end, None if none is set. Raises InvalidOptionError for two of them."""
-    return _only_one(options, ENDS)
+    return _find_only(options, ENDS)
 
 
-def _only_one(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
+def _find_only(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
     found = [option for option in given if options.is_set(option)]
     if len(found) > 1:
         names = " and ".join(f"'{options.name(option)}'" for option in found)
-        raise InvalidOptionError(f"{names} are given, and a read has one of them. Leave the others out.")
+        raise InvalidOptionError(f"{names} are given, but a read can have only one of them. Leave the others out.")
     return found[0] if found else None
 
 
@@ -115,26 +115,26 @@ def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option
         return found[0].cut
     newest = log.newest()
     if not newest:
-        allowed = "no version was ever committed to it. Leave the option out"
+        allowed = "it has no versions, because nothing was committed to it. Leave the option out"
     else:
-        allowed = f"the newest version is {newest}. Give one that is there"
+        allowed = f"its newest version is {newest}. Give an existing one"
     raise InvalidOptionError(
         f"'{options.name(option)}'='{options.text(option)}' is not possible on stream {stream}: {allowed}."
     )
 
 
 def _check_time(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[datetime | None]) -> Version:
-    """Return the oldest version, if a time can be a bound at all."""
+    """Return the oldest version. Raises InvalidOptionError if a time cannot be a bound."""
     moment, oldest = options.require(option), log.oldest()
     if oldest is None:
         raise InvalidOptionError(
-            f"'{options.name(option)}' is not possible on stream {stream}: nothing was committed to it by INSERT or a "
-            "streaming query, and Pravega keeps no times of events that others append. Give a 'start-stream-cut' or "
-            "'end-stream-cut'."
+            f"'{options.name(option)}' is not possible on stream {stream}: no INSERT or streaming query has "
+            "committed to it, and Pravega keeps no times of events that others append. Give 'start-stream-cut' or "
+            "'end-stream-cut' instead."
         )
     if moment.timestamp() > time.time():
         raise InvalidOptionError(
-            f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a time that has been."
+            f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a past time."
         )
     return oldest
 
@@ -143,8 +143,19 @@ def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
     return round(options.require(option).timestamp() * 1_000_000)
 
 
-def _shown(microseconds: int) -> str:
+def format_time(microseconds: int) -> str:
+    """Return a time (microseconds since 1970) in UTC."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
 
 
-__all__ = ["ENDS", "STARTS", "bounds_text", "check_unbounded", "end_cut", "end_option", "named_cut", "start_cut"]
+__all__ = [
+    "ENDS",
+    "STARTS",
+    "bounds_text",
+    "check_unbounded",
+    "end_cut",
+    "end_option",
+    "format_time",
+    "named_cut",
+    "start_cut",
+]

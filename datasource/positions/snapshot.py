@@ -1,7 +1,7 @@
 """Fixes what a scan will read, once, at planning: a byte range of every segment between two stream cuts.
 
-A commit merges a transaction segment by segment, so lengths read meanwhile can hold a part of it. The commit
-log says which transactions are being committed; lengths taken during a commit are taken again.
+A commit merges a transaction segment by segment, so lengths that are read meanwhile can include a part of it. The
+commit log says which transactions are being committed; lengths that were measured during a commit are measured again.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def take_snapshot(
     start: StreamCut | None,
     end: StreamCut | None,
     fail_on_data_loss: bool,
-    settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+    measure_settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
 ) -> list[SegmentSlice]:
-    """Return the non-empty slices between two cuts; None stands for the stream's head and its tail now.
+    """Return the non-empty slices between two cuts; None stands for the stream's present head and tail.
 
-    `settled` has measurements made, to the tail or to a cut it gives, such that no transaction is seen in part.
+    `measure_settled` runs a measurement, to the tail or to a cut that it gives, that sees no transaction in part.
     Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
@@ -58,35 +58,35 @@ def take_snapshot(
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return _measure(pravega, stream, start, until, fail_on_data_loss)
 
-    return measure(end) if end is not None else settled(measure)
+    return measure(end) if end is not None else measure_settled(measure)
 
 
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
-    """Raise InvalidOptionError if the cut that an option names is none of a stream."""
+    """Raise InvalidOptionError if the cut that an option names is not a position in a stream."""
     if cut.stream != stream:
         raise InvalidOptionError(
-            f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}. Give one of it."
+            f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}. Give a cut of that stream."
         )
     if not pravega.known_streams.is_cut(cut):
         raise InvalidOptionError(
-            f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "
-            "the key space once. Was the stream dropped and made again since?"
+            f"'{name}' {cut} is not a position in stream {stream}: its segments do not cover the stream's key space "
+            "exactly once. Was the stream dropped and made again since?"
         )
 
 
 def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
-    """Raise InvalidOptionError if the cut at which a read begins lies after that at which it ends, even in part."""
+    """Raise InvalidOptionError if the start of a read lies behind its end, even in a single segment."""
     try:
         pravega.controller.segments_between(start, end)
     except InvalidOptionError as error:
-        raise _not_fitting(error) from None
+        raise _order_error(error) from None
 
 
 def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
-    """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction.
+    """Measure where the stream ends now; `CommitLog.measure_settled` keeps that from lying within a transaction.
 
-    A stream that is sealed ends with its last segments. `known` are segments that were the current ones: they are as
-    long as none of them is sealed, and then the controller need not be asked.
+    A sealed stream ends with its last segments. `known` are segments that were the current ones: as long as none of
+    them is sealed they still are, and the controller need not be asked.
     """
     infos = pravega.segments.segment_infos(stream, known) if known else {}
     if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
@@ -96,7 +96,7 @@ def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> Str
 
 
 def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
-    """Return the segments of a sealed stream that no others follow."""
+    """Return the segments of a sealed stream that have no successors."""
     segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
 
     def is_last(segment: int) -> bool:
@@ -111,10 +111,10 @@ def _measure(
     pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
 ) -> list[SegmentSlice]:
     if start is None and end is None and (known := pravega.known_streams.segment_infos(stream)) is not None:
-        whole = StreamCut(stream, {})  # what lies before the head is truncated, or gone
-        return _not_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
+        whole = StreamCut(stream, {})  # everything before the head was truncated or removed
+        return _drop_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
-    strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
+    strict = fail_on_data_loss and start is not None  # from the head on, this query loses nothing
     infos = pravega.known_streams.infos_between(start, end) if start is not None and end is not None else None
     if infos is not None:
         segments = list(infos)
@@ -123,8 +123,8 @@ def _measure(
             segments, token = pravega.controller.segments_between(first, end)
         except InvalidOptionError as error:
             if start is not None:
-                raise _not_fitting(error) from None
-            # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
+                raise _order_error(error) from None
+            # The head has passed the end, at least in part. The segments show what is left before the end.
             first = StreamCut(stream, {})
             segments, token = pravega.controller.segments_between(first, end)
         pravega.segments.seed_token(stream, token)
@@ -136,25 +136,25 @@ def _measure(
         info = infos.get(segment_id)
         if info is None:
             if strict:
-                raise _lost(f"segment {segment_id} of stream {stream} was removed")
+                raise _lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
-    slices = _not_empty(slices)
+    slices = _drop_empty(slices)
     if fail_on_data_loss and not slices and not first.positions:
-        raise _lost(f"all events of stream {stream} up to the end that was asked for were removed")
+        raise _lost_error(f"all events of stream {stream} up to the requested end were removed")
     return slices
 
 
-def _not_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+def _drop_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
     return [piece for piece in slices if piece.end > piece.start]
 
 
-def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:
-    # Either may come from another option: a stream cut, a version, a time, "latest".
+def _order_error(error: InvalidOptionError) -> InvalidOptionError:
+    # Each may come from a stream cut, a version, a time, or "latest".
     return InvalidOptionError(
-        f"The options that say where to start and where to end do not fit each other: {error.message}. Choose an end "
+        f"The options for the start and the end of the read contradict each other: {error.message}. Choose an end "
         "behind the start."
     )
 
@@ -162,9 +162,11 @@ def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
     asked = start.positions.get(segment_id, 0)
     if strict and asked < info.start_offset:
-        raise _lost(f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated")
+        raise _lost_error(
+            f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated"
+        )
     if asked > info.write_offset:
-        raise _beyond("start-stream-cut", asked, stream, segment_id, info)
+        raise _beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
 
 
 def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:
@@ -173,34 +175,36 @@ def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut,
     if end is not None and segment_id in end.positions:
         stop = end.positions[segment_id]
         if stop > info.write_offset:
-            raise _beyond("end-stream-cut", stop, stream, segment_id, info)
+            raise _beyond_end_error("end-stream-cut", stop, stream, segment_id, info)
     return SegmentSlice(segment_id, begin, stop)
 
 
-def _beyond(option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo) -> InvalidOptionError:
+def _beyond_end_error(
+    option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo
+) -> InvalidOptionError:
     return InvalidOptionError(
         f"'{option}' asks for offset {offset} of segment {segment_id} of stream {stream}, which ends at "
         f"{info.write_offset}."
     )
 
 
-def _lost(what: str) -> DataLossError:
+def _lost_error(what: str) -> DataLossError:
     return DataLossError(
-        f"{what[0].upper()}{what[1:]}, which this query has yet to read. Start later, or set "
+        f"{what[0].upper()}{what[1:]}, which this query has not read yet. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
     )
 
 
-def up_to(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
-    """Return what there was of the slices when a scan of the same start ended at `tail` (segment id to offset)."""
+def cut_at(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+    """Return the slices as an earlier scan with the same start saw them, which ended at `tail` (by segment id)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]
 
 
 def end_in(piece: SegmentSlice, cut: StreamCut) -> int:
-    """Return how far a segment had grown at the tail that a cut was taken of; the slice's end if it was sealed."""
+    """Return where a segment ended when a cut was taken of the stream's tail; the slice's end if it was sealed."""
     if piece.segment_id in cut.positions:
         return cut.positions[piece.segment_id]
-    # A tail has a segment of the newest epoch. What it does not name was sealed before or made after it.
+    # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
     made_later = segment_epoch(piece.segment_id) > max(map(segment_epoch, cut.positions), default=-1)
     return 0 if made_later else piece.end

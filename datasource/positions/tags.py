@@ -1,8 +1,8 @@
 """Tags of a stream: names for positions in it.
 
-All tags of a stream are one row of its scope's commit table, beside the versions: they end with DROP TABLE, and a
-stream made again under the name, which has another origin, takes none of them over. A tag holds nothing back that
-retention or truncation removes.
+All tags of a stream are one row of its scope's commit table, beside the versions. DROP TABLE removes them, and a
+stream made again under the name, which has another origin, does not inherit them. A tag keeps no events from retention
+or truncation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyspark_pravega.errors import (
 from ..commit_log.commit_log import CommitLog
 
 _ROW = 1 << 63 | int.from_bytes(hashlib.blake2b(b"tags", digest_size=8).digest(), "big")
-"""The number of the row, from 2 ** 63 on as those of all rows that are no versions."""
+"""The number of the row: from 2 ** 63 on, as for all rows that are not versions."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 RESERVED = ("head", "tail", "earliest", "latest")
 
@@ -49,9 +49,9 @@ class Tag:
 
 
 class Tags:
-    """The tags of one stream. An object of it is used by one thread at a time.
+    """The tags of one stream. Only one thread may use an object at a time.
 
-    All calls raise PermissionDeniedError for a user who may not read, or write, the scope's commit table.
+    All calls raise PermissionDeniedError for a user without the right to read, or write, the scope's commit table.
     """
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
@@ -62,22 +62,22 @@ class Tags:
 
     def all(self) -> list[Tag]:
         """Return all tags, the oldest first."""
-        stored = self._log.stored_beside(_ROW)
+        stored = self._log.find_companion(_ROW)
         try:
             tags = _tags(_read(stored, self._log.learn_origin()))
         except PermissionDeniedError:
-            # Who may only read is not told the origin. Positions of an older stream are none in this one.
+            # A user who may only read cannot ask for the origin. Positions of an older stream do not fit this one.
             tags = _tags(_row_of(stored).get("tags", {}))
             if tags and not self._pravega.known_streams.is_cut(tags[0].cut):
                 return []
         return tags
 
     def create(self, name: str, find: Callable[[], tuple[StreamCut, int | None]], *, replace: bool = False) -> Tag:
-        """Make a tag; the commit table too if it is missing. With `replace`, one of this name may be there.
+        """Make a tag, and the commit table if it is missing. With `replace`, the tag may exist already.
 
         `find` returns its position, and the version that ends there. If the stream is made again under its name
-        meanwhile, the tag is one of the old stream. Raises what `find` does, InvalidNameError for what cannot be a
-        tag's name, or is one already, StreamNotFoundError.
+        meanwhile, the tag belongs to the old stream. Raises what `find` does, InvalidNameError for a name that cannot
+        be a tag or is one already, StreamNotFoundError.
         """
         _check(name)
         self._log.learn_origin()
@@ -100,13 +100,13 @@ class Tags:
         return tag
 
     def drop(self, name: str) -> bool:
-        """Remove a tag; False if there was none of this name."""
+        """Remove a tag; return False if there is no such tag."""
         found = False
 
         def change(tags: dict[str, Any]) -> dict[str, Any] | None:
             nonlocal found
             found = name in tags
-            return {each: row for each, row in tags.items() if each != name} if found else None
+            return {tag: row for tag, row in tags.items() if tag != name} if found else None
 
         try:
             self._change(change)
@@ -115,11 +115,11 @@ class Tags:
         return found
 
     def _change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-        def changed(stored: Entry | None, origin: int) -> bytes | None:
+        def change_row(stored: Entry | None, origin: int) -> bytes | None:
             if stored is not None and json.loads(stored.value)["origin"] > origin:
                 raise StreamNotFoundError(
                     f"Stream {self._stream} was deleted, and another one made under its name, while its tags were "
-                    "changed. Try again."
+                    "being changed. Try again."
                 )
             before = _read(stored, origin)
             tags = change(dict(before))
@@ -128,11 +128,11 @@ class Tags:
             value = json.dumps({"stream": self._stream.name, "origin": origin, "tags": tags}).encode()
             if len(value) > MAX_VALUE_BYTES:
                 raise InvalidOptionError(
-                    f"Stream {self._stream} has {len(before):,} tags, and no room for more. Drop some."
+                    f"Stream {self._stream} has {len(before):,} tags, and no room for more. Drop some of them."
                 )
             return value
 
-        self._log.replace_beside(_ROW, changed)
+        self._log.replace_companion(_ROW, change_row)
 
 
 def _read(stored: Entry | None, origin: int) -> Mapping[str, Any]:
@@ -147,14 +147,15 @@ def _row_of(stored: Entry | None) -> dict[str, Any]:
 
 
 def _tags(found: Mapping[str, Any]) -> list[Tag]:
-    """Return tags in the order of their making."""
+    """Return tags, the oldest first."""
     tags = [Tag(name, StreamCut.from_text(row["cut"]), row["version"], row["created"]) for name, row in found.items()]
-    return sorted(tags, key=lambda each: (each.created, each.name))
+    return sorted(tags, key=lambda tag: (tag.created, tag.name))
 
 
 def _check(name: str) -> None:
     if not _NAME.fullmatch(name) or name.isdigit() or name.lower() in RESERVED:
         raise InvalidNameError(
-            f"'{name[:140]}' cannot be the name of a tag. That has 1 to 128 letters, digits, '.', '_' and '-', begins "
-            f"with a letter or a digit, is no number, which would be a version, and none of {', '.join(RESERVED)}."
+            f"'{name[:140]}' cannot be a tag. A tag has 1 to 128 letters, digits, '.', '_' and '-', begins "
+            f"with a letter or a digit, and is neither a number, which would be a version, nor one of "
+            f"{', '.join(RESERVED)}."
         )

@@ -1,11 +1,10 @@
-"""Finds the position that a version, a tag, a stream cut or a time stands for, and checks that it can be read up to."""
+"""Finds the position that a version, a tag, a stream cut or a time stands for, and checks that reads can end there."""
 
 from __future__ import annotations
 
 import difflib
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, segment_epoch
@@ -16,7 +15,7 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
-from .bounds import end_option
+from .bounds import end_option, format_time
 from .snapshot import check_cut, tail_cut
 from .tags import Tag, Tags
 
@@ -25,7 +24,7 @@ _SHOWN_TAGS = 10
 
 @dataclass(frozen=True)
 class Point:
-    """A position in a stream, and the version that ends there, if one is known to."""
+    """A position in a stream, and the version that ends there, if one is known."""
 
     cut: StreamCut
     version: int | None = None
@@ -34,8 +33,7 @@ class Point:
 def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
     """Return the point that a version stands for: its number, a tag, or the text of a stream cut.
 
-    `asked` is what errors call it. Raises InvalidOptionError for what is none of the stream, naming what there is near
-    it.
+    `asked` is what errors call it. Raises InvalidOptionError if the stream has no such point; names the nearest ones.
     """
     text = text.strip()
     if text.isdecimal() and len(text) < 19:
@@ -48,8 +46,8 @@ def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "
         cut = StreamCut.from_text(text)
     except InvalidOptionError as error:
         raise InvalidOptionError(
-            f"{asked} '{text[:80]}' is no number of a version and no tag. {_known(tags, text)} Taken for a "
-            f"position, {error.message}."
+            f"{asked} '{text[:80]}' is neither a version number nor a tag. {_describe_tags(tags, text)} As a stream "
+            f"cut: {error.message}."
         ) from None
     check_cut(pravega, stream, asked, cut)
     return Point(cut)
@@ -58,11 +56,11 @@ def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "
 def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
     """Return the end of the newest version that was published at a time (microseconds since 1970) or before.
 
-    Raises InvalidOptionError for a time that lies in the future, or before all versions.
+    Raises InvalidOptionError for a time in the future, or before all versions.
     """
-    asked = f"TIMESTAMP AS OF '{shown_time(timestamp)}'"
+    asked = f"TIMESTAMP AS OF '{format_time(timestamp)}'"
     if timestamp > time.time_ns() // 1000:
-        raise InvalidOptionError(f"{asked} lies in the future. Give a time that has been.")
+        raise InvalidOptionError(f"{asked} lies in the future. Give a past time.")
     log = CommitLog(pravega, stream)
     found = log.newest_by(timestamp)
     if found is not None:
@@ -70,13 +68,13 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
     first = log.oldest()
     if first is not None:
         raise InvalidOptionError(
-            f"{asked} lies before {_shown(first)}, which is the oldest version of stream {stream} in its commit log. "
-            "Give that time or a later one."
+            f"{asked} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
+            "commit log. Give that time or a later one."
         )
     raise InvalidOptionError(
-        f"{asked} is not possible on stream {stream}: nothing was committed to it by INSERT or a streaming query, and "
-        f"Pravega keeps no times of events that others append. {_known(Tags(pravega, stream).all())} Give VERSION AS "
-        "OF with a tag, or with a stream cut: the metadata table stream_cuts has those that are known."
+        f"{asked} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and "
+        f"Pravega keeps no times of events that others append. {_describe_tags(Tags(pravega, stream).all())} Give "
+        "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts lists the known ones."
     )
 
 
@@ -93,8 +91,8 @@ def create_tag(
 ) -> Tag:
     """Name the position of a version (as `point_of_version` takes it), or by default the end of the stream now.
 
-    Raises InvalidNameError for a name that cannot be or is there, unless `replace`, InvalidOptionError for a position
-    that the stream does not have, StreamNotFoundError, PermissionDeniedError.
+    Raises InvalidNameError for a name that cannot be a tag, or without `replace` is one already, InvalidOptionError
+    for a position that the stream does not have, StreamNotFoundError, PermissionDeniedError.
     """
 
     def find() -> tuple[StreamCut, int | None]:
@@ -105,27 +103,27 @@ def create_tag(
 
 
 def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
-    """Return the cut at which a read ends that asks for a table as it was.
+    """Return the cut at which a read of a former state of a table ends.
 
-    Raises InvalidOptionError if an option gives it an end too, DataLossError if all up to there, or what came right
-    before it, was removed and that is not to be ignored.
+    Raises InvalidOptionError if an option gives it another end, and DataLossError if events right before that position
+    were removed, unless that is to be ignored.
     """
     if (option := end_option(options)) is not None:
         raise InvalidOptionError(
-            f"'{options.name(option)}' and {as_of.asked} are given, and a read has one end. Leave one of them out."
+            f"'{options.name(option)}' and {as_of.asked} are both given, but a read has one end. Leave one of them out."
         )
     cut = StreamCut.from_text(as_of.cut)
     if options.get(o.FAIL_ON_DATA_LOSS) and _is_removed(pravega, cut):
         raise DataLossError(
-            f"{as_of.asked} is not possible on stream {stream}: retention or truncation has removed events from its "
-            "start to behind that position. Ask for a later one (the metadata table history has the versions), or set "
+            f"{as_of.asked} is not possible on stream {stream}: retention or truncation has removed events up "
+            "to that position or beyond it. Ask for a later one (the metadata table history has the versions), or set "
             "'fail-on-data-loss' to false to read what is left."
         )
     return cut
 
 
 def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
-    """Tell whether the stream begins behind a cut, in part at least, or right there after events that are gone."""
+    """Return whether the stream begins behind a cut in some segment, or at the cut after its events were removed."""
     head = pravega.controller.head(cut.stream)
     if head.positions == cut.positions:
         return any(offset or segment_epoch(segment) for segment, offset in cut.positions.items())
@@ -144,32 +142,27 @@ def _point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) 
     first, newest = log.oldest(), log.newest()
     if first is None:
         there = (
-            "it has no versions, because nothing was committed to it by INSERT or a streaming query. Give a tag or a "
-            "stream cut: the metadata tables tags and stream_cuts have those that are known"
+            "it has no versions, because no INSERT or streaming query has committed to it. Give a tag or a stream cut: "
+            "the metadata tables tags and stream_cuts list the known ones"
         )
     elif number < first.number:
-        there = f"the oldest one in its commit log is {_shown(first)}"
+        there = f"the oldest one in its commit log is {_describe_version(first)}"
     else:
         [last] = log.versions(newest, newest) or [first]
-        there = f"the newest one is {_shown(last)}"
+        there = f"the newest one is {_describe_version(last)}"
     raise InvalidOptionError(f"{asked} {number} is not possible on stream {stream}: {there}.")
 
 
-def _known(tags: list[Tag], text: str = "") -> str:
+def _describe_tags(tags: list[Tag], text: str = "") -> str:
     if not tags:
         return "The stream has no tags."
     names = [tag.name for tag in tags]
     near = difflib.get_close_matches(text, names, 1)
-    newest = [f"'{tag.name}' ({shown_time(tag.created)})" for tag in tags[-_SHOWN_TAGS:]]
+    newest = [f"'{tag.name}' ({format_time(tag.created)})" for tag in tags[-_SHOWN_TAGS:]]
     hint = f" Did you mean '{near[0]}'?" if near else ""
     some = "newest tags" if len(tags) > len(newest) else "tags"
     return f"Its {some}, with the times they were made: {', '.join(newest)}.{hint}"
 
 
-def _shown(version: Version) -> str:
-    return f"{version.number}, published at {shown_time(version.timestamp)}"
-
-
-def shown_time(microseconds: int) -> str:
-    """Return a time (microseconds since 1970) in UTC."""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+def _describe_version(version: Version) -> str:
+    return f"{version.number}, published at {format_time(version.timestamp)}"

@@ -60,13 +60,17 @@ class PartialGroups:
         self._partials = self._schema.names[len(aggregation.groups) :]
         places = {name: place for place, name in enumerate(operands.names)}
         self._key_places = [places[name] for (name,) in aggregation.groups]
-        self._places = [None if each.name == COUNT_STAR else places[each.column[0]] for each in self._functions]
+        self._places = [
+            None if function.name == COUNT_STAR else places[function.column[0]] for function in self._functions
+        ]
         self._only_counts = aggregation.only_counts_rows
         begun = list(zip(self._functions, list(self._schema)[len(self._keys) :], strict=True))
-        floating = [(each.name, field.name) for each, field in begun if pa.types.is_floating(field.type)]
+        floating = [(function.name, field.name) for function, field in begun if pa.types.is_floating(field.type)]
         self._adds_floating = any(function == SUM for function, _ in floating)
         self._ordered = [name for function, name in floating if function in (MIN, MAX)]
-        self._added = [field.name for each, field in begun if each.name == SUM and pa.types.is_integer(field.type)]
+        self._added = [
+            field.name for function, field in begun if function.name == SUM and pa.types.is_integer(field.type)
+        ]
         self._groups: pa.Table = self._schema.empty_table()
         self._pending: list[pa.Table] = []
         self._fed = 0
@@ -87,17 +91,17 @@ class PartialGroups:
         self._pending.append(rows)
         enough = sum(map(len, self._pending)) >= max(PENDING_ROWS, len(self._groups))
         if enough or sum(map(_bytes, self._pending)) >= PENDING_BYTES:
-            yield from self._put_together()
+            yield from self._merge_pending()
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
+    def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield what is left: without columns to group by, one row even if there was none to take."""
         if self._only_counts:
             counts = [pa.array([self._fed], pa.int64())] * len(self._partials)
             yield pa.RecordBatch.from_arrays(counts, schema=self._schema)
             return
-        yield from self._put_together()
+        yield from self._merge_pending()
         if not self._keys and not len(self._groups):
-            counted = [each.name in (COUNT_STAR, COUNT) for each in self._functions]
+            counted = [function.name in (COUNT_STAR, COUNT) for function in self._functions]
             yield pa.RecordBatch.from_pylist(
                 [{name: 0 if zero else None for name, zero in zip(self._partials, counted, strict=True)}], self._schema
             )
@@ -115,30 +119,30 @@ class PartialGroups:
                 arrays.append((column.is_valid() if function.name == COUNT else column).cast(type))
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
-    def _put_together(self) -> Iterator[pa.RecordBatch]:
+    def _merge_pending(self) -> Iterator[pa.RecordBatch]:
         if not self._pending:
             return
         pending = pa.concat_tables(self._pending)
         self._pending = []
-        groups = self._with(pending)
+        groups = self._add_rows(pending)
         if groups is None:
             self._one_by_one = self._adds_floating
             for name in self._added:
-                self._returned[name] += len(pending) * _size(pending.column(name))
-            yield from self._let_go()
+                self._returned[name] += len(pending) * _magnitude(pending.column(name))
+            yield from self._release_groups()
             yield from pending.to_batches()
             return
         self._groups = groups
         self._fed += len(pending)
         if len(groups) > MOST_GROUPS or _bytes(groups) > MOST_BYTES:
             self._one_by_one = self._adds_floating or self._fed < 2 * len(groups)
-            yield from self._let_go()
+            yield from self._release_groups()
 
-    def _with(self, pending: pa.Table) -> pa.Table | None:
+    def _add_rows(self, pending: pa.Table) -> pa.Table | None:
         """Return the groups with more rows, None if the result might not be Spark's."""
         for name in self._added:
-            before = self._returned[name] + _size(self._groups.column(name))
-            if before + len(pending) * _size(pending.column(name)) > _LARGEST:
+            before = self._returned[name] + _magnitude(self._groups.column(name))
+            if before + len(pending) * _magnitude(pending.column(name)) > _LARGEST:
                 return None
         rows = pa.concat_tables([self._groups, pending])
         for name in self._ordered:
@@ -147,21 +151,21 @@ class PartialGroups:
         if not keys:
             # Without a key Arrow adds in another order.
             rows, keys = rows.append_column("all", pa.array(np.zeros(len(rows), np.int8))), ["all"]
-        asked = [(name, _ADDS[each.name]) for name, each in zip(self._partials, self._functions, strict=True)]
+        asked = [(name, _ADDS[function.name]) for name, function in zip(self._partials, self._functions, strict=True)]
         found = pa.TableGroupBy(rows, keys, use_threads=False).aggregate(asked)
         columns = {name: found.column(name) for name in self._keys}
         columns |= {name: found.column(f"{name}_{how}") for name, how in asked}
         for name in self._ordered:
             # Spark keeps the first of two zeros.
-            if _has(columns[name], _ZEROS) and _has(rows.column(name), _ZEROS[:1]):
+            if _has_any(columns[name], _ZEROS) and _has_any(rows.column(name), _ZEROS[:1]):
                 return None
             columns[name] = _of_ranks(columns[name], self._schema.field(name).type)
         return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
 
-    def _let_go(self) -> Iterator[pa.RecordBatch]:
+    def _release_groups(self) -> Iterator[pa.RecordBatch]:
         """Return the groups, and begin new ones."""
         for name in self._added:
-            self._returned[name] += _size(self._groups.column(name))
+            self._returned[name] += _magnitude(self._groups.column(name))
         groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
         yield from groups.to_batches()
 
@@ -175,31 +179,31 @@ def _bytes(rows: pa.Table) -> int:
     return int(rows.nbytes)
 
 
-def _size(column: pa.ChunkedArray) -> int:
+def _magnitude(column: pa.ChunkedArray) -> int:
     """Return how far the numbers are from 0 at most."""
     extremes = pc.min_max(column).as_py().values()
-    return max((abs(each) for each in extremes if each is not None), default=0)
+    return max((abs(extreme) for extreme in extremes if extreme is not None), default=0)
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return whole numbers that are ordered as Spark orders floating-point ones: NaN is the greatest."""
     doubles = column.cast(pa.float64())
     doubles = pc.if_else(pc.is_nan(doubles), _NAN, doubles)
-    return _flipped(pa.chunked_array([each.view(pa.int64()) for each in doubles.chunks], pa.int64()))
+    return _flip_negative(pa.chunked_array([chunk.view(pa.int64()) for chunk in doubles.chunks], pa.int64()))
 
 
 def _of_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
-    bits = _flipped(ranks)
-    return pa.chunked_array([each.view(pa.float64()) for each in bits.chunks], pa.float64()).cast(type)
+    bits = _flip_negative(ranks)
+    return pa.chunked_array([chunk.view(pa.float64()) for chunk in bits.chunks], pa.float64()).cast(type)
 
 
-def _flipped(bits: pa.ChunkedArray) -> pa.ChunkedArray:
+def _flip_negative(bits: pa.ChunkedArray) -> pa.ChunkedArray:
     """Turn the bits of negative numbers around, all but the sign."""
     return pc.if_else(pc.less(bits, _NONE), pc.bit_wise_xor(bits, _ALL_BITS), bits)
 
 
-def _has(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
-    return any(pc.any(pc.equal(ranks, each)).as_py() for each in some)
+def _has_any(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
+    return any(pc.any(pc.equal(ranks, rank)).as_py() for rank in some)
 
 
 @dataclass(frozen=True)
@@ -220,7 +224,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield what the aggregates begin with; of an empty stream too, where they have a value."""
         if type(partition) is InputPartition:
-            yield from self._rest(self._groups())
+            yield from self._finish(self._groups())
         else:
             yield from super().read(partition)
 
@@ -233,14 +237,14 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
                 yield counts_batch(counts, self._schema())
             else:
                 yield from map(self._row, groups.feed(batch))
-        yield from self._rest(groups)
+        yield from self._finish(groups)
 
     def _groups(self) -> PartialGroups:
         plan = self._plan
         return PartialGroups(plan.aggregation, plan.columns, plan.aggregation.operands(plan.columns))
 
-    def _rest(self, groups: PartialGroups) -> Iterator[pa.RecordBatch]:
-        yield from map(self._row, groups.rest())
+    def _finish(self, groups: PartialGroups) -> Iterator[pa.RecordBatch]:
+        yield from map(self._row, groups.finish())
 
     def _row(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays = rows.columns

@@ -64,12 +64,12 @@ class Aggregation:
 
     @property
     def only_counts_rows(self) -> bool:
-        """Tell whether nothing of the rows but their number is asked for."""
-        return not self.groups and all(each.name == COUNT_STAR for each in self.functions)
+        """Return whether nothing of the rows but their number is asked for."""
+        return not self.groups and all(function.name == COUNT_STAR for function in self.functions)
 
     def __str__(self) -> str:
         functions = ", ".join(map(str, self.functions)) or "none"
-        groups = ", ".join(".".join(each) for each in self.groups)
+        groups = ", ".join(".".join(group) for group in self.groups)
         return f"{functions} by {groups}" if groups else functions
 
     def operands(self, columns: StructType) -> StructType:
@@ -78,7 +78,7 @@ class Aggregation:
         Raises KeyError for one that the table does not have.
         """
         known = fields_by_name(columns)
-        names = [*self.groups, *(each.column for each in self.functions if each.name != COUNT_STAR)]
+        names = [*self.groups, *(function.column for function in self.functions if function.name != COUNT_STAR)]
         return StructType([known[name] for (name,) in dict.fromkeys(names)])
 
     def partial_rows(self, columns: StructType) -> StructType:
@@ -86,39 +86,43 @@ class Aggregation:
         known = fields_by_name(columns)
         groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]
         begun = [
-            StructField(f"partial_{number}", _partial_type(each, known)) for number, each in enumerate(self.functions)
+            StructField(f"partial_{number}", _partial_type(function, known))
+            for number, function in enumerate(self.functions)
         ]
         return StructType([*groups, *begun])
 
 
 def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructType) -> bool:
-    """Tell whether tasks can begin these aggregates, so that Spark comes to just what it finds without.
+    """Return whether tasks can begin these aggregates, so that Spark comes to just what it finds without.
 
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
     Spark. AVG of whole numbers adds them as doubles, which is not the same as dividing their sum.
     """
     known = fields_by_name(columns)
-    averaged = {each.column for each in written.functions if each.name == AVG}
+    averaged = {function.column for function in written.functions if function.name == AVG}
     return (
         bool(aggregation.groups or aggregation.functions)
         and all(_has_type(name, known, _KEYS) for name in aggregation.groups)
         and all(
-            _can_begin(each, known) and (each.column not in averaged or _has_type(each.column, known, _FLOATING))
-            for each in aggregation.functions
+            _can_begin(function, known)
+            and (function.column not in averaged or _has_type(function.column, known, _FLOATING))
+            for function in aggregation.functions
         )
         and not _adds_in_another_order(aggregation, known)
     )
 
 
 def _adds_in_another_order(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
-    """Tell whether Spark may add floating-point numbers of a group in another order than that of the rows.
+    """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 
     It sorts the rows where a least or greatest text is asked for. Sorting by one number is not stable.
     """
     keys = [known[name].dataType for (name,) in aggregation.groups]
     if len(keys) != 1 or keys[0] in (StringType(), BinaryType()):
         return False
-    functions = [(each.name, known[each.column[0]].dataType) for each in aggregation.functions if each.column]
+    functions = [
+        (function.name, known[function.column[0]].dataType) for function in aggregation.functions if function.column
+    ]
     adds = any(name == SUM and type in _FLOATING for name, type in functions)
     return adds and any(name in (MIN, MAX) and type == StringType() for name, type in functions)
 

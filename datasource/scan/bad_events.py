@@ -21,7 +21,7 @@ class BadEventRule:
 
     @property
     def every_event_is_a_row(self) -> bool:
-        """Tell whether a scan returns as many rows as it decodes events."""
+        """Return whether a scan returns as many rows as it decodes events."""
         return self.mode != DROPMALFORMED
 
 
@@ -44,7 +44,7 @@ def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
             )
         if given > beside:
             return BadEventRule(mode)
-    found = _stream(target, stream)
+    found = _parse_target(target, stream)
     if found == stream:
         if options.source(o.DEAD_LETTER) is o.Source.CATALOG:
             return BadEventRule(mode)  # a catalog's default is for the other tables
@@ -55,7 +55,7 @@ def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
     return BadEventRule(DROPMALFORMED, found)
 
 
-def _stream(text: str, source: Stream) -> Stream:
+def _parse_target(text: str, source: Stream) -> Stream:
     parts = text.split("/")
     if len(parts) > 2 or not all(parts):
         raise InvalidOptionError(

@@ -19,10 +19,10 @@ WORTH_SEARCHING = 16 << 20
 """Bytes that take longer to read than a search in the log does."""
 _MOST_SEARCHES = 4
 
-Wanted = tuple[SegmentSlice, Span]
+WantedSlice = tuple[SegmentSlice, Span]
 
 
-def begun_later(log: CommitLog, wanted: Sequence[Wanted], worth: int = WORTH_SEARCHING) -> list[Wanted]:
+def start_later(log: CommitLog, wanted: Sequence[WantedSlice], worth: int = WORTH_SEARCHING) -> list[WantedSlice]:
     """Return slices that begin at the last border before what is wanted of them, if the log knows a later one.
 
     It is searched for slices that have so many bytes before it, and for a few only.
@@ -33,7 +33,7 @@ def begun_later(log: CommitLog, wanted: Sequence[Wanted], worth: int = WORTH_SEA
         return list(wanted)
     ends = _Ends(log)
     return [
-        (replace(piece, start=_border(ends, head.version, piece, span.first)) if piece in far else piece, span)
+        (replace(piece, start=_find_border(ends, head.version, piece, span.first)) if piece in far else piece, span)
         for piece, span in wanted
     ]
 
@@ -53,7 +53,7 @@ class _Ends:
         return self._known[number]
 
 
-def _border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> int:
+def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> int:
     """Return the last end of a version that does not lie behind `first`, or where the slice begins."""
     low, high, border = 1, newest, piece.start
     while low <= high:
@@ -69,7 +69,7 @@ def _border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> int:
     return border
 
 
-def events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) -> int | None:
+def count_events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) -> int | None:
     """Return how many rows a scan has, None where the commit log does not prove it.
 
     All versions that the head row of the scan tells of were visible before the stream was measured, so that their

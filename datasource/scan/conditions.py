@@ -76,7 +76,7 @@ Rows: TypeAlias = Callable[[Columns], Any]
 """Makes of columns an array, or of literals a scalar."""
 
 
-class _CannotTellError(Exception):
+class _CannotEvaluateError(Exception):
     """The condition is none that can be evaluated here exactly."""
 
 
@@ -96,81 +96,81 @@ class _Truth:
     rows: Rows
 
 
-def taken(conditions: Sequence[Condition], schema: StructType) -> list[bool]:
+def can_evaluate(conditions: Sequence[Condition], schema: StructType) -> list[bool]:
     """Tell of each condition whether it can be evaluated on columns of this schema.
 
     Those behind one that may fail are not: Spark evaluates them in their order, and the rows that they drop
     would not fail it any more.
     """
     found, may_fail = [], False
-    for each in conditions:
-        known = _known(each, schema)
+    for condition in conditions:
+        known = _can_compile(condition, schema)
         found.append(known and not may_fail)
-        may_fail = may_fail or not (known or all(term.name in _NEVER_FAIL for term in each.terms))
+        may_fail = may_fail or not (known or all(term.name in _NEVER_FAIL for term in condition.terms))
     return found
 
 
-def _known(condition: Condition, schema: StructType) -> bool:
+def _can_compile(condition: Condition, schema: StructType) -> bool:
     try:
-        _compiled(condition, schema)
-    except _CannotTellError:
+        _compile(condition, schema)
+    except _CannotEvaluateError:
         return False
     return True
 
 
 class Sieve:
-    """Tells which rows of batches fulfil all of some `taken` conditions."""
+    """Tells which rows of batches fulfil all of some evaluable conditions."""
 
     def __init__(self, conditions: Sequence[Condition], schema: StructType) -> None:
-        self._conditions = [_compiled(each, schema) for each in conditions]
+        self._conditions = [_compile(condition, schema) for condition in conditions]
 
-    def kept(self, columns: Columns) -> pa.BooleanArray:
+    def mask(self, columns: Columns) -> pa.BooleanArray:
         """Return which rows are kept: a truth for each, never null."""
         masks = [condition(columns) for condition in self._conditions]
         return pc.fill_null(reduce(pc.and_kleene, masks), False)
 
 
-def _compiled(condition: Condition, schema: StructType) -> Rows:
+def _compile(condition: Condition, schema: StructType) -> Rows:
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     stack: list[_Value | _Truth] = []
     for term in condition.terms:
         if term.children > len(stack) or term.children < 0:
-            raise _CannotTellError
+            raise _CannotEvaluateError
         split = len(stack) - term.children
         children, stack = stack[split:], stack[:split]
-        stack.append(_part(term, children, types))
+        stack.append(_compile_term(term, children, types))
     if len(stack) != 1:
-        raise _CannotTellError
+        raise _CannotEvaluateError
     [truth] = stack
     if not isinstance(truth, _Truth):
-        raise _CannotTellError
+        raise _CannotEvaluateError
     return truth.rows
 
 
-def _part(term: Term, children: Sequence[_Value | _Truth], types: Mapping[str, str]) -> _Value | _Truth:
+def _compile_term(term: Term, children: Sequence[_Value | _Truth], types: Mapping[str, str]) -> _Value | _Truth:
     if term.name == COLUMN:
         return _column(term.value, types)
     if term.name == LITERAL:
         return _literal(term)
     if term.name in _CONNECTIVES:
         count, connected = _CONNECTIVES[term.name]
-        truths = [each.rows for each in children if isinstance(each, _Truth)]
+        truths = [child.rows for child in children if isinstance(child, _Truth)]
         if len(truths) != len(children) or len(truths) != count:
-            raise _CannotTellError
-        return _Truth(lambda columns: connected(*(each(columns) for each in truths)))
-    values = [each for each in children if isinstance(each, _Value)]
+            raise _CannotEvaluateError
+        return _Truth(lambda columns: connected(*(truth(columns) for truth in truths)))
+    values = [child for child in children if isinstance(child, _Value)]
     if len(values) != len(children) or not values or all(value.literal for value in values):
-        raise _CannotTellError
+        raise _CannotEvaluateError
     if term.name in ("IS_NULL", "IS_NOT_NULL") and len(values) == 1:
         found = pc.is_null if term.name == "IS_NULL" else pc.is_valid
         return _Truth(lambda columns: found(values[0].rows(columns)))
     if len({value.type for value in values}) > 1 or not values[0].type:
-        raise _CannotTellError
+        raise _CannotEvaluateError
     if term.name == "IN":
-        return _one_of(values)
+        return _compile_in(values)
     if len(values) != 2:
-        raise _CannotTellError
-    return _compared(term.name, *values)
+        raise _CannotEvaluateError
+    return _compile_comparison(term.name, *values)
 
 
 _CONNECTIVES: Mapping[str, tuple[int, Callable[..., Any]]] = {
@@ -182,7 +182,7 @@ _CONNECTIVES: Mapping[str, tuple[int, Callable[..., Any]]] = {
 
 def _column(name: str | None, types: Mapping[str, str]) -> _Value:
     if name is None or name not in types:
-        raise _CannotTellError
+        raise _CannotEvaluateError
     kind = types[name]
     if kind in _TIMES:
         number = _TIMES[kind]
@@ -193,7 +193,7 @@ def _column(name: str | None, types: Mapping[str, str]) -> _Value:
 
 def _literal(term: Term) -> _Value:
     if term.type is None or term.value is None:
-        raise _CannotTellError
+        raise _CannotEvaluateError
     try:
         if term.type in _INTEGERS or term.type in _TIMES:
             scalar = pa.scalar(int(term.value), _INTEGERS.get(term.type) or _TIMES[term.type])
@@ -206,21 +206,21 @@ def _literal(term: Term) -> _Value:
         elif term.type == _STRING:
             scalar = pa.scalar(base64.b64decode(term.value, validate=True).decode())
         else:
-            raise _CannotTellError
+            raise _CannotEvaluateError
     except (ValueError, pa.ArrowInvalid) as error:  # bytes that are no text, such as those of a cast
-        raise _CannotTellError from error
+        raise _CannotEvaluateError from error
     return _Value(term.type, lambda columns: scalar, literal=True)
 
 
-def _compared(name: str, left: _Value, right: _Value) -> _Truth:
+def _compile_comparison(name: str, left: _Value, right: _Value) -> _Truth:
     if name in _OF_TEXTS:
         if left.type != _STRING or left.literal or not right.literal:
-            raise _CannotTellError
+            raise _CannotEvaluateError
         pattern = right.rows({}).as_py()
         return _Truth(lambda columns: _OF_TEXTS[name](left.rows(columns), pattern=pattern))
     ordered = _ORDERS.get(name)
     if ordered is None or (left.type == _BOOLEAN and name not in ("=", "<>", "<=>")):
-        raise _CannotTellError
+        raise _CannotEvaluateError
     floats = left.type in _FLOATS
     return _Truth(lambda columns: ordered(left.rows(columns), right.rows(columns), floats))
 
@@ -244,14 +244,14 @@ def _less(left: Any, right: Any, floats: bool) -> Any:
     return pc.or_kleene(less, pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left))))
 
 
-def _the_same(left: Any, right: Any, floats: bool) -> Any:
+def _equal_or_both_null(left: Any, right: Any, floats: bool) -> Any:
     same = pc.fill_null(_equal(left, right, floats), False)
     return pc.or_kleene(same, pc.and_kleene(pc.is_null(left), pc.is_null(right)))
 
 
 _ORDERS: Mapping[str, Callable[[Any, Any, bool], Any]] = {
     "=": _equal,
-    "<=>": _the_same,
+    "<=>": _equal_or_both_null,
     "<>": lambda left, right, floats: pc.invert(_equal(left, right, floats)),
     "<": _less,
     "<=": lambda left, right, floats: pc.invert(_less(right, left, floats)),
@@ -260,10 +260,10 @@ _ORDERS: Mapping[str, Callable[[Any, Any, bool], Any]] = {
 }
 
 
-def _one_of(values: Sequence[_Value]) -> _Truth:
+def _compile_in(values: Sequence[_Value]) -> _Truth:
     asked, *others = values
     if asked.literal or not others or not all(value.literal for value in others) or asked.type == _BOOLEAN:
-        raise _CannotTellError
+        raise _CannotEvaluateError
     scalars = [value.rows({}) for value in others]
     if asked.type not in _FLOATS:
         wanted = pa.array([scalar.as_py() for scalar in scalars], scalars[0].type)

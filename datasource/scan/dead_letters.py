@@ -75,13 +75,13 @@ class Letter:
     event: bytes
 
 
-def letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
+def make_letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
     """Describe a bad event, as stored, for the dead-letter stream; -1 stands for no encoding id, too."""
     known = None if encoding_id is None or encoding_id < 0 else encoding_id
-    return Letter(segment, offset, shortened(bad.reason), known, event)
+    return Letter(segment, offset, shorten_reason(bad.reason), known, event)
 
 
-def shortened(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """Return as much of a reason as is kept."""
     return reason if len(reason) <= _REASON_LENGTH else reason[: _REASON_LENGTH - 3] + "..."
 
@@ -96,11 +96,11 @@ def check_target(pravega: Pravega, target: Stream) -> None:
     except StreamNotFoundError:
         return
     except (SchemaNotFoundError, UnsupportedOperationError) as error:
-        raise InvalidOptionError(_no_target(target, error.message)) from None
+        raise InvalidOptionError(_target_refusal(target, error.message)) from None
     found = [(field.name, field.dataType) for field in table.schema]
     if (table.format, table.framing) != (_FORMAT, "none") or found != [(one.name, one.dataType) for one in COLUMNS]:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
-        raise InvalidOptionError(_no_target(target, f"It is a table of 'format'='{table.format}' with {columns}."))
+        raise InvalidOptionError(_target_refusal(target, f"It is a table of 'format'='{table.format}' with {columns}."))
     if table.promised_key is not None:
         raise InvalidOptionError(
             f"'dead-letter'='{target}' is a table that promises by '{ROUTING_KEY_OF_ALL.key}' that all its events have "
@@ -110,7 +110,7 @@ def check_target(pravega: Pravega, target: Stream) -> None:
         )
 
 
-def _no_target(target: Stream, reason: str) -> str:
+def _target_refusal(target: Stream, reason: str) -> str:
     return (
         f"'dead-letter'='{target}' is a stream for other events. {reason} Name one that does not exist: it is made "
         "when a bad event is found."

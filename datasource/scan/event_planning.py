@@ -19,14 +19,14 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import Head
+from ..commit_log.table import HeadRow
 from ..positions.bounds import end_cut, start_cut
-from ..positions.snapshot import SegmentSlice, take_snapshot, up_to
+from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
-from .borders import begun_later
+from .borders import start_later
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
 from .open_table import OpenTable, TableRead
@@ -50,7 +50,7 @@ class Measured:
     """
 
     slices: Sequence[SegmentSlice]
-    head: Head | None = None
+    head: HeadRow | None = None
     newest: int = 0
 
 
@@ -73,7 +73,7 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
         end = end_cut(pravega, table.stream, options)
     measured = _measure(opened, start, end)
     if earlier is not None:
-        return Measured(up_to(measured.slices, earlier.tail))
+        return Measured(cut_at(measured.slices, earlier.tail))
     return measured if start is None and end is None else Measured(measured.slices)
 
 
@@ -87,9 +87,9 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) 
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
     head = None
 
-    def settled(measure: Callable[[StreamCut | None], list[SegmentSlice]]) -> list[SegmentSlice]:
+    def measure_settled(measure: Callable[[StreamCut | None], list[SegmentSlice]]) -> list[SegmentSlice]:
         nonlocal head
-        slices, head = log.settled_with_head(measure)
+        slices, head = log.measure_settled_with_head(measure)
         return slices
 
     slices = take_snapshot(
@@ -98,7 +98,7 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) 
         start=start,
         end=end,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
-        settled=settled,
+        measure_settled=measure_settled,
     )
     return Measured(slices, head)
 
@@ -140,8 +140,8 @@ def plan_events(
     plan = EventScanPlan(
         table=table,
         config=pravega.config,
-        schema=schema if required.fields else nullable(schema),
-        columns=columns if rule.mode == FAILFAST else _strings(table.schema),
+        schema=schema if required.fields else make_nullable(schema),
+        columns=columns if rule.mode == FAILFAST else _with_strings(table.schema),
         limit=wanted.limit,
         fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=read.options.get(o.READ_WINDOW),
@@ -157,7 +157,7 @@ def plan_events(
     token = pravega.segments.token(stream, Access.READ)
     segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
-    parts = [(piece, None) for piece in left] if places is None else _at_places(pravega, stream, left, places)
+    parts = [(piece, None) for piece in left] if places is None else _select_places(pravega, stream, left, places)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
     extent = extent_of([partition.read for partition in partitions])
@@ -172,12 +172,12 @@ def plan_events(
     )
 
 
-def _at_places(
+def _select_places(
     pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], places: Places
 ) -> Sequence[tuple[SegmentSlice, Span | None]]:
     """Return what is to be read of slices for the events at some places, and between which offsets these lie."""
     spans = [(piece, places.span(segment_name(stream, piece.segment_id), piece)) for piece in slices]
-    return begun_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
+    return start_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
 def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
@@ -200,7 +200,7 @@ def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
 
 
 def wants_times(table: StreamTable, required: StructType) -> bool:
-    """Tell whether the hidden column of event times is among the columns that are asked for."""
+    """Return whether the hidden column of event times is among the columns that are asked for."""
     return "_event_time" in required.fieldNames() and "_event_time" not in table.schema.fieldNames()
 
 
@@ -223,7 +223,7 @@ def choose_columns(
 
     `more` are columns that the scan makes. Raises InvalidSchemaError for those that the table does not have.
     """
-    required = _strings(required)
+    required = _with_strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
     unknown = [name for name in required.fieldNames() if name not in {*names, *more, *METADATA_COLUMNS}]
@@ -236,7 +236,7 @@ def choose_columns(
             f"{', '.join(demanded)} as NOT NULL. Leave NOT NULL out."
         )
     # Of messages without fields there is no column.
-    return required if required.fields else _strings(StructType(table.schema.fields[:1])), StructType(columns)
+    return required if required.fields else _with_strings(StructType(table.schema.fields[:1])), StructType(columns)
 
 
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
@@ -248,18 +248,18 @@ def full_schema(table: StreamTable, options: o.Options | None = None) -> StructT
     names = {name.lower() for name in table.schema.fieldNames()}
     wanted = METADATA_COLUMNS if permissive else POSITION_COLUMNS
     hidden = [METADATA_COLUMNS[name][0] for name in wanted if name not in names]
-    columns = nullable(table.schema) if permissive else table.schema
-    return _strings(StructType([*columns.fields, *hidden]))
+    columns = make_nullable(table.schema) if permissive else table.schema
+    return _with_strings(StructType([*columns.fields, *hidden]))
 
 
-def _strings(schema: StructType) -> StructType:
+def _with_strings(schema: StructType) -> StructType:
     """Read char(n) and varchar(n) as the strings they are to Arrow; the catalog's tables pad and check them."""
     strings = replace_char_types(schema)
     assert isinstance(strings, StructType)
     return strings
 
 
-def nullable(schema: StructType) -> StructType:
+def make_nullable(schema: StructType) -> StructType:
     """Return the schema with every column nullable, those inside others as they are."""
     schema = StructType.fromJson(schema.jsonValue())
     for field in schema.fields:

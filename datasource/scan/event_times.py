@@ -56,14 +56,14 @@ class EventTimes:
     ) -> EventTimes:
         """Take the watermarks that are known of a stream, for what lies between two cuts of it."""
         times = cls(marks)
-        times._floor = times._passed(since)
-        times._ceiling = times._passed(until)
+        times._floor = times._find_newest_passed(since)
+        times._ceiling = times._find_newest_passed(until)
         return times
 
-    def _passed(self, cut: Mapping[int, int]) -> int | None:
+    def _find_newest_passed(self, cut: Mapping[int, int]) -> int | None:
         """Return the time of the newest watermark that all of a cut has passed."""
         for mark in reversed(self._marks):
-            if passed(mark, cut, self._ranges):
+            if has_passed(mark, cut, self._ranges):
                 return mark.time
         return None
 
@@ -88,16 +88,18 @@ class EventTimes:
     def _micros(self, time: int | None) -> int:
         if self._ceiling is None:
             return _NULL
-        bounds = [each for each in (time, self._floor) if each is not None]
+        bounds = [bound for bound in (time, self._floor) if bound is not None]
         if not bounds:
             return _NULL
         time = min(max(bounds), self._ceiling)
         return time * 1000 + 1 if _FIRST <= time <= _LAST else _NULL
 
 
-def passed(mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None) -> bool:
-    """Tell whether all that precedes a watermark lies before a cut. `ranges`: the keys of segments, where known."""
+def has_passed(
+    mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None
+) -> bool:
+    """Return whether all that precedes a watermark lies before a cut. `ranges`: the keys of segments, where known."""
     return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
 
 
-__all__ = ["EventTimes", "SegmentTimes", "passed"]
+__all__ = ["EventTimes", "SegmentTimes", "has_passed"]

@@ -76,7 +76,7 @@ def segments_of_keys(
     if promised_key(stored_properties(configuration().tags)) != column:
         return None
     segments = {piece.segment_id for piece in slices}
-    return {each for each in segments if each not in ranges or _holds(ranges[each], positions)}
+    return {segment for segment in segments if segment not in ranges or _has_any(ranges[segment], positions)}
 
 
 def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
@@ -98,24 +98,24 @@ def _keys(condition: Condition, column: str, type: _Type) -> Keys | None:
         split = len(stack) - term.children
         children = stack[split:]
         del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _of_part(term.name, children, column, type))
+        stack.append(term if term.name in (COLUMN, LITERAL) else _keys_of_term(term.name, children, column, type))
     [whole] = stack
     return whole if isinstance(whole, frozenset) else None
 
 
-def _of_part(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
-    known = [each for each in children if isinstance(each, frozenset)]
+def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
+    known = [child for child in children if isinstance(child, frozenset)]
     match name:
         case "AND":
             return frozenset.intersection(*known) if known else None
         case "OR":
             return frozenset.union(*known) if len(known) == len(children) else None
         case "=" | "<=>" | "IN":
-            terms = [each for each in children if isinstance(each, Term)]
-            literals = [each for each in terms if each.name == LITERAL]
-            columns = [each for each in terms if each.name == COLUMN and each.value == column]
+            terms = [child for child in children if isinstance(child, Term)]
+            literals = [term for term in terms if term.name == LITERAL]
+            columns = [term for term in terms if term.name == COLUMN and term.value == column]
             # A query that was given another type for the column compares other values than those that were hashed.
-            alike = [each.value for each in literals if each.value is not None and _TYPES.get(each.type or "") == type]
+            alike = [one.value for one in literals if one.value is not None and _TYPES.get(one.type or "") == type]
             if len(columns) == 1 and len(alike) == len(children) - 1:
                 return frozenset(map(type.value, alike))
     return None
@@ -129,6 +129,6 @@ def _positions(keys: Keys, type: str) -> npt.NDArray[np.float64] | None:
         return None
 
 
-def _holds(segment: SegmentRange, positions: npt.NDArray[np.float64]) -> bool:
+def _has_any(segment: SegmentRange, positions: npt.NDArray[np.float64]) -> bool:
     first, last = np.searchsorted(positions, (segment.min_key - _ROUNDING, segment.max_key + _ROUNDING))
     return bool(last > first)

@@ -40,13 +40,13 @@ class Span:
 
 
 def is_about_places(condition: Condition, columns: StructType) -> bool:
-    """Tell whether a condition is only about places of events. `columns` of the table may hide theirs."""
+    """Return whether a condition is only about places of events. `columns` of the table may hide theirs."""
     names = set(condition.columns)
     return bool(names) and names <= set(POSITION_COLUMNS) - set(columns.names)
 
 
 class Places:
-    """Places of events that fulfil some conditions that are about nothing else, all of which are `taken`."""
+    """Places of events that fulfil some conditions that are about nothing else, all of which `can_evaluate` accepts."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
@@ -61,14 +61,14 @@ class Places:
         """
         # Whether an offset is wanted changes only at numbers in the conditions. So those beside them, and the ends,
         # stand for all others.
-        located = [each for each in self._conditions if _locates(each)]
+        located = [condition for condition in self._conditions if _can_locate(condition)]
         if not located:
             return Span(piece.start, piece.end - 1, not self._conditions)
-        texts = [text for each in located for text in _texts(each)]
+        texts = [text for condition in located for text in _texts(condition)]
         places = [(_PLACE.fullmatch(text), text) for text in texts]
         pointers = [(int(place[2]), text) for place, text in places if place is not None and place[1] == segment]
         other = "x" * (1 + max(map(len, texts), default=0))  # for all pointers of which the conditions do not speak
-        borders = [number for each in located for number in _numbers(each)] + [place for place, _ in pointers]
+        borders = [number for condition in located for number in _numbers(condition)] + [place for place, _ in pointers]
         samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
         rows = [*((offset, other) for offset in samples), *pointers]
         rows = sorted(row for row in rows if piece.start <= row[0] < piece.end)
@@ -81,14 +81,14 @@ class Places:
         kept = np.flatnonzero(_mask(Sieve(located, _COLUMNS), columns))
         if not len(kept):
             return None
-        whole = len(located) == len(self._conditions) and not any(_POINTER in each.columns for each in located)
+        whole = len(located) == len(self._conditions) and not any(_POINTER in one.columns for one in located)
         return Span(offsets[kept[0]], offsets[kept[-1]], whole and kept[-1] - kept[0] == len(kept) - 1)
 
-    def wanted(
+    def mask(
         self, segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
         """Tell of each event whether it is wanted, by its offset in a segment and the length of its payload."""
-        names = {name for each in self._conditions for name in each.columns}
+        names = {name for condition in self._conditions for name in condition.columns}
         columns = {_OFFSET: pa.array(offsets, pa.int64())}
         if _SEGMENT in names:
             columns[_SEGMENT] = pa.repeat(segment, len(offsets))
@@ -106,12 +106,12 @@ def event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: npt.ND
 
 
 def _mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = sieve.kept(columns).to_numpy(zero_copy_only=False)
+    mask: npt.NDArray[np.bool_] = sieve.mask(columns).to_numpy(zero_copy_only=False)
     return mask
 
 
-def _locates(condition: Condition) -> bool:
-    """Tell whether samples of offsets and pointers show where the events are that fulfil a condition."""
+def _can_locate(condition: Condition) -> bool:
+    """Return whether samples of offsets and pointers show where the events are that fulfil a condition."""
     stack: list[bool] = []
     for term in condition.terms:
         split = len(stack) - term.children
@@ -124,10 +124,10 @@ def _locates(condition: Condition) -> bool:
 
 def _numbers(condition: Condition) -> list[int]:
     return [
-        int(each.value) for each in condition.terms if each.name == LITERAL and each.type == "bigint" and each.value
+        int(term.value) for term in condition.terms if term.name == LITERAL and term.type == "bigint" and term.value
     ]
 
 
 def _texts(condition: Condition) -> list[str]:
-    literals = [each for each in condition.terms if each.name == LITERAL and each.type == "string"]
-    return [base64.b64decode(each.value).decode() for each in literals if each.value is not None]
+    literals = [term for term in condition.terms if term.name == LITERAL and term.type == "string"]
+    return [base64.b64decode(literal.value).decode() for literal in literals if literal.value is not None]

@@ -9,11 +9,11 @@ from typing import NoReturn, TypedDict
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..commit_log.table import Head
+from ..commit_log.table import HeadRow
 from ..positions.snapshot import SegmentSlice
 
 
-class _Nothing(DataSourceReader):
+class _UnplannedReader(DataSourceReader):
     """The reader of a scan that was not planned whole."""
 
     def read(self, partition: InputPartition) -> NoReturn:
@@ -56,7 +56,7 @@ class RowSource:
     @classmethod
     def unplanned(cls, schema: StructType) -> RowSource:
         """Return the source of a scan that is to be planned again, of which only the schema is known."""
-        return cls(_Nothing(), schema, schema)
+        return cls(_UnplannedReader(), schema, schema)
 
     @property
     def counted(self) -> bool:
@@ -84,7 +84,7 @@ class PlannedScan:
     """How many segments can have the routing keys that conditions name, of how many; None if that was not told."""
     rows: PlannedRows | None = None
     """The files of the rows that are known, in a stream of their changes."""
-    head: Head | None = None
+    head: HeadRow | None = None
     """The head row of the commit log, all of whose versions are in the scan, if every event of the stream is a row."""
     known: int | None = None
     """How many rows there are, where that was found without reading them, and only it is asked for."""

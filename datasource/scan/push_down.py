@@ -11,8 +11,8 @@ from pyspark_pravega.sql import options as o
 
 from ..tables.hidden_columns import CHANGE_COLUMNS
 from .aggregating_reader import begin_aggregates
-from .borders import events_by_log
-from .conditions import Condition, taken
+from .borders import count_events_by_log
+from .conditions import Condition, can_evaluate
 from .open_table import OpenTable
 from .planned_scan import PlannedScan, RowSource
 from .reader import SegmentScanReader
@@ -63,7 +63,7 @@ class PushDown:
         source = sieve(self._for_cores(planned.source), self.sieved, *_rows_asked_for(request))
         if aggregation is not None:
             if aggregation.only_counts_rows and not request.conditions:
-                known = events_by_log(self.opened.pravega, self.opened.stream, planned)
+                known = count_events_by_log(self.opened.pravega, self.opened.stream, planned)
             source = begin_aggregates(source, aggregation, request.columns)
         return replace(planned, source=source, known=known)
 
@@ -86,4 +86,4 @@ def _rows_asked_for(request: ScanRequest) -> tuple[StructType, int | None]:
 def _exact_hints(request: ScanRequest) -> list[Condition]:
     """Return the hints that a scan evaluates exactly as their caller does."""
     every = request.columns if request.every is None else request.every
-    return [condition for condition in request.hints if taken([condition], every) == [True]]
+    return [condition for condition in request.hints if can_evaluate([condition], every) == [True]]

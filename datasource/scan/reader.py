@@ -21,7 +21,7 @@ from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
 
 from ..positions.snapshot import SegmentSlice
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .counts import counts_of
 from .dead_letters import DeadLetters
@@ -94,7 +94,7 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
         """Yield the partition's rows; MalformedEventError names the first event that does not fit."""
         if type(partition) is not InputPartition:
             batches = self.batches(cast(Partition, partition))
-            while (batch := _next(batches)) is not None:
+            while (batch := _next_batch(batches)) is not None:
                 yield batch
 
     def batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -116,11 +116,11 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
     """One partition per slice, its events in order; small slices share one."""
 
     def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition], cores: int | None = None) -> None:
-        super().__init__(plan, together(slices, cores))
+        super().__init__(plan, group_slices(slices, cores))
 
     def for_cores(self, cores: int) -> SegmentScanReader:
         """Return a reader of the same events whose tasks are so many as fit these cores."""
-        slices = [each for partition in self.planned for each in slices_of(partition)]
+        slices = [piece for partition in self.planned for piece in slices_of(partition)]
         return SegmentScanReader(self._plan, slices, cores)
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
@@ -128,17 +128,17 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
         decoder, left = event_decoder(self._plan), self._plan.limit
         slices = slices_of(partition)
         with ExitStack() as opened:
-            pravega = opened.enter_context(lent(self._plan.config))
+            pravega = opened.enter_context(borrow_connection(self._plan.config))
             opened.callback(self._plan.writer_schemas.close)
             if self._plan.config.registry_uri is not None:
                 self._plan.writer_schemas.ask(pravega.registry(self._plan.table.stream.scope))
-            readers = [_reader(self._plan, pravega, each) for each in slices]
-            for number, each in enumerate(slices):
-                if number + 1 < len(slices) and not _few(self._plan):
+            readers = [_reader(self._plan, pravega, piece) for piece in slices]
+            for number, piece in enumerate(slices):
+                if number + 1 < len(slices) and not _wants_few(self._plan):
                     # It would wait for the segment store between two slices otherwise.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
-                left = yield from _read_slice(self._plan, pravega, decoder, each, readers[number], left)
+                left = yield from _read_slice(self._plan, pravega, decoder, piece, readers[number], left)
                 if left == 0:
                     break
 
@@ -148,13 +148,13 @@ def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, 
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
 
 
-def together(slices: Sequence[SlicePartition], cores: int | None = None) -> list[SlicePartition | SmallSlices]:
+def group_slices(slices: Sequence[SlicePartition], cores: int | None = None) -> list[SlicePartition | SmallSlices]:
     """Return partitions for slices: small neighbours are put together, as many as are still small together.
 
     Only neighbours, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
     What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
     """
-    lengths = [each.read.end - each.read.start for each in slices]
+    lengths = [piece.read.end - piece.read.start for piece in slices]
     enough_tasks, most = (ENOUGH_TASKS, MODERATE_BYTES) if cores is None else (cores * TASKS_OF_A_CORE, LARGE_BYTES)
     share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than that of each, or one task would be left over
     small_bytes = min(max(SMALL_BYTES, share), most)
@@ -167,22 +167,22 @@ def together(slices: Sequence[SlicePartition], cores: int | None = None) -> list
             partitions.append(SmallSlices(tuple(small)) if len(small) > 1 else small[0])
             small.clear()
 
-    for each, length in zip(slices, lengths, strict=True):
+    for piece, length in zip(slices, lengths, strict=True):
         if size + length > small_bytes:
             close()
             size = 0
-        small.append(each)
+        small.append(piece)
         size += length
     close()
     return partitions
 
 
 @concise
-def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+def _next_batch(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return next(batches, None)
 
 
-def _few(plan: EventScanPlan) -> bool:
+def _wants_few(plan: EventScanPlan) -> bool:
     return plan.few or plan.limit is not None
 
 
@@ -199,7 +199,7 @@ def _reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) ->
         piece.end,
         window_bytes=plan.window_bytes,
         fail_on_data_loss=plan.fail_on_data_loss,
-        first_bytes=FEW_BYTES if _few(plan) else None,
+        first_bytes=FEW_BYTES if _wants_few(plan) else None,
         stop=None if span is None else span.last + 1,
     )
 
@@ -213,7 +213,7 @@ def _read_slice(
     left: int | None,
 ) -> Generator[pa.RecordBatch, None, int | None]:
     """Yield the rows of a slice, at most `left` of them; return how many may follow from another one."""
-    piece, few = partition.piece, _few(plan)
+    piece, few = partition.piece, _wants_few(plan)
     segment = segment_name(plan.table.stream, piece.segment_id)
     with ExitStack() as opened:
         letters = None
@@ -225,8 +225,8 @@ def _read_slice(
         decoder = SliceDecoder(plan, events, segment, letters, span)
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
-        for window in _until_broken(reader, broken):
-            begin, end = (0, len(window.lengths)) if span is None else _within(window, span)
+        for window in _read_until_broken(reader, broken):
+            begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
             for first, last in chunks(window.lengths[begin:end], most):
                 pending = [(begin + first, begin + last)]
                 while pending and left != 0:
@@ -239,7 +239,7 @@ def _read_slice(
                         continue
                     for batch in batches:
                         yield batch
-                        if left is not None and not _counts_only(plan, batch):
+                        if left is not None and not _has_only_counts(plan, batch):
                             left -= batch.num_rows
                 if left == 0:
                     break
@@ -247,19 +247,19 @@ def _read_slice(
                 break
             most *= _GROWTH
         for error in broken:
-            yield from decoder.rest(error.offset, piece.end, error.message)
+            yield from decoder.replace_unreadable(error.offset, piece.end, error.message)
         if decoder.bad:
             LOG.warning("Segment %s: %d bad events, mode %s.", segment, decoder.bad, plan.bad_events.mode)
     return left
 
 
-def _within(window: Window, span: Span) -> tuple[int, int]:
+def _find_within(window: Window, span: Span) -> tuple[int, int]:
     """Return between which numbers the events of a window have that lie in a span."""
     offsets = window.base + window.starts - HEADER_BYTES
     return int(np.searchsorted(offsets, span.first)), int(np.searchsorted(offsets, span.last, side="right"))
 
 
-def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:
+def _read_until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:
     """Yield the windows before the first bytes that are no event, and put the error that tells of them into a list."""
     try:
         yield from reader
@@ -267,7 +267,7 @@ def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) ->
         broken.append(error)
 
 
-def _counts_only(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
+def _has_only_counts(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
     return plan.counted and counts_of(batch) is not None
 
 

@@ -46,12 +46,12 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
         names = plan.read.fieldNames()
         for batch in plan.reader.batches(partition):
             if plan.counted and counts_of(batch) is not None:
-                yield self._returned(batch)
+                yield self._select_returned(batch)
                 continue
-            mask = sieve.kept(dict(zip(names, batch.columns, strict=False)))
+            mask = sieve.mask(dict(zip(names, batch.columns, strict=False)))
             if not mask.true_count:
                 continue
-            rows = self._returned(batch)
+            rows = self._select_returned(batch)
             if mask.true_count < len(mask):
                 rows = rows.filter(mask)
             if left is not None:
@@ -61,7 +61,7 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
             if left == 0:
                 return
 
-    def _returned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _select_returned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places = list(range(self._plan.columns))
         return batch.select([*places, batch.num_columns - 1] if self._plan.counted else places)
 
@@ -72,7 +72,7 @@ def columns_to_read(required: StructType, conditions: Sequence[Condition], every
     `every` are the columns that the table has for Spark.
     """
     known, names = fields_by_name(every), set(required.names)
-    asked = dict.fromkeys(name for each in conditions for name in each.columns if name not in names)
+    asked = dict.fromkeys(name for condition in conditions for name in condition.columns if name not in names)
     return StructType([*required.fields, *(known[name] for name in asked)])
 
 

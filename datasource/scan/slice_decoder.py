@@ -21,13 +21,13 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
 from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from .counts import Counts, no_counts
-from .dead_letters import DeadLetters, Letter, letter, shortened
+from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
 from .places import Span, event_pointers
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _ChosenEvents:
     """The events of one batch that are the table's, and their encoding ids (-1: none), if anybody wants these.
 
     `base` is the offset in the segment of the first byte of the events' buffer.
@@ -44,7 +44,7 @@ class _Chosen:
 
 
 @dataclass(frozen=True)
-class _Decoded:
+class _DecodedEvents:
     """The data columns, the events that the rows stand for, and the bad ones."""
 
     columns: pa.RecordBatch | None
@@ -103,12 +103,12 @@ class SliceDecoder:
         mode is to fail.
         """
         self._position = window.base + int(window.starts[last - 1] + window.lengths[last - 1])
-        chosen = self._chosen(window, first, last)
+        chosen = self._choose(window, first, last)
         if limit is not None and self._plan.bad_events.every_event_is_a_row and limit < len(chosen.events):
-            chosen = _first(chosen, limit)
-        decoded = self._decoded(chosen)
+            chosen = _keep_first_events(chosen, limit)
+        decoded = self._decode(chosen)
         if limit is not None and limit < len(decoded.rows):
-            decoded = _cut(decoded, limit)
+            decoded = _keep_first_rows(decoded, limit)
         self.bad += len(decoded.bad)
         if decoded.bad and self._letters is not None:
             self._letters.write([self._letter(chosen, bad) for bad in decoded.bad])
@@ -119,7 +119,7 @@ class SliceDecoder:
             batches.append(self._counts(len(decoded.bad)))
         return batches
 
-    def rest(self, offset: int, end: int, reason: str) -> list[pa.RecordBatch]:
+    def replace_unreadable(self, offset: int, end: int, reason: str) -> list[pa.RecordBatch]:
         """Return what a scan has instead of the bytes from `offset` to `end`, in which no event can be found.
 
         They are one bad event, whose own bytes are not returned. Raises MalformedEventError where the plan's mode is
@@ -134,38 +134,38 @@ class SliceDecoder:
             )
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
-        chosen = _Chosen(events, offset + HEADER_BYTES, np.array([-1]) if self._needs_ids else None)
+        chosen = _ChosenEvents(events, offset + HEADER_BYTES, np.array([-1]) if self._needs_ids else None)
         self.bad += 1
         if self._letters is not None:
             self._letters.write([self._letter(chosen, bad)])
         batches = []
         if mode == PERMISSIVE and self._is_wanted(chosen):
-            batches.append(self._batch(chosen, _Decoded(None, list_positions(1), [bad])))
+            batches.append(self._batch(chosen, _DecodedEvents(None, list_positions(1), [bad])))
         if self._plan.counted:
             batches.append(self._counts(1))
         return batches
 
-    def _is_wanted(self, chosen: _Chosen) -> bool:
+    def _is_wanted(self, chosen: _ChosenEvents) -> bool:
         if self._span is not None and not self._span.first <= chosen.offsets[0] <= self._span.last:
             return False
         if self._places is None:
             return True
-        return bool(self._places.wanted(self._segment, chosen.offsets, chosen.events.lengths).all())
+        return bool(self._places.mask(self._segment, chosen.offsets, chosen.events.lengths).all())
 
-    def _chosen(self, window: Window, first: int, last: int) -> _Chosen:
+    def _choose(self, window: Window, first: int, last: int) -> _ChosenEvents:
         events = EventBuffer(window.data, window.starts[first:last], window.lengths[first:last])
-        chosen = _Chosen(events, window.base, None)
+        chosen = _ChosenEvents(events, window.base, None)
         if self._places is not None:
-            events = events.take(np.flatnonzero(self._places.wanted(self._segment, chosen.offsets, events.lengths)))
-            chosen = _Chosen(events, window.base, None)
+            events = events.take(np.flatnonzero(self._places.mask(self._segment, chosen.offsets, events.lengths)))
+            chosen = _ChosenEvents(events, window.base, None)
         if not self._needs_ids:
             return chosen
         ids, _ = read_encoding_ids(events)
         if self._plan.table.event_type is None:
             return replace(chosen, ids=ids)
-        others = [each for each in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(each)]
+        others = [id for id in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(id)]
         indices = np.flatnonzero(~np.isin(ids, others))
-        return _Chosen(events.take(indices), window.base, ids[indices])
+        return _ChosenEvents(events.take(indices), window.base, ids[indices])
 
     def _is_of_another_type(self, encoding_id: int) -> bool:
         try:
@@ -173,37 +173,38 @@ class SliceDecoder:
         except SchemaNotFoundError:
             return False  # nobody knows whose event it is, so that it is a bad one of every type
 
-    def _decoded(self, chosen: _Chosen) -> _Decoded:
+    def _decode(self, chosen: _ChosenEvents) -> _DecodedEvents:
         rows = list_positions(len(chosen.events))
         if self._decoder is None:
-            return _Decoded(None, rows, [])
+            return _DecodedEvents(None, rows, [])
         if self._plan.bad_events.mode == FAILFAST:
             try:
-                return _Decoded(self._decoder.decode(chosen.events), rows, [])
+                return _DecodedEvents(self._decoder.decode(chosen.events), rows, [])
             except BadEvent as bad:
-                raise self._malformed(chosen, bad) from None
+                raise self._malformed_error(chosen, bad) from None
         columns, bad_events = self._decoder.decode_valid(chosen.events)
         if not bad_events:
-            return _Decoded(columns, rows, [])
+            return _DecodedEvents(columns, rows, [])
         good = np.ones(len(rows), np.bool_)
         good[[bad.index for bad in bad_events]] = False
         if self._plan.bad_events.mode == DROPMALFORMED:
-            return _Decoded(columns, np.flatnonzero(good), bad_events)
+            return _DecodedEvents(columns, np.flatnonzero(good), bad_events)
         # A null for a place takes a null from every column.
         indices = pa.array(np.cumsum(good) - 1, pa.int64(), mask=~good)
         arrays = [column.take(indices) for column in columns.columns]
         nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
-        return _Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), rows, bad_events)
+        return _DecodedEvents(pa.RecordBatch.from_arrays(arrays, schema=nullable), rows, bad_events)
 
-    def _malformed(self, chosen: _Chosen, bad: BadEvent) -> MalformedEventError:
+    def _malformed_error(self, chosen: _ChosenEvents, bad: BadEvent) -> MalformedEventError:
+        event = chosen.events.part(bad.index, bad.index + 1)
         return MalformedEventError(
             f"The event at offset {int(chosen.offsets[bad.index])} of segment {self._segment} cannot be decoded: "
-            f"{bad.reason}. {self._written_later(chosen.events.part(bad.index, bad.index + 1))}Its bytes can be "
-            "read with spark.read.format('pravega').option('format', 'raw'). The read option 'mode' set to "
-            f"'{PERMISSIVE}' or '{DROPMALFORMED}', or 'dead-letter' set to a stream, reads the events beside it."
+            f"{bad.reason}. {self._explain_later_version(event)}Its bytes can be read with "
+            "spark.read.format('pravega').option('format', 'raw'). To read the events beside it, set the read option "
+            f"'mode' to '{PERMISSIVE}' or '{DROPMALFORMED}', or 'dead-letter' to a stream."
         )
 
-    def _written_later(self, event: EventBuffer) -> str:
+    def _explain_later_version(self, event: EventBuffer) -> str:
         """Return a sentence for an event of a schema that the table did not have when the query began, else ""."""
         table = self._plan.table
         if not table.framed or table.schema_version is None:
@@ -218,12 +219,12 @@ class SliceDecoder:
             "it names. Start the query again to read with the newest version. "
         )
 
-    def _letter(self, chosen: _Chosen, bad: BadEvent) -> Letter:
+    def _letter(self, chosen: _ChosenEvents, bad: BadEvent) -> Letter:
         encoding_id = None if chosen.ids is None else int(chosen.ids[bad.index])
         event = bytes(chosen.events.payload(bad.index))
-        return letter(self._segment, int(chosen.offsets[bad.index]), bad, event, encoding_id)
+        return make_letter(self._segment, int(chosen.offsets[bad.index]), bad, event, encoding_id)
 
-    def _batch(self, chosen: _Chosen, decoded: _Decoded) -> pa.RecordBatch:
+    def _batch(self, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.RecordBatch:
         count = len(decoded.rows)
         arrays = []
         for field in list(self._schema)[: len(self._plan.schema)]:
@@ -256,7 +257,7 @@ class SliceDecoder:
         times = np.array(versions.times, np.int64)[indices]
         return pa.array(times, mask=times < 0).cast(field.type)
 
-    def reached(self, position: int) -> pa.RecordBatch:
+    def report_reached(self, position: int) -> pa.RecordBatch:
         """Return what is no row of the table, and tells only how far a positioned scan has read."""
         self._position = position
         return self._counts(0)
@@ -265,7 +266,7 @@ class SliceDecoder:
         behind = [pa.array([self._position] * 2, pa.int64())] if self._plan.positioned else []
         return Counts(bad).batch(self._schema, behind)
 
-    def _metadata(self, field: pa.Field, chosen: _Chosen, decoded: _Decoded) -> pa.Array:
+    def _metadata(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
         name, rows = field.name, decoded.rows
         offsets = chosen.offsets[rows]
         if name == "_offset":
@@ -280,13 +281,13 @@ class SliceDecoder:
         if name == "_error":
             reasons: list[str | None] = [None] * len(chosen.events)
             for bad in decoded.bad:
-                reasons[bad.index] = shortened(bad.reason)
+                reasons[bad.index] = shorten_reason(bad.reason)
             return pa.array([reasons[row] for row in rows.tolist()], pa.string())
         if name in ("_encoding_id", "_schema_version"):
             return self._ids(name, chosen, rows)
         return event_pointers(self._segment, offsets, chosen.events.lengths[rows])
 
-    def _ids(self, name: str, chosen: _Chosen, rows: EventPositions) -> pa.Array:
+    def _ids(self, name: str, chosen: _ChosenEvents, rows: EventPositions) -> pa.Array:
         if chosen.ids is None:
             return pa.nulls(len(rows), pa.int32())
         ids = chosen.ids[rows]
@@ -302,14 +303,14 @@ class SliceDecoder:
         return pa.array(versions, pa.int32(), mask=versions < 0)
 
 
-def _first(chosen: _Chosen, count: int) -> _Chosen:
+def _keep_first_events(chosen: _ChosenEvents, count: int) -> _ChosenEvents:
     ids = None if chosen.ids is None else chosen.ids[:count]
-    return _Chosen(chosen.events.part(0, count), chosen.base, ids)
+    return _ChosenEvents(chosen.events.part(0, count), chosen.base, ids)
 
 
-def _cut(decoded: _Decoded, count: int) -> _Decoded:
+def _keep_first_rows(decoded: _DecodedEvents, count: int) -> _DecodedEvents:
     """Keep the first rows, and the bad events before the last of them: those behind it were not asked for."""
     rows = decoded.rows[:count]
     end = int(rows[-1]) if count else 0
     columns = None if decoded.columns is None else decoded.columns.slice(0, count)
-    return _Decoded(columns, rows, [bad for bad in decoded.bad if bad.index < end])
+    return _DecodedEvents(columns, rows, [bad for bad in decoded.bad if bad.index < end])

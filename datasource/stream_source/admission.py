@@ -94,7 +94,7 @@ class Walker:
         )
 
 
-def admitted(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:
+def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:
     """Return how far a batch may go of what lies between `begins` and `ends`: offsets by segment, between events."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     total = sum(backlog.values())
@@ -116,17 +116,17 @@ def admitted(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, i
 
     with ThreadPoolExecutor(min(_WALKS, len(backlog))) as threads:
         walked = dict(zip(backlog, threads.map(cancellation.carry_over(walk), backlog), strict=True))
-    reached = {**begins, **{segment: each.offset for segment, each in walked.items()}}
-    left_bytes = _less(limits.max_bytes, sum(each.offset - begins[segment] for segment, each in walked.items()))
-    left_rows = _less(limits.max_rows, sum(each.events for each in walked.values()))
-    for segment in sorted(backlog, key=lambda each: reached[each] - ends[each]):
-        if not _worth(left_bytes, limits.max_bytes) or not _worth(left_rows, limits.max_rows):
+    reached = {**begins, **{segment: result.offset for segment, result in walked.items()}}
+    left_bytes = _subtract(limits.max_bytes, sum(result.offset - begins[segment] for segment, result in walked.items()))
+    left_rows = _subtract(limits.max_rows, sum(result.events for result in walked.values()))
+    for segment in sorted(backlog, key=lambda segment: reached[segment] - ends[segment]):
+        if not _is_worth(left_bytes, limits.max_bytes) or not _is_worth(left_rows, limits.max_rows):
             break
         more = walker.walk(segment, reached[segment], ends[segment], left_bytes, left_rows)
-        left_bytes, left_rows = _less(left_bytes, more.offset - reached[segment]), _less(left_rows, more.events)
+        left_bytes, left_rows = _subtract(left_bytes, more.offset - reached[segment]), _subtract(left_rows, more.events)
         reached[segment] = more.offset
     if reached == dict(begins):
-        largest = max(backlog, key=lambda each: backlog[each])
+        largest = max(backlog, key=lambda segment: backlog[segment])
         reached[largest] = walker.walk(largest, begins[largest], ends[largest], None, 1).offset
     return reached
 
@@ -143,9 +143,9 @@ def count_up_to(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key
     return found
 
 
-def _less(left: int | None, used: int) -> int | None:
+def _subtract(left: int | None, used: int) -> int | None:
     return None if left is None else left - used
 
 
-def _worth(left: int | None, limit: int | None) -> bool:
+def _is_worth(left: int | None, limit: int | None) -> bool:
     return left is None or limit is None or left * _WORTH > limit

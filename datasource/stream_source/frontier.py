@@ -18,7 +18,7 @@ from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 
-Positions = Mapping[int, int]
+SegmentOffsets = Mapping[int, int]
 """An offset for each segment id."""
 
 _NO_SUCCESSORS_SECONDS, _LONGEST_BELIEF = 0.2, 5.0
@@ -45,7 +45,7 @@ class EndCut(StreamCut):
     before: frozenset[int] = frozenset()
 
 
-class _Kept(Generic[T]):
+class _RecentlyUsed(Generic[T]):
     """What was used lately, by segment."""
 
     def __init__(self, most: int) -> None:
@@ -76,9 +76,9 @@ class StreamSegments:
         self.pravega = pravega
         self.stream = stream
         self._lock = threading.Lock()
-        self._successors: _Kept[dict[int, list[int]]] = _Kept(kept)
-        self._none_until: _Kept[tuple[float, float]] = _Kept(kept)
-        self._ends: _Kept[int] = _Kept(kept)
+        self._successors: _RecentlyUsed[dict[int, list[int]]] = _RecentlyUsed(kept)
+        self._none_until: _RecentlyUsed[tuple[float, float]] = _RecentlyUsed(kept)
+        self._ends: _RecentlyUsed[int] = _RecentlyUsed(kept)
         self._bounds: dict[str, EndCut | None] = {}
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
@@ -117,7 +117,7 @@ class StreamSegments:
             if known is not None or time.monotonic() < until:
                 return known or {}
         found = self.pravega.controller.successors(self.stream, segment)
-        after = {each.segment_id: predecessors for each, predecessors in found.items()}
+        after = {one.segment_id: predecessors for one, predecessors in found.items()}
         with self._lock:
             if after:
                 self._successors.put(segment, after)
@@ -145,32 +145,32 @@ class Frontier:
         return sum(self.ends[segment] - begin for segment, begin in self.begins.items())
 
 
-def rest(segments: Collection[int]) -> None:
+def pause_between_looks(segments: Collection[int]) -> None:
     """Wait before another look at very many segments, so that looking takes no more than a part of the time."""
     if len(segments) > _MANY_SEGMENTS:
         cancellation.sleep(min(len(segments) * _REST_PER_SEGMENT, _LONGEST_REST))
 
 
-def find_frontier(segments: StreamSegments, since: Positions, *bounds: StreamCut | None) -> Frontier:
+def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: StreamCut | None) -> Frontier:
     """Find what a query can read next that has read up to `since`, and not beyond any of the bounds."""
     cuts = [cut for cut in bounds if cut is not None]
     infos = segments.infos(since)
-    begins, lost = _without_lost(segments, since, infos, cuts)
-    while moves := _moves(segments, begins, infos, cuts):
+    begins, lost = _skip_lost(segments, since, infos, cuts)
+    while moves := _find_moves(segments, begins, infos, cuts):
         for old, new in moves:
             for segment in old:
                 del begins[segment]
             infos |= segments.infos(new)
-            entered, more = _without_lost(segments, dict.fromkeys(new, 0), infos, cuts)
+            entered, more = _skip_lost(segments, dict.fromkeys(new, 0), infos, cuts)
             begins |= entered
             lost += more
-    ends = {segment: max(_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
+    ends = {segment: max(_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
     tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
     return Frontier(begins, ends, lost, tails)
 
 
-def entered(
-    segments: StreamSegments, since: Positions, positions: Positions, *bounds: StreamCut | None
+def enter_successors(
+    segments: StreamSegments, since: SegmentOffsets, positions: SegmentOffsets, *bounds: StreamCut | None
 ) -> dict[int, int]:
     """Return positions with the successors of segments that were read to their sealed ends in their places.
 
@@ -184,15 +184,15 @@ def entered(
         for segment, offset in now.items()
     }
     infos = {segment: SegmentInfo(0, end or 0, end is not None) for segment, end in ends.items()}
-    for old, new in _moves(segments, now, infos, cuts):
+    for old, new in _find_moves(segments, now, infos, cuts):
         for segment in old:
             del now[segment]
         now |= dict.fromkeys(new, 0)
     return now
 
 
-def _without_lost(
-    segments: StreamSegments, positions: Positions, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
+def _skip_lost(
+    segments: StreamSegments, positions: SegmentOffsets, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
 ) -> tuple[dict[int, int], list[tuple[int, int, int | None]]]:
     """Return positions behind what was removed, and what that is before the cuts."""
     begins, lost = dict(positions), []
@@ -210,12 +210,12 @@ def _without_lost(
     return begins, lost
 
 
-def _moves(
-    segments: StreamSegments, positions: Positions, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
+def _find_moves(
+    segments: StreamSegments, positions: SegmentOffsets, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
 ) -> list[tuple[set[int], set[int]]]:
     """Return segments that have been read and are to be left, with those that take their places."""
 
-    def finished(segment: int) -> bool:
+    def is_finished(segment: int) -> bool:
         if segment not in positions or any(segment in cut.positions for cut in cuts):
             return False
         info = infos.get(segment)
@@ -224,16 +224,16 @@ def _moves(
     moves: list[tuple[set[int], set[int]]] = []
     seen: set[int] = set()
     for segment in positions:
-        if segment in seen or not finished(segment):
+        if segment in seen or not is_finished(segment):
             continue
         old, new = {segment}, set(segments.successors(segment))
         todo = [segment]
         while todo and new:  # a scaling may replace several segments by several
-            each = todo.pop()
-            if not finished(each):
+            predecessor = todo.pop()
+            if not is_finished(predecessor):
                 new = set()
                 break
-            for successor, predecessors in segments.successors(each).items():
+            for successor, predecessors in segments.successors(predecessor).items():
                 new.add(successor)
                 todo += set(predecessors) - old
                 old |= set(predecessors)
@@ -243,7 +243,7 @@ def _moves(
     return moves
 
 
-def _end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
+def _readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
     info = infos.get(segment)
     return min([begin if info is None else info.write_offset, *(end_within(segment, cut) for cut in cuts)])
 
@@ -259,4 +259,13 @@ def end_within(segment: int, cut: StreamCut) -> int:
     return 0 if later else _BEYOND
 
 
-__all__ = ["EndCut", "Frontier", "Positions", "StreamSegments", "end_within", "entered", "find_frontier", "rest"]
+__all__ = [
+    "EndCut",
+    "Frontier",
+    "SegmentOffsets",
+    "StreamSegments",
+    "end_within",
+    "enter_successors",
+    "find_frontier",
+    "pause_between_looks",
+]

@@ -63,7 +63,7 @@ class Ahead(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Admitted:
+class Admission:
     """A frontier, and how far a micro-batch may go into it."""
 
     frontier: Frontier
@@ -83,7 +83,7 @@ class QueryMemory:
     lost_bytes: int = 0
     lost_ranges: int = 0
     unread_version: int = 1
-    ahead: Ahead[Admitted] = field(default_factory=Ahead)
+    ahead: Ahead[Admission] = field(default_factory=Ahead)
     members: dict[str, QueryMemory] = field(default_factory=dict)
     """Each of the streams that it reads as one."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,7 +94,7 @@ class QueryMemory:
             return self.members.setdefault(name, QueryMemory())
 
     def is_due(self, walker: Walks[Key], backlog: Backlog[Key], limits: Limits) -> bool:
-        """Tell whether there is enough for a micro-batch, or the time is over; the first one is always due."""
+        """Return whether there is enough for a micro-batch, or the time is over; the first one is always due."""
         if limits.min_rows is None or self.began is None:
             return True
         if (time.monotonic() - self.began) * 1000 >= limits.max_delay_ms:

@@ -18,7 +18,7 @@ from pyspark_pravega.client.segments.range_reader import Border
 from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoundError
 
 from ..positions.snapshot import SegmentSlice
-from .admission import NO_LIMITS, Limits, Walker, admitted
+from .admission import NO_LIMITS, Limits, Walker, admit
 from .frontier import Frontier
 from .memory import QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset
@@ -36,7 +36,7 @@ _Segment: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class SeveralOffset:
+class MergedOffset:
     """The end of a micro-batch of several streams: an offset of each, by its name."""
 
     offsets: Mapping[str, SourceOffset]
@@ -47,13 +47,13 @@ class SeveralOffset:
         return json.dumps({"format": FORMAT, "streams": streams})
 
     @classmethod
-    def from_json(cls, text: str) -> SeveralOffset:
+    def from_json(cls, text: str) -> MergedOffset:
         """Read what `to_json` wrote. Raises CheckpointError for anything else."""
         try:
             value = json.loads(text)
             known, streams = value["format"], value["streams"]
             if known == FORMAT:
-                return cls({name: SourceOffset.from_json(json.dumps(each)) for name, each in streams.items()})
+                return cls({name: SourceOffset.from_json(json.dumps(stream)) for name, stream in streams.items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"The checkpoint's offset {text} is none of several streams ({type(error).__name__}: {error}). Is the "
@@ -66,11 +66,11 @@ class SeveralOffset:
 
 
 @dataclass(frozen=True)
-class SeveralEnd:
+class MergedBatchEnd:
     """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
 
-    offset: SeveralOffset
-    latest: SeveralOffset
+    offset: MergedOffset
+    latest: MergedOffset
     metrics: Mapping[str, str]
 
 
@@ -83,19 +83,19 @@ class MemberStream:
     memory: QueryMemory
 
 
-class TableStreams:
+class MergedTableStream:
     """The streams that one query reads now, by their names. `strict`: events that are gone end the query."""
 
     def __init__(self, members: Mapping[str, MemberStream], *, strict: bool) -> None:
         self._members = members
         self._strict = strict
 
-    def read_offset(self, text: str) -> SeveralOffset:
+    def read_offset(self, text: str) -> MergedOffset:
         """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit.
 
         Raises DataLossError for a stream that is not there any more, unless it may be skipped.
         """
-        offsets = SeveralOffset.from_json(text).offsets
+        offsets = MergedOffset.from_json(text).offsets
         gone = sorted(offsets.keys() - self._members.keys())
         if gone and self._strict:
             raise DataLossError(
@@ -107,23 +107,23 @@ class TableStreams:
         for name, offset in known.items():
             read = self._members[name].read
             check_offset(offset, read.stream, read.identity, read.table.schema)
-        return SeveralOffset(known)
+        return MergedOffset(known)
 
-    def start(self) -> SeveralOffset:
+    def start(self) -> MergedOffset:
         """Return where a query begins that has no checkpoint."""
-        return SeveralOffset(self._of_members(list(self._members), TableStream.start))
+        return MergedOffset(self._of_members(list(self._members), TableStream.start))
 
-    def last(self) -> SeveralOffset:
+    def last(self) -> MergedOffset:
         """Return where a query ends that reads what there is now."""
-        return SeveralOffset(self._of_members(list(self._members), TableStream.last))
+        return MergedOffset(self._of_members(list(self._members), TableStream.last))
 
     def end(
         self,
-        since: SeveralOffset,
-        last: SeveralOffset | None = None,
+        since: MergedOffset,
+        last: MergedOffset | None = None,
         limits: Limits = NO_LIMITS,
         memory: QueryMemory | None = None,
-    ) -> SeveralEnd:
+    ) -> MergedBatchEnd:
         """Return where the next micro-batch ends: `since` itself if there is nothing new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
@@ -132,10 +132,12 @@ class TableStreams:
         lasts = None if last is None else last.offsets
         read = [name for name in since.offsets if lasts is None or name in lasts]
         frontiers = self._of_each(read, lambda name: self._frontier(name, since, last))
-        begins = {(name, segment): at for name, each in frontiers.items() for segment, at in each.begins.items()}
-        ends = {(name, segment): at for name, each in frontiers.items() for segment, at in each.ends.items()}
-        walker = _Walkers({name: self._members[name].stream.walker() for name in frontiers})
-        due = begins != ends and (last is not None or memory.is_due(walker, _Backlog(begins, ends), limits))
+        begins = {
+            (name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.begins.items()
+        }
+        ends = {(name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.ends.items()}
+        walker = _MergedWalker({name: self._members[name].stream.walker() for name in frontiers})
+        due = begins != ends and (last is not None or memory.is_due(walker, _MergedBacklog(begins, ends), limits))
         # Streams that are gone stay behind. The others may not move, and then this is not where they began any more.
         reached = {
             name: offset if offset.is_first else replace(offset, begin=None)
@@ -144,7 +146,7 @@ class TableStreams:
         }
         if due:
             memory.begin(Frontier({}, {}))
-            found = admitted(walker, begins, ends, limits)
+            found = admit(walker, begins, ends, limits)
             for name, frontier in frontiers.items():
                 self._members[name].memory.begin(frontier)
                 if frontier.bytes:
@@ -156,22 +158,23 @@ class TableStreams:
         # Also those that were dropped since the streams were looked for: they are none that the query has read.
         reached |= self._of_members(new, TableStream.head)
         latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
-        metrics = self._behind(reached if due else {}, frontiers)
-        return SeveralEnd(
-            SeveralOffset(reached) if due or new else since, SeveralOffset({**reached, **latest}), metrics
+        metrics = self._sum_progress(reached if due else {}, frontiers)
+        return MergedBatchEnd(
+            MergedOffset(reached) if due or new else since, MergedOffset({**reached, **latest}), metrics
         )
 
-    def slices(self, since: SeveralOffset, until: SeveralOffset) -> dict[str, list[SegmentSlice]]:
+    def slices(self, since: MergedOffset, until: MergedOffset) -> dict[str, list[SegmentSlice]]:
         """Return what a micro-batch reads of which streams. Raises DataLossError for events that are there no more."""
         # A first micro-batch that is run again may be given another start, but its end knows where it began.
-        begun = {**{name: each for name, each in until.offsets.items() if each.begin is not None}, **since.offsets}
+        first = {name: offset for name, offset in until.offsets.items() if offset.begin is not None}
+        begun = {**first, **since.offsets}
         names = [name for name in until.offsets if name in begun]
         return self._of_each(
             names,
             lambda name: self._unless_gone(lambda: self._members[name].stream.slices(begun[name], until.offsets[name])),
         )
 
-    def _frontier(self, name: str, since: SeveralOffset, last: SeveralOffset | None) -> Frontier | None:
+    def _frontier(self, name: str, since: MergedOffset, last: MergedOffset | None) -> Frontier | None:
         return self._unless_gone(
             lambda: self._members[name].stream.frontier(
                 since.offsets[name], None if last is None else last.offsets[name]
@@ -193,16 +196,18 @@ class TableStreams:
         """Return what is found of each stream, at the same time, without those of which it is None."""
         with ThreadPoolExecutor(_THREADS) as threads:
             found = list(threads.map(cancellation.carry_over(find), names))
-        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+        return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
-    def _behind(self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]) -> Mapping[str, str]:
+    def _sum_progress(
+        self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]
+    ) -> Mapping[str, str]:
         """Add the streams' metrics up; seconds are those of the stream that is furthest behind."""
         metrics = dict.fromkeys(_SUMMED[:2], "0")
         seconds: list[float] = []
         for name, frontier in frontiers.items():
             member = self._members[name]
             positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
-            found = self._unless_gone(partial(member.stream.behind, positions, frontier, member.memory))
+            found = self._unless_gone(partial(member.stream.measure_progress, positions, frontier, member.memory))
             if found is None:
                 continue
             for key in _SUMMED:
@@ -217,12 +222,12 @@ class TableStreams:
 
 
 @dataclass(frozen=True)
-class _Backlog:
+class _MergedBacklog:
     begins: Mapping[_Segment, int]
     ends: Mapping[_Segment, int]
 
 
-class _Walkers:
+class _MergedWalker:
     """Walks over the events of segments of several streams."""
 
     def __init__(self, walkers: Mapping[str, Walker]) -> None:
@@ -233,4 +238,4 @@ class _Walkers:
         return self._walkers[name].walk(segment_id, start, end, most_bytes, most_events)
 
 
-__all__ = ["MemberStream", "SeveralOffset", "TableStreams"]
+__all__ = ["MemberStream", "MergedOffset", "MergedTableStream"]

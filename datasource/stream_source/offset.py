@@ -40,7 +40,7 @@ class SourceOffset:
 
     @property
     def is_first(self) -> bool:
-        """Tell whether this is where the query started."""
+        """Return whether this is where the query started."""
         return self.begin == self.cut.positions
 
     def to_json(self) -> str:

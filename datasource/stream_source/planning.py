@@ -18,9 +18,17 @@ from ..commit_log.table import origin_of
 from ..positions.bounds import bounds_text, end_cut, end_option, start_cut
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
-from .admission import NO_LIMITS, Limits, Walker, admitted
-from .frontier import EndCut, Frontier, Positions, StreamSegments, entered, find_frontier, rest
-from .memory import Admitted, QueryMemory
+from .admission import NO_LIMITS, Limits, Walker, admit
+from .frontier import (
+    EndCut,
+    Frontier,
+    SegmentOffsets,
+    StreamSegments,
+    enter_successors,
+    find_frontier,
+    pause_between_looks,
+)
+from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress
 
@@ -42,7 +50,7 @@ class StreamedTable:
         """Return the table's stream."""
         return self.table.stream
 
-    def offset(self, positions: Positions, begin: Positions | None = None) -> SourceOffset:
+    def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
         """Return the offset of positions reached, of the first micro-batch with its `begin`."""
         columns = columns_read(self.table.schema, self.required)
         return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
@@ -111,7 +119,7 @@ class TableStream:
         if ahead is None:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
             if not seen.bytes and not seen.lost:
-                rest(since.cut.positions)
+                pause_between_looks(since.cut.positions)
                 return self._nothing_new(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
             if not frontier.bytes:
@@ -119,11 +127,11 @@ class TableStream:
             if last is None and not memory.is_due(walker, frontier, limits):
                 cancellation.sleep(_TOO_FEW_REST)
                 return self._nothing_new(since, frontier, memory)
-            ahead = Admitted(frontier, admitted(walker, frontier.begins, frontier.ends, limits))
+            ahead = Admission(frontier, admit(walker, frontier.begins, frontier.ends, limits))
             tails = frontier.tails
         memory.begin(ahead.frontier)
-        reached = entered(self._segments, since.cut.positions, ahead.ends, *bounds)
-        metrics = self._progress.behind(reached, tails, walker, memory)
+        reached = enter_successors(self._segments, since.cut.positions, ahead.ends, *bounds)
+        metrics = self._progress.measure(reached, tails, walker, memory)
         if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
             memory.ahead.begin(_key(reached, bounds, limits), lambda: self._admit(reached, bounds, limits))
         return BatchEnd(
@@ -145,27 +153,27 @@ class TableStream:
         seen = find_frontier(self._segments, since.cut.positions, *bounds)
         return self._frontier(since.cut.positions, bounds) if seen.bytes or seen.lost else seen
 
-    def reached(self, since: SourceOffset, ends: Positions, last: SourceOffset | None) -> SourceOffset:
+    def reached(self, since: SourceOffset, ends: SegmentOffsets, last: SourceOffset | None) -> SourceOffset:
         """Return the offset of a micro-batch that reads so far; successors take the places of segments read."""
         bounds = [None if last is None else last.cut, self._end_bound()]
-        positions = entered(self._segments, since.cut.positions, ends, *bounds)
+        positions = enter_successors(self._segments, since.cut.positions, ends, *bounds)
         return self._read.offset(positions, since.begin if since.is_first else None)
 
-    def behind(self, reached: Positions, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
+    def measure_progress(self, reached: SegmentOffsets, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
         """Return the metrics of a query that has read so far."""
-        return self._progress.behind(reached, frontier.tails, self.walker(), memory).texts
+        return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
-    def _admit(self, since: Positions, bounds: Sequence[StreamCut | None], limits: Limits) -> Admitted:
+    def _admit(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Admission:
         frontier = self._frontier(since, bounds)
-        return Admitted(frontier, admitted(self.walker(), frontier.begins, frontier.ends, limits))
+        return Admission(frontier, admit(self.walker(), frontier.begins, frontier.ends, limits))
 
-    def _frontier(self, since: Positions, bounds: Sequence[StreamCut | None]) -> Frontier:
-        frontier = self._log.settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+    def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
+        frontier = self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
         self._check_lost(frontier)
         return frontier
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
-        metrics = self._progress.behind(frontier.begins, frontier.tails, self.walker(), memory)
+        metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 
     def walker(self) -> Walker:
@@ -229,7 +237,7 @@ class TableStream:
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends."""
-        return self._log.settled(lambda published: published or tail_cut(self._pravega, self._read.stream))
+        return self._log.measure_settled(lambda published: published or tail_cut(self._pravega, self._read.stream))
 
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:
@@ -259,9 +267,9 @@ class TableStream:
             )
 
 
-def _key(since: Positions, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
-    cuts = [since, *({} if each is None else each.positions for each in bounds)]
-    return tuple(frozenset(each.items()) for each in cuts), limits
+def _key(since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
+    cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
+    return tuple(frozenset(cut.items()) for cut in cuts), limits
 
 
 def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:

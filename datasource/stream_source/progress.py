@@ -14,7 +14,7 @@ from pyspark_pravega.errors import PermissionDeniedError
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from .admission import Walker
-from .frontier import Positions, StreamSegments
+from .frontier import SegmentOffsets, StreamSegments
 from .memory import QueryMemory
 
 _FEW_SEGMENTS = 16
@@ -24,7 +24,7 @@ _SAMPLE = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Behind:
+class ProgressMetrics:
     """How many bytes a query is behind, and all metrics as Spark reports them."""
 
     bytes: int
@@ -39,7 +39,9 @@ class Progress:
         self._segments = segments
         self._log = log
 
-    def behind(self, reached: Positions, tail: Positions, walker: Walker, memory: QueryMemory) -> Behind:
+    def measure(
+        self, reached: SegmentOffsets, tail: SegmentOffsets, walker: Walker, memory: QueryMemory
+    ) -> ProgressMetrics:
         """Return the metrics of a query that has `reached` what it has; `tail` are the ends of the same segments.
 
         A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
@@ -56,15 +58,15 @@ class Progress:
         if total == 0:
             metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
         else:
-            metrics["estimatedEventsBehind"] = str(_estimated(walker, behind, reached))
+            metrics["estimatedEventsBehind"] = str(_estimate_events(walker, behind, reached))
             if (seconds := self._seconds_behind(reached, later, memory)) is not None:
                 metrics["secondsBehind"] = f"{seconds:.1f}"
         if memory.lost_ranges:
             metrics["lostBytes"] = str(memory.lost_bytes)
             metrics["lostRanges"] = str(memory.lost_ranges)
-        return Behind(total, metrics)
+        return ProgressMetrics(total, metrics)
 
-    def _bytes_behind(self, reached: Positions, tail: Positions) -> tuple[dict[int, int], Collection[int]]:
+    def _bytes_behind(self, reached: SegmentOffsets, tail: SegmentOffsets) -> tuple[dict[int, int], Collection[int]]:
         """Return the unread bytes of each segment, and the segments that `reached` has not come to yet."""
         if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):
             return {segment: tail[segment] - offset for segment, offset in reached.items()}, ()
@@ -77,7 +79,7 @@ class Progress:
         }
         return behind, set(later) - reached.keys()
 
-    def _seconds_behind(self, reached: Positions, later: Collection[int], memory: QueryMemory) -> float | None:
+    def _seconds_behind(self, reached: SegmentOffsets, later: Collection[int], memory: QueryMemory) -> float | None:
         def is_read(version: Version) -> bool:
             # A segment that is neither reached nor later has been left behind.
             return all(
@@ -100,11 +102,11 @@ class Progress:
         while (found := self._log.versions(low + step - 1, low + step - 1)) and is_read(found[0]):
             low, step = low + step, step * 2
         candidates = self._log.versions(low, low + step - 1)
-        return next((each for each in candidates if not is_read(each)), None)
+        return next((version for version in candidates if not is_read(version)), None)
 
 
-def _estimated(walker: Walker, behind: Mapping[int, int], reached: Positions) -> int:
-    largest = max(behind, key=lambda each: behind[each])
+def _estimate_events(walker: Walker, behind: Mapping[int, int], reached: SegmentOffsets) -> int:
+    largest = max(behind, key=lambda segment: behind[segment])
     start = reached.get(largest, 0)
     sample = walker.walk(largest, start, start + behind[largest], _SAMPLE, None)
     if not sample.events:  # the next event is larger than the sample

@@ -19,7 +19,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerTimeoutError, ServerUnavailableError
 
-from ..scan.event_times import EventTimes, passed
+from ..scan.event_times import EventTimes, has_passed
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Consumption:
         self._due = 0.0
         self._error: PravegaError | None = None
 
-    def committed(self, end: StreamCut) -> None:
+    def note_committed(self, end: StreamCut) -> None:
         """Let the server free what lies before the end of a committed batch, some time soon.
 
         Raises what an earlier move has failed with for good: ConsumerInUseError, ConsumerNotFoundError,
@@ -110,14 +110,14 @@ class KnownMarks:
         Micro-batches go forward; one that is planned again has the same times as at first.
         """
         with self._lock:
-            if self._dropped and not passed(self._marks[0][1], since):
+            if self._dropped and not has_passed(self._marks[0][1], since):
                 self._marks, self._read, self._dropped = [], 0, False  # an older batch
             for at, mark in read_watermarks(self.pravega, self._stream, self._read, end):
-                if self._marks and passed(mark, since):
+                if self._marks and has_passed(mark, since):
                     self._marks, self._dropped = [], True
                 self._marks.append((at, mark))
             self._read = max(self._read, end)
-            gone = [index for index, (at, mark) in enumerate(self._marks) if at <= end and passed(mark, since)]
+            gone = [index for index, (at, mark) in enumerate(self._marks) if at <= end and has_passed(mark, since)]
             if gone and gone[-1]:
                 self._marks, self._dropped = self._marks[gone[-1] :], True
             return EventTimes.of_micro_batch((mark for at, mark in self._marks if at <= end), since, until)
@@ -156,14 +156,14 @@ class ReadingQueries:
         with self._lock:
             self._consumptions[checkpoint] = Consumption(consumer, hold())
 
-    def committed(self, checkpoint: str, end: StreamCut) -> None:
-        """Move the query's consumer, if it has one; see `Consumption.committed`."""
+    def note_committed(self, checkpoint: str, end: StreamCut) -> None:
+        """Move the query's consumer, if it has one; see `Consumption.note_committed`."""
         with self._lock:
             consumption = self._consumptions.get(checkpoint)
         if consumption is not None:
-            consumption.committed(end)
+            consumption.note_committed(end)
 
-    def stopped(self, checkpoint: str) -> None:
+    def note_stopped(self, checkpoint: str) -> None:
         """Forget a query, after its consumer's last move."""
         with self._lock:
             self._marks.pop(checkpoint, None)

@@ -28,7 +28,7 @@ from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, slices_of
 from ..scan.slice_decoder import SliceDecoder, event_decoder
-from ..workers.connections import lent
+from ..workers.connections import borrow_connection
 
 UNTIL = "pravega.real-time.until"
 """The local property: when the batch ends, in milliseconds since 1970."""
@@ -57,8 +57,8 @@ def follow(planned: PlannedScan) -> PlannedScan:
     if not isinstance(reader, SegmentScanReader):
         raise UnsupportedOperationError("Several streams as one cannot be read in real-time mode. Read one stream.")
     plan = replace(reader.plan, counted=True, positioned=True)
-    partitions = [each for partition in reader.planned for each in slices_of(partition)]
-    segments = tuple(each.piece.segment_id for each in partitions)
+    partitions = [piece for partition in reader.planned for piece in slices_of(partition)]
+    segments = tuple(partition.piece.segment_id for partition in partitions)
     source = RowSource(FollowingReader(FollowPlan(plan, segments), partitions), planned.source.schema, plan.output)
     return replace(planned, source=source, affinities=segments)
 
@@ -79,7 +79,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
     scan, stream = plan.scan, plan.scan.table.stream
     segment_id, start = partition.piece.segment_id, partition.piece.start
     with ExitStack() as opened:
-        pravega = opened.enter_context(lent(scan.config))
+        pravega = opened.enter_context(borrow_connection(scan.config))
         opened.callback(scan.writer_schemas.close)
         pravega.segments.seed_location(stream, segment_id, partition.endpoint)
         pravega.segments.seed_token(stream, partition.token)
@@ -92,11 +92,11 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)
         opened.callback(follower.close)
         events = _Events(address.name, start)
-        yield decoder.reached(start)
+        yield decoder.report_reached(start)
         look = time.monotonic() + _LOOK_FOR_SCALING
         while not follower.sealed and (now := time.monotonic()) < until:
             if now >= look:
-                if _any_sealed(pravega, plan):
+                if _is_any_sealed(pravega, plan):
                     break
                 look = now + _LOOK_FOR_SCALING
             expected = follower.offset
@@ -104,27 +104,27 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
             window = events.window(data, follower.offset - len(data), expected)
             if window is not None:
                 for first, last in chunks(window.lengths):
-                    yield from _rows(decoder, window, first, last)
+                    yield from _decode_rows(decoder, window, first, last)
             if data:
                 time.sleep(max(now + _PAUSE - time.monotonic(), 0))
         if events.reached == start and follower.sealed:
             # Of a sealed stream, or until the other segments of a merge have been read: not batch after batch at once.
             time.sleep(max(min(look, until) - time.monotonic(), 0))
-        yield decoder.reached(events.reached)
+        yield decoder.report_reached(events.reached)
 
 
-def _any_sealed(pravega: Pravega, plan: FollowPlan) -> bool:
+def _is_any_sealed(pravega: Pravega, plan: FollowPlan) -> bool:
     infos = pravega.segments.segment_infos(plan.scan.table.stream, plan.segments)
     return len(infos) < len(plan.segments) or any(info.sealed for info in infos.values())
 
 
-def _rows(decoder: SliceDecoder, window: Window, first: int, last: int) -> Iterator[pa.RecordBatch]:
+def _decode_rows(decoder: SliceDecoder, window: Window, first: int, last: int) -> Iterator[pa.RecordBatch]:
     try:
         batches = decoder.batches(window, first, last, None)
     except Overfull:
         middle = (first + last) // 2
-        yield from _rows(decoder, window, first, middle)
-        yield from _rows(decoder, window, middle, last)
+        yield from _decode_rows(decoder, window, first, middle)
+        yield from _decode_rows(decoder, window, middle, last)
         return
     yield from batches
 
@@ -146,15 +146,15 @@ class _Events:
         try:
             starts, lengths, consumed = split(content, 0, len(content), position=self.reached)
         except BrokenFrameError as error:
-            raise self._malformed(error.message) from None
+            raise self._malformed_error(error.message) from None
         base = self.reached
         self._rest = bytes(content[consumed:])
         self.reached = base + consumed
         if len(self._rest) >= 8 and struct.unpack_from(">i", self._rest, 4)[0] > MAX_READ_EVENT:
-            raise self._malformed(f"the event at offset {self.reached:,} says it is too large to be one")
+            raise self._malformed_error(f"the event at offset {self.reached:,} says it is too large to be one")
         return Window(content, starts, lengths, base) if len(starts) else None
 
-    def _malformed(self, reason: str) -> MalformedEventError:
+    def _malformed_error(self, reason: str) -> MalformedEventError:
         return MalformedEventError(
             f"Segment {self._segment} cannot be followed: {reason}. Where the next event begins is not known. A query "
             "in another trigger mode can pass over it: see the read option 'mode'."

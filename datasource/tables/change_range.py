@@ -13,18 +13,18 @@ import numpy.typing as npt
 from pyspark_pravega.errors import InvalidOptionError
 
 VERSION, TIMESTAMP = "version", "timestamp"
-
-_NUMBER = re.compile(r"[+-]?\d{1,19}")
-_LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
+"""The units of a range."""
 LAST = 2**63 - 1
 """The bound of an open end."""
+_NUMBER = re.compile(r"[+-]?\d{1,19}")
+_LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
 
 
 @dataclass(frozen=True)
 class ChangeRange:
-    """Bounds as Spark hands them over, of `unit` VERSION (texts) or TIMESTAMP (microseconds since 1970 as texts).
+    """Bounds as Spark passes them, in a `unit`: VERSION (texts) or TIMESTAMP (microseconds since 1970 as texts).
 
-    `start` and `end` are None where the range is open. `net`: Spark makes one change of those of a row.
+    `start` and `end` are None where the range is open. With `net`, Spark reduces the changes of a row to one.
     """
 
     unit: str
@@ -44,9 +44,9 @@ class ChangeRange:
         return cls(**value)
 
     def bounds(self) -> Bounds:
-        """Return the range in numbers. Raises InvalidOptionError for a text that is no version, or an early end."""
-        first = -LAST if self.start is None else number(self.start)
-        last = LAST if self.end is None else number(self.end, "TO")
+        """Return the range in numbers. Raises InvalidOptionError for an invalid version, or an end before the start."""
+        first = -LAST if self.start is None else parse_version(self.start)
+        last = LAST if self.end is None else parse_version(self.end, "TO")
         if last < first:
             raise InvalidOptionError(f"CHANGES ends at {self.unit} {self.end}, before its start {self.start}.")
         low = first if self.start is None or self.start_inclusive else first + 1
@@ -63,29 +63,29 @@ class Bounds:
     high: int
 
     def __call__(self, versions: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell which changes of these versions and times (microseconds since 1970) lie within."""
+        """Return which of the changes with these versions and times (microseconds since 1970) lie within."""
         measured = versions if self.unit == VERSION else times
         within: npt.NDArray[np.bool_] = (measured >= self.low) & (measured <= self.high)
         return within
 
 
-def number(version: str, bound: str = "FROM") -> int:
-    """Read a version: a number, or PostgreSQL's text of one. Raises InvalidOptionError for anything else."""
+def parse_version(version: str, bound: str = "FROM") -> int:
+    """Read a version: a number, or an LSN as PostgreSQL writes it. Raises InvalidOptionError for anything else."""
     text = version.strip()
     found = _LSN.fullmatch(text)
     if found is not None and int(found[1], 16) < 1 << 31:
         return int(found[1], 16) << 32 | int(found[2], 16)
     if not _NUMBER.fullmatch(text) or abs(int(text)) > LAST:
         raise InvalidOptionError(
-            f"CHANGES ... {bound} VERSION '{version}': a version is a whole number, as the column _commit_version has "
-            "it, or a log sequence number of PostgreSQL such as '0/16B3748'."
+            f"CHANGES ... {bound} VERSION '{version}' is not a version: give a whole number, as in the column "
+            "_commit_version, or a log sequence number of PostgreSQL such as '0/16B3748'."
         )
     return int(text)
 
 
 @dataclass(frozen=True)
 class AsOf:
-    """`asked` are the words of the query, `cut` is the text of the stream cut that they stand for."""
+    """The former state of a table: `asked` are the words of the query, `cut` is the text of their stream cut."""
 
     asked: str
     cut: str

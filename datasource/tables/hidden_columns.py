@@ -1,4 +1,4 @@
-"""Columns that a table has beside those of its events: where an event lies, why it is bad, what a change is."""
+"""Columns that a table has beside those of its events: the place of an event, why it is bad, the kind of a change."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
         "The version of its type's schema that the event was written with; null when it is not known.",
     ),
 }
-"""Hidden columns by name, each with its documentation. A data column of the same name hides them."""
+"""Hidden columns by name, each with its comment. A data column of the same name takes precedence."""
 
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
-"""Those that readers without hidden columns always get."""
+"""The ones that readers without hidden columns always get."""
 
 REACHED_COLUMN = StructField("_reached", LongType(), False)
-"""Behind the column of counts in real-time mode: the offset up to which all events have been read with this row."""
+"""The column behind the counts in real-time mode: all events up to this offset have been read with this row."""
 
 CHANGE_COLUMNS = StructType(
     [
@@ -56,24 +56,25 @@ CHANGE_COLUMNS = StructType(
         StructField("_commit_timestamp", TimestampType(), True),
     ]
 )
-"""The columns that Spark wants of CHANGES, behind those of the table."""
+"""The columns that CHANGES has in Spark behind those of the table."""
 
 
 def fields_by_name(columns: StructType) -> dict[str, StructField]:
-    """Return the columns that a query can name, by name: those of the table, and hidden ones that they do not hide."""
+    """Return the columns that a query can name: those of the table, and hidden ones with other names."""
     hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
     return {**hidden, **{field.name: field for field in columns}}
 
 
 def changes_schema(table: StructType, key: Sequence[str]) -> StructType:
-    """Return the columns of a table followed by CHANGE_COLUMNS. `key` are the columns that tell its rows, if any.
+    """Return the columns of a table followed by CHANGE_COLUMNS. `key` are those of its primary key, if any.
 
     Raises InvalidSchemaError when a column of the table has the name of one of CHANGE_COLUMNS.
     """
     taken = [name for name in table.names if name.lower() in CHANGE_COLUMNS.names]
     if taken:
         raise InvalidSchemaError(
-            f"It has the column {', '.join(taken)}, whose name CHANGES gives to another. Read the table itself."
+            f"The table has the column {', '.join(taken)}, a name that CHANGES uses for a column of its own. Read the "
+            "table without CHANGES."
         )
     columns = [StructField(f.name, f.dataType, f.nullable and f.name not in key, f.metadata) for f in table]
     return StructType([*columns, *CHANGE_COLUMNS.fields])

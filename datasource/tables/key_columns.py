@@ -1,4 +1,4 @@
-"""Describes which columns of a key-value table are its keys, and how many bytes each has in them."""
+"""Describes the key columns of a key-value table, and how many bytes each has in a key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column with its type as Spark's DESCRIBE spells it, and the number of its bytes in a key."""
+    """A column, its type as Spark's DESCRIBE spells it, and the number of its bytes in a key."""
 
     name: str
     type: str
@@ -18,7 +18,7 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """The columns of the primary key, whose hash decides on the partition, and those of the secondary key after it."""
+    """The columns of the primary key, whose hash decides the partition, and those of the secondary key behind it."""
 
     primary: tuple[KeyColumn, ...]
     secondary: tuple[KeyColumn, ...] = ()

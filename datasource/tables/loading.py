@@ -32,7 +32,7 @@ from .table_name import TableName
 
 LOG = logging.getLogger(__name__)
 
-_told: set[tuple[Stream, str]] = set()
+_warned: set[tuple[Stream, str]] = set()
 
 
 @runtime_checkable
@@ -49,11 +49,11 @@ def unread_parts(format: Format, schema_text: str) -> Sequence[str]:
     return format.unread(schema_text) if isinstance(format, PartlyReadFormat) else ()
 
 
-def tell_unread(stream: Stream, format: Format, schema_text: str) -> None:
+def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
     """Warn of values that are in no column, once per stream, schema and process."""
-    if (stream, schema_text) in _told:
+    if (stream, schema_text) in _warned:
         return
-    _told.add((stream, schema_text))
+    _warned.add((stream, schema_text))
     if unread := unread_parts(format, schema_text):
         LOG.warning(
             "The schema of %s, made by another program, speaks of values that are in no column: %s. The column "
@@ -97,14 +97,14 @@ def load_table(
     named = stored.get("format")
     if named is not None and (SCHEMA_KEY in stored or find_format(named).registry_format is None):
         _check_unregistered(stream, named, event_type, schema_version)
-        return LoadedTable(_unregistered(stream, named, stored), configuration, None, stored)
+        return LoadedTable(_unregistered_table(stream, named, stored), configuration, None, stored)
     group, schema = schemas()
     pravega.known_streams.note_registered(stream, schema is not None)
     if schema is None or group is None:
         if named is not None:
-            raise SchemaNotFoundError(_no_schema(pravega, stream, named, CREATING_KEY in stored))
+            raise SchemaNotFoundError(_missing_schema_message(pravega, stream, named, CREATING_KEY in stored))
         _check_unregistered(stream, "raw", event_type, schema_version)
-        return LoadedTable(_unregistered(stream, "raw", stored), configuration, group, stored)
+        return LoadedTable(_unregistered_table(stream, "raw", stored), configuration, group, stored)
     try:
         found = _format(schema.schema.format, named)
     except InvalidOptionError as error:
@@ -114,7 +114,7 @@ def load_table(
         ) from None
     settings = _settings(stored)
     columns = found.spark_schema(schema.schema.text)
-    tell_unread(stream, found, schema.schema.text)
+    warn_of_unread(stream, found, schema.schema.text)
     of_changes = is_change_format(found.name)
     table = StreamTable(
         stream=stream,
@@ -142,7 +142,7 @@ def _format(registry_format: str, named: str | None) -> Format:
     return find_registry_format(registry_format)
 
 
-def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
+def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
     """Describe a table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
     if format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=_scan_properties(stored))
@@ -186,7 +186,7 @@ def _check_unregistered(stream: Stream, format: str, event_type: str | None, ver
         )
 
 
-def _no_schema(pravega: Pravega, stream: Stream, format: str, creating: bool) -> str:
+def _missing_schema_message(pravega: Pravega, stream: Stream, format: str, creating: bool) -> str:
     address = pravega.config.registry_uri
     what = f"Stream {stream} is a table of 'format'='{format}', "
     if address is None:
@@ -271,7 +271,7 @@ def stored_properties(tags: Iterable[str]) -> dict[str, str]:
     stored = {}
     for key, parts in pieces.items():
         text = "".join(parts[number] for number in sorted(parts))
-        stored[key] = _unpacked(text)
+        stored[key] = _unpack(text)
     return stored
 
 
@@ -282,7 +282,7 @@ def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple
     """
     tags = [tag for tag in others if not tag.startswith(TAG_PREFIX)]
     for key, value in sorted(properties.items()):
-        text = _packed(value)
+        text = _pack(value)
         room = LONGEST_TAG - len(f"{TAG_PREFIX}{key}#000=")
         if len(text) <= room:
             tags.append(f"{TAG_PREFIX}{key}={text}")
@@ -303,14 +303,14 @@ def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple
     return tuple(tags)
 
 
-def _packed(value: str) -> str:
+def _pack(value: str) -> str:
     """Keep plain text readable; anything the tag store might not keep exactly goes as base64."""
     if value.isascii() and value.isprintable() and not value.startswith("base64:"):
         return value
     return "base64:" + base64.b64encode(value.encode()).decode("ascii")
 
 
-def _unpacked(text: str) -> str:
+def _unpack(text: str) -> str:
     if not text.startswith("base64:"):
         return text
     try:

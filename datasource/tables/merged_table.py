@@ -50,7 +50,7 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
             if found is not None:
                 raise DifferentSchemasError(
                     f"Stream {member.stream} has a column {field.name}, which the query has for the streams' names. "
-                    + _without(member.stream)
+                    + _advise_leaving_out(member.stream)
                 )
             continue
         if found is None and not field.nullable:
@@ -58,14 +58,15 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
         if found is not None and found.dataType != field.dataType:
             raise DifferentSchemasError(
                 f"Column {field.name} is {found.dataType.simpleString()} in stream {member.stream}, but "
-                f"{field.dataType.simpleString()} in the others. {_without(member.stream)}"
+                f"{field.dataType.simpleString()} in the others. {_advise_leaving_out(member.stream)}"
             )
 
 
 def no_such_column(field: StructField, member: StreamTable) -> DifferentSchemasError:
     """Return the error for a stream without a column that is NOT NULL."""
     return DifferentSchemasError(
-        f"Column {field.name} is NOT NULL, and stream {member.stream} has no such column. {_without(member.stream)}"
+        f"Column {field.name} is NOT NULL, and stream {member.stream} has no such column. "
+        + _advise_leaving_out(member.stream)
     )
 
 
@@ -76,7 +77,7 @@ def _merged_columns(members: Sequence[StreamTable]) -> StructType:
             if names.setdefault(name.lower(), name) != name:
                 raise DifferentSchemasError(
                     f"Column {name} of stream {member.stream} is spelled {names[name.lower()]} in another stream. "
-                    + _without(member.stream)
+                    + _advise_leaving_out(member.stream)
                 )
     return StructType([_merged_column(name, members) for name in names.values()])
 
@@ -89,14 +90,14 @@ def _merged_column(name: str, members: Sequence[StreamTable]) -> StructField:
         if member.schema[name].dataType != first.dataType:  # whether what is inside of it may be null
             raise DifferentSchemasError(
                 f"Column {name} is {member.schema[name].dataType.json()} in stream {member.stream}, but "
-                f"{first.dataType.json()} in stream {having[0].stream}. {_without(member.stream)}"
+                f"{first.dataType.json()} in stream {having[0].stream}. {_advise_leaving_out(member.stream)}"
             )
     lacking = [member for member in members if member not in having]
     demanding = [member for member in having if not member.schema[name].nullable]
     if lacking and demanding:
         raise DifferentSchemasError(
             f"Column {name} is NOT NULL in stream {demanding[0].stream}, and stream {lacking[0].stream} has no such "
-            f"column. {_without(lacking[0].stream)}"
+            f"column. {_advise_leaving_out(lacking[0].stream)}"
         )
     nullable = any(member.schema[name].nullable for member in having)
     return StructField(name, first.dataType, nullable, first.metadata)
@@ -113,11 +114,11 @@ def _check_same(members: Sequence[StreamTable], what: str, value: Callable[[Stre
     others = f" and {counts[usual] - 1} more" if counts[usual] > 1 else ""
     raise DifferentSchemasError(
         f"Streams that are read as one must fit each other: {what} is {odd} in stream {of_odd}, but {usual} in stream "
-        f"{of_usual}{others}. {_without(of_odd)}"
+        f"{of_usual}{others}. {_advise_leaving_out(of_odd)}"
     )
 
 
-def _without(stream: Stream) -> str:
+def _advise_leaving_out(stream: Stream) -> str:
     """Return what to do about a stream that does not fit the others."""
     return (
         f"Leave stream {stream} out, by the names in 'streams' or by another 'pattern', and read it in a query of its "

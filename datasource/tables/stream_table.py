@@ -112,7 +112,7 @@ class StreamTable:
 
     @property
     def framed(self) -> bool:
-        """Tell whether events carry the registry's header."""
+        """Return whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
 
     @property

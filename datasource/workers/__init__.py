@@ -1,1 +1,1 @@
-"""What tasks share inside a Python worker."""
+"""What the tasks in a Python worker share."""

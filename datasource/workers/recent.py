@@ -1,4 +1,4 @@
-"""Remembers what was used lately, so that it need not be found out again."""
+"""Remembers what was used recently, so that it need not be found again."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ _RECENT = 256
 
 
 class Recent(Generic[T]):
-    """What was used lately, by name; thread-safe."""
+    """What was used recently, by name. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: OrderedDict[Hashable, T] = OrderedDict()
 
     def find(self, name: Hashable) -> T | None:
-        """Return what is known by a name, None if nothing is."""
+        """Return what is known under a name, None if nothing is."""
         with self._lock:
             if name in self._found:
                 self._found.move_to_end(name)
             return self._found.get(name)
 
     def get(self, name: Hashable, find: Callable[[], T]) -> T:
-        """Return what is known by a name, else what `find` finds; the same to all that ask at the same time."""
+        """Return what is known under a name, else what `find` finds; concurrent callers get the same."""
         with self._lock:
             if name in self._found:
                 self._found.move_to_end(name)
                 return self._found[name]
         found = find()
         with self._lock:
-            return self._kept(name, self._found.get(name, found))
+            return self._keep(name, self._found.get(name, found))
 
     def put(self, name: Hashable, found: T) -> None:
         """Remember one finding."""
         with self._lock:
-            self._kept(name, found)
+            self._keep(name, found)
 
     def pop(self, name: Hashable) -> None:
-        """Forget what is known by a name."""
+        """Forget what is known under a name."""
         with self._lock:
             self._found.pop(name, None)
 
-    def _kept(self, name: Hashable, found: T) -> T:
-        """Remember one finding, and forget the one that was not used for the longest time if there are many."""
+    def _keep(self, name: Hashable, found: T) -> T:
+        """Remember one finding, and forget the least recently used one if there are many."""
         self._found[name] = found
         self._found.move_to_end(name)
         while len(self._found) > _RECENT:

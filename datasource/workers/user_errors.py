@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 def concise(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the errors of this package leave a function as a sentence with its SQLSTATE, without Python's frames.
+    """Make the errors of this package leave a function as a sentence with its SQLSTATE, without Python's frames.
 
     The frames go to the debug log. `TaskErrors.java` finds condition, sentence and SQLSTATE in what Spark's worker
-    makes of it. Defects, which are other errors, keep all their frames.
+    makes of the error. Other errors, which are defects, keep all their frames.
     """
 
     @functools.wraps(function)

@@ -112,8 +112,8 @@ def test_what_has_no_version_yet_counts_as_of_now(spark: SparkSession, client_co
 
 def test_ranges_without_sense(spark: SparkSession, table: str) -> None:
     for bounds, words in (
-        ("VERSION 'x'", "FROM VERSION 'x': a version is a whole number"),
-        ("VERSION 1 TO VERSION 'y'", "TO VERSION 'y': a version is a whole number"),
+        ("VERSION 'x'", "FROM VERSION 'x' is not a version: give a whole number"),
+        ("VERSION 1 TO VERSION 'y'", "TO VERSION 'y' is not a version: give a whole number"),
         ("VERSION 7", "the newest version is 3, and the next one will be 4"),
         ("VERSION 3 TO VERSION 2", "ends at version 2, before its start 3"),
     ):

@@ -96,7 +96,7 @@ def test_aggregates_of_changes(read: Read, bounds: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"startingVersion": "x"}, "a version is a whole number"),
+        ({"startingVersion": "x"}, "is not a version: give a whole number"),
         ({"startingVersions": "1"}, "Did you mean 'startingVersion'"),
         ({"startingVersion": "3", "endingVersion": "1"}, "ends at version 1, before its start 3"),
         ({"startingTimestamp": "yesterday"}, "'startingTimestamp'='yesterday': expected a time with its zone"),

@@ -24,7 +24,7 @@ from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.changes.group_planning import by_lineage
+from pyspark_pravega.datasource.changes.group_planning import group_by_lineage
 from pyspark_pravega.datasource.changes.truncations import TruncationMemory
 from pyspark_pravega.datasource.kinds.events import Changelog
 from pyspark_pravega.datasource.kinds.opening import load
@@ -106,7 +106,7 @@ def test_segments_that_share_keys_are_read_together_predecessors_first(client_co
         merged = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)[1]
         # The segment between both has no events in the scan.
         present = [merged.segment_id, ids[3], ids[1], ids[2], low.segment_id, ids[0]]
-        groups = by_lineage(pravega, stream, [SegmentSlice(each, 0, 10) for each in present])
+        groups = group_by_lineage(pravega, stream, [SegmentSlice(each, 0, 10) for each in present])
     found = sorted([each.segment_id for each in group] for group in groups)
     assert found == sorted([[*sorted([ids[0], ids[1]]), low.segment_id, merged.segment_id], [ids[2]], [ids[3]]])
 

@@ -75,7 +75,7 @@ def test_a_schema_of_several_parts(
     # What is in no column is said.
     said = "'oneOf' at the root: there are no columns for purr"
     assert [row.unread for row in spark.table(f"pravega.`{scope}`.cats.schemas").collect()] == [said, said]
-    loading._told.clear()
+    loading._warned.clear()
     for _ in range(2):
         load_table(pravega, Stream(scope, "cats"))
     assert [record.getMessage().count(said) for record in caplog.records if "cats" in record.getMessage()] == [1]

@@ -164,7 +164,7 @@ def test_truncation_is_between_events_only(called: Called, pravega: Pravega) -> 
         "within": "lies within an event",
         behind.to_text(): "which ends at",
         "17": "'before' => 17 is not possible",
-        "nonsense": "is no number of a version and no tag",
+        "nonsense": "is neither a version number nor a tag",
     }.items():
         assert words in called.refused("truncate_stream", f"before => '{before}'")
     tried = called.call("truncate_stream", "before => 2, dry_run => true")
@@ -507,7 +507,7 @@ def test_rights_are_those_of_the_user(
         pravega.controller.delete_stream(stream)
         pravega.controller.create_stream(stream, configuration)
     assert secure_spark.sql(f"SELECT tag FROM {name}.{table}.tags").collect() == []
-    with pytest.raises(PySparkException, match="'x' is no number of a version and no tag. The stream has no tags"):
+    with pytest.raises(PySparkException, match="'x' is neither a version number nor a tag. The stream has no tags"):
         secure_spark.sql(f"SELECT a FROM {name}.{table} VERSION AS OF 'x'")
     # Who may write a stream, but only read the commit log, commits nothing that would be no version.
     name = catalog_of(secure_spark, secure_cluster, "appender", "appender", secure_cluster.users["appender"])

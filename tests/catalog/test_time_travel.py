@@ -179,7 +179,7 @@ def test_tags_end_with_their_table(
     assert tags.drop("b")
     assert not tags.drop("b")
     for name in ("", "12", "x" * 129, "a b", "-a", "tail"):
-        with pytest.raises(Exception, match="cannot be the name of a tag"):
+        with pytest.raises(Exception, match="cannot be a tag"):
             create_tag(pravega, stream, name)
     spark.sql(f"DROP TABLE {table}")
     spark.sql(f"CREATE TABLE {table} (a INT)")

@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
-from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
+from pyspark_pravega.datasource.scan.event_planning import full_schema, make_nullable
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
@@ -72,7 +72,7 @@ def scan(
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
     fields = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
     permissive = options.get("mode") == "permissive"  # then Spark takes no column for NOT NULL
-    fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
+    fields |= {field.name: field for field in (make_nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
     every = StructType(list(fields.values()))

@@ -57,8 +57,10 @@ def main(master: str, table: str, controller: str, registry: str, log: str) -> N
         )
         query.awaitTermination()
         directories = sorted(Path(log).parent.glob("local/**/pyspark-pravega-row-states"))
-        states = {str(each): sorted(path.name for path in each.iterdir()) for each in directories}
-        print(json.dumps({"changes": sum(each.numInputRows for each in query.recentProgress), "states": states}))
+        states = {str(directory): sorted(path.name for path in directory.iterdir()) for directory in directories}
+        print(
+            json.dumps({"changes": sum(progress.numInputRows for progress in query.recentProgress), "states": states})
+        )
         if number == BATCHES // 2:
             truncate(controller, table)
             shutil.rmtree(directories[0])

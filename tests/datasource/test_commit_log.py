@@ -31,7 +31,7 @@ from pyspark_pravega.datasource.commit_log import commit_log
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
-from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry
+from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder
 from pyspark_pravega.datasource.positions.snapshot import tail_cut, take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
 from tests.datasource.transactions import (
@@ -52,8 +52,8 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def content(pravega: Pravega, stream: Stream) -> int:
     """How many transactions of one event for each segment a scan sees now; none of them in part."""
-    settled = CommitLog(pravega, stream).settled
-    slices = take_snapshot(pravega, stream, start=None, end=None, fail_on_data_loss=True, settled=settled)
+    settled = CommitLog(pravega, stream).measure_settled
+    slices = take_snapshot(pravega, stream, start=None, end=None, fail_on_data_loss=True, measure_settled=settled)
     if not slices:
         return 0
     assert len(slices) == len(pravega.controller.current_segments(stream))
@@ -149,8 +149,8 @@ class TestOneWriter:
         assert log.enter(insert.transaction.id, rows=3, operation="TEST")
         insert.transaction.commit(60)
         pravega.controller.seal_stream(stream)
-        entry = LedgerEntry(stream, Epoch("test", 0), 3)
-        insert.publish(3, CommitRequest("TEST", again=True, log=log, beside=entry))
+        entry = EpochRecorder(stream, Epoch("test", 0), 3)
+        insert.publish(3, CommitRequest("TEST", again=True, log=log, companion=entry))
         before, last = (version.cut for version in log.versions())
         assert before == first
         assert last.positions.keys() == end.positions.keys()
@@ -254,7 +254,9 @@ class TestReaders:
 
         with ThreadPoolExecutor(2) as readers:
             anyhow = readers.submit(watch, lambda connection, measure: measure(None))
-            by_log = readers.submit(watch, lambda connection, measure: CommitLog(connection, stream).settled(measure))
+            by_log = readers.submit(
+                watch, lambda connection, measure: CommitLog(connection, stream).measure_settled(measure)
+            )
             try:
                 for _ in range(COMMITS):
                     insert_into_all(pravega, stream, segments)
@@ -298,7 +300,7 @@ class TestReaders:
                 insert_into_all(pravega, stream, 2)
             return end or tail(pravega, stream)
 
-        found = CommitLog(pravega, stream).settled(measure)
+        found = CommitLog(pravega, stream).measure_settled(measure)
         assert asked == [None, None, found]
         assert found == tail(pravega, stream)
         assert set(found.positions.values()) == {3 * EVENT_BYTES}
@@ -314,7 +316,7 @@ class TestReaders:
             assert writer.log.enter(uuid.uuid4(), rows=1, operation="TEST")  # another head row each time
 
         with pytest.raises(ServerTimeoutError, match=f"{stream} had commits in flight"):
-            CommitLog(pravega, stream, timeout=0.3).settled(disturbed)
+            CommitLog(pravega, stream, timeout=0.3).measure_settled(disturbed)
         assert calls > 1
         writer.transaction.abort()
 
@@ -325,7 +327,9 @@ class TestReaders:
         stream = new_stream(2)
         first = Entered(pravega, stream, 2)
         insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3))
-        with pytest.raises(ServerTimeoutError, match="before its turn came.*Nothing of this INSERT is visible; run it"):
+        with pytest.raises(
+            ServerTimeoutError, match="before the turn of .* came.*Nothing of this INSERT is visible; run it"
+        ):
             insert.commit(messages)
         wait_for(pravega, stream, insert.transaction.id, TransactionStatus.ABORTED)
         head = first.log.head()
@@ -349,7 +353,7 @@ class TestReaders:
             measured.append(cut.positions[0])
             return cut.positions[0]
 
-        assert CommitLog(pravega, stream).settled(measure) == EVENT_BYTES
+        assert CommitLog(pravega, stream).measure_settled(measure) == EVENT_BYTES
         assert measured == [0, EVENT_BYTES]
 
     def test_a_first_insert_by_another_program_is_seen_whole(
@@ -371,7 +375,7 @@ class TestReaders:
                     measured.append(sum((end or tail(pravega, stream)).positions.values()))
                 return measured[-1]
 
-            assert CommitLog(pravega, stream).settled(measure) == 2 * EVENT_BYTES
+            assert CommitLog(pravega, stream).measure_settled(measure) == 2 * EVENT_BYTES
         assert measured == [0, 2 * EVENT_BYTES]
 
     def test_where_nothing_is_logged_one_look_is_enough(
@@ -380,7 +384,7 @@ class TestReaders:
         stream = new_stream()
         caplog.set_level(logging.DEBUG, "pyspark_pravega.client.controller.channel")
         asked: list[StreamCut | None] = []
-        CommitLog(pravega, stream).settled(asked.append)
+        CommitLog(pravega, stream).measure_settled(asked.append)
         looks = [one for one in caplog.messages if one.startswith("getCurrentSegmentsKeyValueTable")]
         assert asked == [None] and len(looks) == 1
 
@@ -469,7 +473,7 @@ class TestTimes:
         self.publish(log, tail(pravega, stream), monkeypatch, [10, 20, 90, 30, 40, 100])
         assert [version.timestamp // 10**6 for version in log.versions()] == [10, 20, 90, 90, 90, 100]
         found = [log.newest_by(second * 10**6) for second in (9, 10, 50, 90, 99, 100)]
-        assert [each and each.number for each in found] == [None, 1, 2, 5, 5, 6]
+        assert [one and one.number for one in found] == [None, 1, 2, 5, 5, 6]
 
     def test_of_versions_that_older_releases_published(
         self, pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
@@ -486,10 +490,10 @@ class TestTimes:
             table.put(row_key(stream, number), json.dumps(row).encode())
         log = CommitLog(pravega, stream)
         seconds, wanted = (9, 25, 45, 60), [None, 2, 5, 6]
-        assert [each and each.number for each in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        assert [version and version.number for version in (log.newest_by(one * 10**6) for one in seconds)] == wanted
         self.publish(log, tail(pravega, stream), monkeypatch, [60, 55])
         wanted[-1] = 8
-        assert [each and each.number for each in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        assert [version and version.number for version in (log.newest_by(one * 10**6) for one in seconds)] == wanted
 
 
 def events_of_versions(pravega: Pravega, stream: Stream) -> dict[int, Counter[str]]:

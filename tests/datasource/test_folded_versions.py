@@ -56,7 +56,7 @@ def check(log: CommitLog, versions: list[Version]) -> None:
         assert log.versions(number, number + 2) == versions[number - 1 : number + 2]
         assert log.versions(2, number) == versions[1:number]
         found = log.newest_by(versions[number - 1].timestamp)
-        assert found == [each for each in versions if each.timestamp <= versions[number - 1].timestamp][-1]
+        assert found == [version for version in versions if version.timestamp <= versions[number - 1].timestamp][-1]
     assert log.newest_by(versions[0].timestamp - 1) is None
     assert log.has_version_of(versions[3].transaction)
     assert not log.has_version_of(uuid.uuid4())
@@ -76,7 +76,7 @@ def test_writers_fold_what_is_old(
     assert all(list(events.values()) == [2] for events in seen.values())
     assert len({text for events in seen.values() for text in events}) == 2 * each
     versions = CommitLog(pravega, stream).versions()
-    assert [(each.rows, each.operation) for each in versions] == [(2, "INSERT")] * len(versions)
+    assert [(version.rows, version.operation) for version in versions] == [(2, "INSERT")] * len(versions)
     check(CommitLog(pravega, stream), versions)
 
 
@@ -299,7 +299,7 @@ def test_older_releases_refuse_checkpoints_by_name(
     now = log.head()
     before = iter([replace(now, version=FOLDED - 2), replace(now, version=FOLDED - 1), replace(now, version=FOLDED)])
     monkeypatch.setattr(log, "head", lambda: next(before, now))
-    assert log.settled(lambda until: until) == tail_cut(pravega, stream)
+    assert log.measure_settled(lambda until: until) == tail_cut(pravega, stream)
 
 
 def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:

@@ -37,9 +37,9 @@ def test_spools_share_the_disks(disks: list[Path]) -> None:
     spools = [Spool(memory=10) for _ in range(64)]
     for spool in spools:
         spool.room(0, 19, 1)[:] = b"more than ten bytes"
-        spool.filled()
+        spool.take_filled()
         spool.room(0, 4, 2)[:] = b"rest"
-        spool.filled()
+        spool.take_filled()
     on_each = [open_files_below(disk) for disk in disks]
     assert sum(on_each) == len(spools) and all(on_each)
     for spool in spools:

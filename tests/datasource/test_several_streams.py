@@ -180,7 +180,7 @@ def test_a_query_of_several_goes_on(
     for table in tables:
         spark.sql(f"INSERT INTO {table} VALUES (10), (11)")
     create("c", "id INT", "(20)")
-    assert sum(each["numInputRows"] for each in sink.take(read(streaming=True, streams="b,c,a"))) == 5
+    assert sum(batch["numInputRows"] for batch in sink.take(read(streaming=True, streams="b,c,a"))) == 5
     assert sorted((row._stream, row.id) for row in sink.rows()) == [
         *(("a", 0), ("a", 10), ("a", 11), ("b", 1), ("b", 10), ("b", 11), ("c", 20)),
     ]
@@ -194,7 +194,7 @@ def test_limits_hold_over_all_streams_and_are_fair(
         create(name, "id INT", values)
     sink = ParquetSink(spark, tmp_path)
     batches = sink.take(read(streaming=True, streams="a,b", maxRowsPerTrigger="10"))
-    assert len(batches) >= 4 and max(each["numInputRows"] for each in batches) <= 10
+    assert len(batches) >= 4 and max(batch["numInputRows"] for batch in batches) <= 10
     for batch in batches[:3]:
         metrics = batch["sources"][0]["metrics"]
         behind = [int(metrics[key]) for key in ("bytesBehind.a", "bytesBehind.b")]

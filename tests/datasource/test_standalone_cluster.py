@@ -67,6 +67,6 @@ def test_tasks_and_service_run_the_pythons_chosen_for_them(cluster: ClusterInfo,
     assert done.returncode == 0, done.stderr[-5000:]
     assert json.loads(done.stdout.splitlines()[-1]) == list(range(800))
     found = {name: [file.read_text().split() for file in asked[name].iterdir()] for name in python}
-    assert {each for each, _ in found["driver"]} == {python["driver"]}
-    assert {each for each, _ in found["tasks"]} == {python["tasks"]}
+    assert {one for one, _ in found["driver"]} == {python["driver"]}
+    assert {one for one, _ in found["tasks"]} == {python["tasks"]}
     assert len({parent for _, parent in found["tasks"]}) == 2, "one daemon for each executor"

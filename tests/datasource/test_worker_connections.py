@@ -45,9 +45,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def test_the_next_task_has_the_same_connection(connections: WorkerConnections, client_config: ClientConfig) -> None:
-    with connections.lent(client_config) as first:
+    with connections.borrow(client_config) as first:
         assert not closed(first)
-    with connections.lent(replace(client_config)) as second:
+    with connections.borrow(replace(client_config)) as second:
         assert second is first
         assert not closed(second)
     assert len(connections) == 1
@@ -60,7 +60,7 @@ def test_another_user_has_another_connection(connections: WorkerConnections, cli
     configs = [client_config, user("ann", "a"), user("ann", "b"), user("bob", "a")]
     lent = []
     for config in configs * 2:
-        with connections.lent(config) as pravega:
+        with connections.borrow(config) as pravega:
             assert pravega.config == config
             lent.append(pravega)
     assert len(set(map(id, lent))) == len(configs)
@@ -70,11 +70,11 @@ def test_another_user_has_another_connection(connections: WorkerConnections, cli
 def test_after_an_error_the_next_task_connects_anew(
     connections: WorkerConnections, client_config: ClientConfig
 ) -> None:
-    with pytest.raises(ZeroDivisionError), connections.lent(client_config) as failed:
+    with pytest.raises(ZeroDivisionError), connections.borrow(client_config) as failed:
         assert not closed(failed)
         raise ZeroDivisionError
     assert closed(failed)
-    with connections.lent(client_config) as next_one:
+    with connections.borrow(client_config) as next_one:
         assert not closed(next_one)
 
 
@@ -82,22 +82,22 @@ def test_a_task_that_needs_no_more_rows_is_no_error(
     connections: WorkerConnections, client_config: ClientConfig
 ) -> None:
     def rows() -> Iterator[Pravega]:
-        with connections.lent(client_config) as pravega:
+        with connections.borrow(client_config) as pravega:
             while True:
                 yield pravega
 
     task = rows()
     first = next(task)
     task.close()  # type: ignore[attr-defined]
-    with connections.lent(client_config) as second:
+    with connections.borrow(client_config) as second:
         assert second is first
 
 
 def test_an_error_beside_another_task_does_not_close_its_connection(
     connections: WorkerConnections, client_config: ClientConfig
 ) -> None:
-    with connections.lent(client_config) as shared:
-        with pytest.raises(ZeroDivisionError), connections.lent(client_config):
+    with connections.borrow(client_config) as shared:
+        with pytest.raises(ZeroDivisionError), connections.borrow(client_config):
             raise ZeroDivisionError
         assert not closed(shared)
     assert closed(shared)
@@ -105,19 +105,19 @@ def test_an_error_beside_another_task_does_not_close_its_connection(
 
 def test_connections_without_tasks_are_closed(client_config: ClientConfig) -> None:
     connections = WorkerConnections(idle_seconds=0.2)
-    with connections.lent(client_config) as pravega:
+    with connections.borrow(client_config) as pravega:
         assert not closed(pravega)
     wait_until(lambda: len(connections) == 0)
     assert closed(pravega)
-    with connections.lent(client_config) as again:
+    with connections.borrow(client_config) as again:
         assert not closed(again)
     wait_until(lambda: len(connections) == 0)
 
 
 def test_an_old_connection_is_replaced_while_others_use_it(client_config: ClientConfig) -> None:
     connections = WorkerConnections(longest_seconds=0.0)
-    with connections.lent(client_config) as old:
-        with connections.lent(client_config) as new:
+    with connections.borrow(client_config) as old:
+        with connections.borrow(client_config) as new:
             assert new is not old
         assert not closed(old)
     assert closed(old)
@@ -128,19 +128,19 @@ def test_an_old_connection_is_replaced_while_others_use_it(client_config: Client
 def test_so_many_ways_to_connect_are_kept(connections: WorkerConnections, client_config: ClientConfig) -> None:
     lent = []
     for number in range(KEPT + 2):
-        with connections.lent(replace(client_config, request_timeout=20 + number)) as pravega:
+        with connections.borrow(replace(client_config, request_timeout=20 + number)) as pravega:
             assert not closed(pravega)
             lent.append(pravega)
-    assert [closed(each) for each in lent] == [True] * 2 + [False] * KEPT
+    assert [closed(connection) for connection in lent] == [True] * 2 + [False] * KEPT
 
 
 def test_a_forked_child_connects_anew(
     connections: WorkerConnections, client_config: ClientConfig, pravega: Pravega, scope: str
 ) -> None:
-    with connections.lent(client_config) as before:
+    with connections.borrow(client_config) as before:
         read, write = os.pipe()
         if (child := os.fork()) == 0:
-            with connections.lent(client_config) as forked:
+            with connections.borrow(client_config) as forked:
                 os.write(write, b"same" if forked is before else b"another")
             connections.close()
             os._exit(0)
@@ -155,7 +155,9 @@ def sockets(workers: list[int], port: int) -> set[tuple[int, str]]:
     """The open connections of processes to a port, by their local addresses."""
     found = set()
     for worker in workers:
-        mine = {os.readlink(each) for each in Path(f"/proc/{worker}/fd").iterdir() if each.is_symlink()}
+        mine = {
+            os.readlink(descriptor) for descriptor in Path(f"/proc/{worker}/fd").iterdir() if descriptor.is_symlink()
+        }
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{worker}/net/{table}").read_text().splitlines()[1:]:
                 _, local, remote, state, *rest = line.split()

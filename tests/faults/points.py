@@ -31,16 +31,16 @@ POINTS = (
     Point("encoded", "worker", "datasource.insert.task:_spool_rows:after"),
     Point("append", "worker", "client.segments.append:SegmentAppender.append:after"),
     Point("appended", "worker", "client.segments.append:SegmentAppender.flush:after"),
-    Point("ledger", "service", "datasource.commit_log:CommitLog.read_beside:after"),
+    Point("ledger", "service", "datasource.commit_log.table:LogTable.read_companion:after"),
     Point("seal", "service", "client.segments.store:SegmentStore.seal_segments:before"),
     Point("sealed", "service", "client.segments.store:SegmentStore.seal_segments:after"),
-    Point("claim", "service", "datasource.commit_log:CommitLog.enter:before"),
-    Point("claimed", "service", "datasource.commit_log:CommitLog.enter:after"),
-    Point("turn", "service", "datasource.commit_log:CommitLog.wait_for_turn:after"),
+    Point("claim", "service", "datasource.commit_log.commit_log:CommitLog.enter:before"),
+    Point("claimed", "service", "datasource.commit_log.commit_log:CommitLog.enter:after"),
+    Point("turn", "service", "datasource.commit_log.commit_log:CommitLog.wait_for_turn:after"),
     Point("commit", "service", "client.transaction:Transaction.commit:before"),
     Point("committed", "service", "client.transaction:Transaction.commit:after"),
-    Point("publish", "service", "datasource.commit_log:CommitLog.publish:before"),
-    Point("published", "service", "datasource.commit_log:CommitLog.publish:after"),
+    Point("publish", "service", "datasource.commit_log.commit_log:CommitLog.publish:before"),
+    Point("published", "service", "datasource.commit_log.commit_log:CommitLog.publish:after"),
 )
 
 OTHER_POINTS = (
@@ -48,5 +48,5 @@ OTHER_POINTS = (
     Point("changes", "service", "datasource.changes.appended:plan_new_appended:after"),
     Point("plain", "worker", "datasource.insert.plain_task:_Appenders.append:after"),
     Point("stored", "worker", "datasource.insert.plain_task:_Appenders.flush:after"),
-    Point("follow", "worker", "datasource.stream_source.real_time:_rows:before"),
+    Point("follow", "worker", "datasource.stream_source.real_time:_decode_rows:before"),
 )

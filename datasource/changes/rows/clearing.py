@@ -12,8 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from .names import NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, OlderPositions, numbers_of, older
-from .snapshots import CompleteSnapshot, Mark, complete, made_before
+from .names import (
+    NUMBERS,
+    POSITION,
+    SNAPSHOT,
+    UNKNOWN,
+    Columns,
+    Mask,
+    Moment,
+    Names,
+    OlderPositions,
+    is_position_older,
+    numbers_of,
+)
+from .snapshots import CompleteSnapshot, Mark, find_complete, has_older_position
 
 
 @dataclass(frozen=True)
@@ -25,7 +37,7 @@ class Truncation:
     moment: Moment
 
     def clears(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
-        """Tell which entries, told by their NUMBERS, were made before this.
+        """Return which entries, told by their NUMBERS, were made before this.
 
         A change of the same origin is if its position is, unless the times say otherwise. Then, for a row of a
         snapshot, and where positions cannot be compared, the order of events counts: the place in the same segment, and
@@ -38,20 +50,20 @@ class Truncation:
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         if not comparable.any():
             return place
-        by_position = made_before(moment.position, numbers)
+        by_position = has_older_position(moment.position, numbers)
         time = np.full(len(ts), moment.time)
-        decided = comparable & ~ages.contradicted(by_position, numbers["time"], time)
+        decided = comparable & ~ages.find_contradicted(by_position, numbers["time"], time)
         found: Mask = np.where(decided, by_position, place)
         return found
 
     def is_before(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
-        """Tell which entries come after this: by place in its own segment, in others by position or time."""
+        """Return which entries come after this: by place in its own segment, in others by position or time."""
         moment, origin = self.moment, names.origin(self.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-        position = [np.full(len(comparable), each) for each in moment.position]
-        by_position = older(position, [numbers[name] for name in POSITION])
+        position = [np.full(len(comparable), number) for number in moment.position]
+        by_position = is_position_older(position, [numbers[name] for name in POSITION])
         time = np.full(len(comparable), moment.time)
-        decided = comparable & ~ages.contradicted(by_position, time, numbers["time"])
+        decided = comparable & ~ages.find_contradicted(by_position, time, numbers["time"])
         by_time = (numbers["ts"] > moment.ts) & (moment.ts != UNKNOWN)
         elsewhere = np.where(decided, by_position, by_time)
         after: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)
@@ -79,34 +91,34 @@ class Clearings:
             self.marks.add(clearing)
             return
         moments = self.last.setdefault((clearing.origin, clearing.segment), [])
-        if not any(each.covers(clearing.moment) for each in moments):
-            moments[:] = [each for each in moments if not clearing.moment.covers(each)]
+        if not any(moment.covers(clearing.moment) for moment in moments):
+            moments[:] = [moment for moment in moments if not clearing.moment.covers(moment)]
             moments.append(clearing.moment)
 
     def update(self, other: Clearings) -> None:
         """Note all of another."""
-        for each in other:
-            self.add(each)
+        for truncation in other:
+            self.add(truncation)
         self.marks |= other.marks
 
     def snapshots(self) -> list[CompleteSnapshot]:
         """Return the complete snapshots, in their order."""
-        return complete(self.marks)
+        return find_complete(self.marks)
 
     def __iter__(self) -> Iterator[Truncation]:
         return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
 
-    def cleared(self, entries: pa.Table, names: Names) -> Mask:
-        """Tell which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
+    def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
+        """Return which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
-        return self.cleared_by({name: numbers_of(entries, name) for name in NUMBERS}, names)
+        return self.find_cleared_numbers({name: numbers_of(entries, name) for name in NUMBERS}, names)
 
-    def cleared_by(self, numbers: Columns, names: Names) -> Mask:
-        """Tell which entries, told by their NUMBERS, are gone."""
+    def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
+        """Return which entries, told by their NUMBERS, are gone."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
-        for each in self:
-            gone |= each.clears(numbers, names, self.ages)
+        for truncation in self:
+            gone |= truncation.clears(numbers, names, self.ages)
         for snapshot in self.snapshots():
             gone |= snapshot.clears(numbers, names)
         return gone

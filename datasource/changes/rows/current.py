@@ -28,7 +28,7 @@ from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
 from .names import DELETED, Names, OlderPositions, numbers_of
-from .order import KeyOrder, replaced
+from .order import KeyOrder, replace_columns
 
 
 class CurrentRows(KeyFold):
@@ -59,7 +59,7 @@ class CurrentRows(KeyFold):
     def rows(self) -> Iterator[pa.Table]:
         """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
         for entries in self.results():
-            there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.cleared(entries, self._names)
+            there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found
@@ -81,8 +81,8 @@ class _Latest:
         # A key that is gone is only remembered if something older could be told from something newer.
         indices = order.last[(kind != DELETED) | (origin >= 0)]
         indices = indices[np.argsort(order.entries[indices])]
-        state = order.taken(indices, self._columns, self._names)
-        return replaced(state, time=order.newest(indices)), []
+        state = order.take_entries(indices, self._columns, self._names)
+        return replace_columns(state, time=order.newest(indices)), []
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         return state, [state]

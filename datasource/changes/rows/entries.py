@@ -18,7 +18,7 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
 
 from .clearing import Clearings, Truncation
-from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, filled
+from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, fill_nulls
 from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Mark
 
 VALUE = "value."
@@ -68,14 +68,14 @@ class EntryReader:
             _note_marks(codes == READ, changes, numbers, self._names, clearings)
         deleted = codes == DELETE
         chosen = np.flatnonzero(deleted | np.isin(codes, UPSERTS))
-        before, after = members(changes.column("before")), members(changes.column("after"))
+        before, after = flatten_struct(changes.column("before")), flatten_struct(changes.column("after"))
         self._check_deletes(changes.column("before"), deleted, locations)
-        keys = {name: _chosen(deleted, before[name], after[name]) for name in self._key}
+        keys = {name: _choose(deleted, before[name], after[name]) for name in self._key}
         entries = {name: array.take(pa.array(chosen)) for name, array in keys.items()}
         entries |= {name: after[name].take(pa.array(chosen)) for name in self._columns}
-        moved = self._moved(codes, before, after)
+        moved = self._find_moved(codes, before, after)
         table = entry_table(entries, {name: column[chosen] for name, column in numbers.items()})
-        return table if not len(moved) else self._with_moves(table, chosen, moved, before)
+        return table if not len(moved) else self._insert_moves(table, chosen, moved, before)
 
     def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], locations: EventLocations) -> None:
         if not deleted.any():
@@ -87,7 +87,9 @@ class EntryReader:
                 "no 'before' that tells its key. Set a replica identity in the database, or read the table's changelog."
             )
 
-    def _moved(self, codes: npt.NDArray[np.str_], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
+    def _find_moved(
+        self, codes: npt.NDArray[np.str_], before: dict[str, pa.Array], after: dict[str, pa.Array]
+    ) -> Numbers:
         """Find the updates that change the key."""
         moved = np.zeros(len(codes), np.bool_)
         known = codes == UPDATE
@@ -97,7 +99,7 @@ class EntryReader:
             moved |= pc.fill_null(differs, False).to_numpy(zero_copy_only=False)
         return np.flatnonzero(moved & known)
 
-    def _with_moves(self, table: pa.Table, chosen: Numbers, moved: Numbers, before: dict[str, pa.Array]) -> pa.Table:
+    def _insert_moves(self, table: pa.Table, chosen: Numbers, moved: Numbers, before: dict[str, pa.Array]) -> pa.Table:
         """Add a deletion of the former key before each update that changed it."""
         where = np.searchsorted(chosen, moved)
         gone = table.take(pa.array(where))
@@ -125,14 +127,14 @@ def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
 
 def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
     """NUMBERS of some changes, but for the kind."""
-    position = members(changes.column("position"))
+    position = flatten_struct(changes.column("position"))
     return {
         "origin": names.origins(position["origin"]),
-        "major": filled(position["major"], 0),
-        "minor": filled(position["minor"], 0),
-        "row": filled(position["row"], 0),
-        "time": filled(position["time"].view(pa.int64()), UNKNOWN),
-        "ts": filled(changes.column("ts").view(pa.int64()), UNKNOWN),
+        "major": fill_nulls(position["major"], 0),
+        "minor": fill_nulls(position["minor"], 0),
+        "row": fill_nulls(position["row"], 0),
+        "time": fill_nulls(position["time"].view(pa.int64()), UNKNOWN),
+        "ts": fill_nulls(changes.column("ts").view(pa.int64()), UNKNOWN),
         "missing": names.missing_sets(changes.column("unavailable")),
         "segment": np.full(len(changes), locations.segment, np.int64),
         "offset": locations.offsets.astype(np.int64),
@@ -149,7 +151,7 @@ def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], na
 def _note_marks(
     read: npt.NDArray[np.bool_], changes: pa.RecordBatch, numbers: dict[str, Numbers], names: Names, found: Clearings
 ) -> None:
-    told = members(changes.column(MARKS.name))
+    told = flatten_struct(changes.column(MARKS.name))
     texts = told["snapshot"]
     marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
     for place in np.flatnonzero(marked).tolist():
@@ -176,10 +178,10 @@ def value_name(column: str) -> str:
     return VALUE + column
 
 
-def members(struct: pa.StructArray) -> dict[str, pa.Array]:
+def flatten_struct(struct: pa.StructArray) -> dict[str, pa.Array]:
     """Return the members of a struct by name, null where the struct is."""
     return dict(zip(struct.type.names, struct.flatten(), strict=True))
 
 
-def _chosen(there: npt.NDArray[np.bool_], yes: pa.Array, no: pa.Array) -> pa.Array:
+def _choose(there: npt.NDArray[np.bool_], yes: pa.Array, no: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(there), yes, no) if there.any() else no

@@ -50,7 +50,7 @@ class Reduction(Protocol):
         ...
 
     def needs_all(self) -> bool:
-        """Tell whether keys without new entries may be given out, too."""
+        """Return whether keys without new entries may be given out, too."""
         ...
 
 
@@ -78,7 +78,7 @@ class KeyFold:
 
     @property
     def spilled(self) -> bool:
-        """Tell whether the limit of memory was exceeded."""
+        """Return whether the limit of memory was exceeded."""
         return self._files is not None
 
     def add(self, entries: pa.Table) -> list[pa.Table]:
@@ -90,7 +90,7 @@ class KeyFold:
         self._bytes += entries.nbytes
         if self._files is not None:
             if self._bytes >= _FILE_BATCH:
-                self._to_files()
+                self._spill()
             return []
         # A reduction holds its input and its output. What cannot be divided any more is not reduced over and over.
         few = self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced)
@@ -102,7 +102,7 @@ class KeyFold:
         if self._bytes > self._memory // 4:
             if self._depth < _DEEPEST:
                 self._files = _Files(self._key, self._depth)
-                self._to_files()
+                self._spill()
             else:
                 self._kept = self._bytes
         return given
@@ -122,7 +122,7 @@ class KeyFold:
                 if keep is not None:
                     keep(left)
             return
-        self._to_files()
+        self._spill()
         for parts in self._files.parts():
             with KeyFold(self._key, self._memory, self._reduction.fork(), self._depth + 1) as fold:
                 for entries in parts:
@@ -149,11 +149,11 @@ class KeyFold:
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None
         if keep is not None and not self._reduction.needs_all():
-            keys = _unique([_keys(each, self._key) for each in entries])
+            keys = _unique([_keys(part, self._key) for part in entries])
         self.kept_all = keys is None or not changed
         given: list[pa.Table] = []
-        for each in former:
-            for states in _last_states(each, self._key, None if self.kept_all else keys):
+        for files in former:
+            for states in _last_states(files, self._key, None if self.kept_all else keys):
                 if keys is not None and keep is not None and not changed:
                     touched = _is_in(_keys(states, self._key), keys)
                     keep(states.filter(pc.invert(touched)))
@@ -163,7 +163,7 @@ class KeyFold:
             given += self.add(more)
         return given
 
-    def _to_files(self) -> None:
+    def _spill(self) -> None:
         assert self._files is not None
         if self._entries:
             self._files.add(pa.concat_tables(self._entries).combine_chunks())
@@ -188,7 +188,7 @@ class _Files:
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
 
     def add(self, entries: pa.Table) -> None:
-        hashes = hash_keys(_joined(entries, self._key)) * float(_FILES**self._depth)
+        hashes = hash_keys(_join_key(entries, self._key)) * float(_FILES**self._depth)
         parts = ((hashes - np.floor(hashes)) * _FILES).astype(np.int64)
         for part in np.unique(parts).tolist():
             chosen = entries.take(pa.array(np.flatnonzero(parts == part)))
@@ -247,13 +247,13 @@ def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
         column = entries.column(value_name(key[0]))
         if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
             return column.combine_chunks()
-    return _joined(entries, key)
+    return _join_key(entries, key)
 
 
-def _joined(entries: pa.Table, key: Sequence[str]) -> pa.Array:
+def _join_key(entries: pa.Table, key: Sequence[str]) -> pa.Array:
     """Join the key of each entry to one text, which is equal for equal keys."""
     texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
-    shown = [pc.fill_null(each, "\0") for each in texts]
+    shown = [pc.fill_null(text, "\0") for text in texts]
     return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
 
 

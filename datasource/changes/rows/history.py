@@ -27,7 +27,7 @@ from .clearing import AllClearings, Clearing, Clearings, Truncation
 from .entries import EntryReader, EventLocations, value_name
 from .fold import Former, KeyFold, LeftOut
 from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of
-from .order import KeyOrder, replaced
+from .order import KeyOrder, replace_columns
 from .snapshots import CompleteSnapshot, Mark
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
@@ -69,8 +69,8 @@ class RowHistory(KeyFold):
         self._noted = AllClearings(ages)
         self._pending = self._noted.all
         if clearings is not None:
-            self._pending = [each for each in clearings if isinstance(each, Truncation)]
-            self._noted.marks.update(each for each in clearings if isinstance(each, Mark))
+            self._pending = [clearing for clearing in clearings if isinstance(clearing, Truncation)]
+            self._noted.marks.update(clearing for clearing in clearings if isinstance(clearing, Mark))
         self._cleared = Clearings(ages)
         self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
@@ -84,7 +84,7 @@ class RowHistory(KeyFold):
         for state in states:
             numbers = np.array([*map(self._names.origin, state.origins), -1], np.int64)
             self._cleared.update(state.cleared)
-            former.append([_settled(file, numbers) for file in state.entries])
+            former.append([_mark_settled(file, numbers) for file in state.entries])
         self.begin_with(former)
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> list[pa.Table]:
@@ -97,7 +97,7 @@ class RowHistory(KeyFold):
         entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
-    def rest(self, keep: Callable[[RowState], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
+    def finish(self, keep: Callable[[RowState], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
         """Give the rest of the history. Nothing may be fed after this.
 
         `keep` gets what another history needs to `resume`, in one or more parts; with `changed` only the rows that
@@ -107,11 +107,11 @@ class RowHistory(KeyFold):
             return self.results()
         cleared = Clearings(self._cleared.ages)
         cleared.update(self._cleared)
-        for each in self._pending:
-            cleared.add(each)
+        for truncation in self._pending:
+            cleared.add(truncation)
         cleared.marks |= self._noted.marks
         # A row that they delete may get the origin of one.
-        for origin in {each.origin for each in self._pending} | {each.origin for each in cleared.marks}:
+        for origin in {clearing.origin for clearing in self._pending} | {clearing.origin for clearing in cleared.marks}:
             self._names.origin(origin)
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
@@ -125,10 +125,10 @@ class RowHistory(KeyFold):
         return self._noted.all
 
 
-def _settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Table]:
+def _mark_settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Table]:
     """Mark entries as former ones, with the numbers that their origins have now."""
     for entries in file:
-        renumbered = replaced(entries, origin=numbers[numbers_of(entries, "origin")])
+        renumbered = replace_columns(entries, origin=numbers[numbers_of(entries, "origin")])
         yield renumbered.append_column("settled", pa.array(np.ones(len(entries), np.int64)))
 
 
@@ -152,9 +152,9 @@ class _Steps:
         self._ages, self._left_out, self._noted = before.ages, left_out, noted
         self._applied = set(applied)
         self._cleared = Clearings(self._ages)
-        for each in self._applied:
-            if isinstance(each, Truncation):
-                self._cleared.add(each)
+        for clearing in self._applied:
+            if isinstance(clearing, Truncation):
+                self._cleared.add(clearing)
 
     def fork(self) -> _Steps:
         common = (self._names, self._truncations, self._within, self._before, self._left_out, self._noted)
@@ -174,8 +174,8 @@ class _Steps:
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
         clearings: list[Truncation | CompleteSnapshot] = [*self._pending(), *self._new_snapshots()]
-        for each in sorted(clearings, key=_in_order):
-            state, deletes = self._clear(state, each)
+        for clearing in sorted(clearings, key=_order_in_database):
+            state, deletes = self._clear(state, clearing)
             given += deletes
         return state, given
 
@@ -183,7 +183,7 @@ class _Steps:
         return bool(self._pending() or self._new_snapshots())
 
     def _pending(self) -> list[Truncation]:
-        return [each for each in self._truncations if each not in self._applied]
+        return [truncation for truncation in self._truncations if truncation not in self._applied]
 
     def _new_snapshots(self) -> list[CompleteSnapshot]:
         """Return the snapshots that are complete by now, and were not where the history begins."""
@@ -191,7 +191,7 @@ class _Steps:
             return []
         every = Clearings(marks=self._noted.marks | self._before.marks)
         known = self._before.snapshots()
-        return [each for each in every.snapshots() if each not in known and each not in self._applied]
+        return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
 
     def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Find the truncations that come before some new entry, each with that entry, in this order."""
@@ -201,11 +201,11 @@ class _Steps:
         new = np.flatnonzero(numbers_of(entries, "settled") == 0)
         numbers = {name: numbers_of(entries, name)[new] for name in NUMBERS}
         found = []
-        for each in pending:
-            later = each.is_before(numbers, self._names, self._ages)
+        for truncation in pending:
+            later = truncation.is_before(numbers, self._names, self._ages)
             if later.any():
-                found.append((int(new[int(np.argmax(later))]), each))
-        return sorted(found, key=lambda each: (each[0], _in_order(each[1])))
+                found.append((int(new[int(np.argmax(later))]), truncation))
+        return sorted(found, key=lambda one: (one[0], _order_in_database(one[1])))
 
     def _clear(self, state: pa.Table, clearing: Truncation | CompleteSnapshot) -> tuple[pa.Table, list[pa.Table]]:
         """Delete what a truncation clears, or the rows that a snapshot lacks."""
@@ -217,13 +217,13 @@ class _Steps:
         gone = np.flatnonzero((numbers["kind"] != DELETED) & self._clears(clearing, numbers))
         if not len(gone):
             return state, []
-        marks = self._deletions(state.take(pa.array(gone)), clearing)
+        marks = self._make_deletions(state.take(pa.array(gone)), clearing)
         former = numbers_of(state, "version")[gone]
-        marks = replaced(marks, version=np.maximum(former + 1, numbers_of(marks, "version")))
-        given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
-        marks = replaced(marks, time=np.maximum(numbers["time"][gone], moment.time))
+        marks = replace_columns(marks, version=np.maximum(former + 1, numbers_of(marks, "version")))
+        given = self._make_history(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
+        marks = replace_columns(marks, time=np.maximum(numbers["time"][gone], moment.time))
         if isinstance(clearing, CompleteSnapshot):
-            marks = replaced(marks, origin=np.full(len(gone), -1, np.int64))  # as `_with_deletions` does
+            marks = replace_columns(marks, origin=np.full(len(gone), -1, np.int64))  # as `_insert_deletions` does
         there = np.ones(len(state), np.bool_)
         there[gone] = False
         return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given
@@ -233,15 +233,17 @@ class _Steps:
             return clearing.clears(numbers, self._names, self._ages)
         return clearing.clears(numbers, self._names)
 
-    def _deletions(self, entries: pa.Table, clearing: Truncation | CompleteSnapshot) -> pa.Table:
+    def _make_deletions(self, entries: pa.Table, clearing: Truncation | CompleteSnapshot) -> pa.Table:
         """Make of entries the deletions of their rows."""
         moment = clearing.moment
         deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
         deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
         deletion["version"] = version_of(clearing.origin, moment.position)
-        return replaced(entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()})
+        return replace_columns(
+            entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()}
+        )
 
-    def _with_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
+    def _insert_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
         """Keep the entries that count, with a deletion where a key goes on after a snapshot that lacked its row.
 
         Not before the first event after the snapshot, as for truncations: in another segment of the group, rows that
@@ -255,17 +257,17 @@ class _Steps:
             gone, read = snapshot.clears(numbers, self._names), snapshot.has_read(numbers, self._names)
             here = np.flatnonzero(left & gone[:-1] & ~gone[1:] & ~read[1:])
             left[here] = False
-            deletions = self._deletions(parts[0].take(pa.array(here)), snapshot)
+            deletions = self._make_deletions(parts[0].take(pa.array(here)), snapshot)
             # Whatever follows counts: its position may be that of another server, or of another log.
             unknown = np.full(len(here), -1, np.int64)
-            parts.append(replaced(deletions, origin=unknown, settled=np.zeros(len(here), np.int64)))
+            parts.append(replace_columns(deletions, origin=unknown, settled=np.zeros(len(here), np.int64)))
             places.append(chosen[here + 1] * 2)
         sequence = np.argsort(np.concatenate(places), kind="stable")
         return pa.concat_tables(parts).take(pa.array(sequence)).combine_chunks()
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Go through entries between which there is no truncation."""
-        stale = self._cleared.cleared(entries, self._names) | self._before.cleared(entries, self._names)
+        stale = self._cleared.find_cleared(entries, self._names) | self._before.find_cleared(entries, self._names)
         stale &= numbers_of(entries, "settled") == 0
         if stale.any():
             entries = entries.filter(pa.array(~stale))
@@ -273,29 +275,31 @@ class _Steps:
         order = KeyOrder(entries, self._key, self._ages)
         self._left_out.note(entries, order.left_out)
         if snapshots := self._new_snapshots():
-            entries = self._with_deletions(entries, order, snapshots)
+            entries = self._insert_deletions(entries, order, snapshots)
             order = KeyOrder(entries, self._key, self._ages)
-        every = order.taken(np.arange(len(order.entries)), self._columns, self._names)
-        every = replaced(every, version=_ascending(numbers_of(every, "version"), order.first))
+        every = order.take_entries(np.arange(len(order.entries)), self._columns, self._names)
+        every = replace_columns(every, version=_make_ascending(numbers_of(every, "version"), order.first))
         there = numbers_of(every, "kind") != DELETED
         before = np.arange(len(every)) - 1  # what a key's entry follows lies in front of it
         was_there = ~order.first & np.where(before >= 0, there[before], False)
         wanted = numbers_of(every, "settled") == 0
         both = np.flatnonzero(wanted & there & was_there)
-        both = both[~self._known_before(every, both)]
+        both = both[~self._is_known_before(every, both)]
         new = np.flatnonzero(wanted & there & ~was_there)
         gone = np.flatnonzero(wanted & ~there & was_there)
         causes = np.concatenate([new, gone, both, both])
         rows = np.concatenate([new, before[gone], before[both], both])
         kinds = np.repeat([INSERT, DELETE, BEFORE, AFTER], [len(new), len(gone), len(both), len(both)])
         sequence = np.lexsort((kinds, order.entries[causes]))
-        given = self._given(every, every, causes[sequence], rows[sequence], kinds[sequence])
+        given = self._make_history(every, every, causes[sequence], rows[sequence], kinds[sequence])
         # With those that are gone: versions of a row that comes again go on.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = every.take(pa.array(kept))
-        return replaced(state, time=order.newest(kept), settled=np.ones(len(state), np.int64)), given
+        return replace_columns(state, time=order.newest(kept), settled=np.ones(len(state), np.int64)), given
 
-    def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
+    def _make_history(
+        self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers
+    ) -> list[pa.Table]:
         """Make the history that these changes cause, as far as it is wanted."""
         versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
         times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
@@ -309,8 +313,8 @@ class _Steps:
             table = table.append_column(name, pa.array(numbers, pa.int64()))
         return [table]
 
-    def _known_before(self, entries: pa.Table, indices: Numbers) -> Mask:
-        """Tell which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
+    def _is_known_before(self, entries: pa.Table, indices: Numbers) -> Mask:
+        """Return which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
         numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
         again = numbers["origin"][indices] >= 0
         for name in ("origin", "major", "minor", "row"):
@@ -322,12 +326,12 @@ class _Steps:
             for name in self._columns:
                 column = entries.column(value_name(name))
                 left, right = (column.take(pa.array(indices[suspects] - back)).combine_chunks() for back in (0, 1))
-                same &= _equal(left, right)
+                same &= _is_equal(left, right)
             known[suspects] = same
         return known
 
 
-def _in_order(clearing: Truncation | CompleteSnapshot) -> tuple[int, tuple[int, int, int], int]:
+def _order_in_database(clearing: Truncation | CompleteSnapshot) -> tuple[int, tuple[int, int, int], int]:
     """Sort truncations and snapshots as the database made them."""
     moment = clearing.moment
     return moment.time, moment.position, moment.ts
@@ -337,7 +341,7 @@ def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
     """Return a position as one number, 0 where the origin is unknown."""
     if origin is None:
         return 0
-    major, minor = (np.array([each]) for each in position[:2])
+    major, minor = (np.array([number]) for number in position[:2])
     return int(compute_commit_versions(origin, major, minor)[0])
 
 
@@ -345,13 +349,13 @@ def versions_of(entries: pa.Table, names: Names) -> Numbers:
     """Return the position of each change as one number, 0 where it has none."""
     origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
-    for each in np.unique(origin[origin >= 0]).tolist():
-        there = origin == each
-        versions[there] = compute_commit_versions(names.origin_text(each) or "", major[there], minor[there])
+    for number in np.unique(origin[origin >= 0]).tolist():
+        there = origin == number
+        versions[there] = compute_commit_versions(names.origin_text(number) or "", major[there], minor[there])
     return versions
 
 
-def _ascending(versions: Numbers, first: Mask) -> Numbers:
+def _make_ascending(versions: Numbers, first: Mask) -> Numbers:
     """Make the versions of each key ascend: Spark nets changes of a row in the order of their versions.
 
     A version that does not is one more than that before it. `first` tells where the entries of a key begin.
@@ -368,8 +372,8 @@ def _ascending(versions: Numbers, first: Mask) -> Numbers:
     return fixed
 
 
-def _equal(left: pa.Array, right: pa.Array) -> Mask:
-    """Tell which values are the same, nulls and NaN being so too."""
+def _is_equal(left: pa.Array, right: pa.Array) -> Mask:
+    """Return which values are the same, nulls and NaN being so too."""
     if pa.types.is_nested(left.type):
         # Arrow compares no nested values; texts of them do, NaN included.
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)

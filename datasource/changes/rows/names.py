@@ -1,8 +1,8 @@
-"""Names what an entry of a fold is made of, and tells which of two changes is older.
+"""Defines the numbers that an entry of a fold consists of, and which of two changes is older.
 
-Positions in the database's log decide. Where the database's time contradicts them, its log has begun again under its
-name, and the order of events decides: after RESET MASTER, from a restored backup, or on a new server behind the same
-connector.
+Positions in the database's log decide. If the database's time contradicts them, the log has started over under its
+name (after RESET MASTER, from a restored backup, or on a new server behind the same connector), and the order of events
+decides.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 UNKNOWN = -(2**63)
-"""A time that an event does not tell."""
+"""A time that an event does not have."""
 
 
 class OlderPositions(StrEnum):
-    """What a change is whose position is older than that of the change before it; the table's property says it.
+    """The meaning of a change whose position is older than that of the change before it; a table property.
 
-    By its time: of a new log if that is newer, else one that is delivered again. Or always one that is delivered
-    again, as for connectors whose times are those of their own clock. Or one of a new log unless its time is older.
+    BY_TIME: it is of a new log if its time is newer, else it is delivered again. REDELIVERY: it is always delivered
+    again, as for connectors that send the time of their own clock. NEW_LOG: it is of a new log unless its time is
+    older.
     """
 
     BY_TIME = "by-time"
     REDELIVERY = "redelivery"
     NEW_LOG = "new-log"
 
-    def contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
-        """Tell where the times contradict the positions; `older` says where the left position is."""
+    def find_contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
+        """Return where the times contradict the positions; `older` says where the left position is the older one."""
         if self is OlderPositions.REDELIVERY:
             return np.zeros(len(older), np.bool_)
         known = (left != UNKNOWN) & (right != UNKNOWN)
@@ -45,7 +46,7 @@ class OlderPositions(StrEnum):
         return found
 
     def begins_log(self, time: int, newest: int) -> bool:
-        """Tell whether a change with an older position counts, after changes of which `newest` is the greatest time."""
+        """Return whether a change with an older position counts; `newest` is the greatest time of those before it."""
         if self is OlderPositions.REDELIVERY:
             return False
         known = UNKNOWN not in (time, newest)
@@ -54,36 +55,36 @@ class OlderPositions(StrEnum):
         return not known or time >= newest
 
 
-def older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
-    """Tell whether the left position comes before the right one; positions as columns, the first counts most."""
+def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
+    """Return where the left position is older than the right one; the first column counts most."""
     result: Mask = left[-1] < right[-1]
     for a, b in zip(left[-2::-1], right[-2::-1], strict=True):
         result = (a < b) | ((a == b) & result)
     return result
 
 
-def moments(times: Numbers) -> Numbers:
-    """Return times as they are the same each time that a change is delivered.
+def comparable_times(times: Numbers) -> Numbers:
+    """Return times that are the same whenever a change is delivered.
 
-    Of the same change, some releases of a connector tell the microseconds, and others only the milliseconds.
+    For the same change, some releases of a connector send microseconds, and others only milliseconds.
     """
     found: Numbers = times // 1000
     return found
 
 
 STREAMED, SNAPSHOT, DELETED = 0, 1, 2
-"""Kinds of entries: a change as it happened, a row as a snapshot found it, a key that is gone."""
+"""Kinds of entries: a change that was streamed, a row that a snapshot read, a deleted key."""
 
 NUMBERS = ("kind", "origin", "major", "minor", "row", "time", "ts", "missing", "segment", "offset", "length")
 """The whole numbers of an entry.
 
-`origin` is the number of a Names' origin, -1 if the position is unknown; `missing` that of a set of columns without
-value; `time` and `ts` are microseconds since 1970, of the database and of the connector.
+`origin` numbers an origin in Names, -1 if the position is unknown; `missing` numbers a set of columns without value.
+`time` and `ts` are microseconds since 1970, of the database and of the connector.
 """
 
 
 POSITION = ("major", "minor", "row")
-"""Those of NUMBERS that make a position."""
+"""The NUMBERS of a position."""
 
 Columns = dict[str, Numbers]
 """NUMBERS of entries by name."""
@@ -91,7 +92,7 @@ Columns = dict[str, Numbers]
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a change is in the database's log, when it was made, when the connector handled it, and its offset."""
+    """The position of a change in the database's log, its time there and at the connector, and its event's offset."""
 
     position: tuple[int, int, int]
     time: int
@@ -99,8 +100,8 @@ class Moment:
     offset: int
 
     def covers(self, other: Moment) -> bool:
-        """Tell whether nothing is before the other moment that is not before this one."""
-        known = [(each.time == UNKNOWN, each.ts == UNKNOWN) for each in (self, other)]
+        """Return whether everything before the other moment is also before this one."""
+        known = [(moment.time == UNKNOWN, moment.ts == UNKNOWN) for moment in (self, other)]
         return (
             known[0] == known[1]
             and self.position >= other.position
@@ -111,7 +112,7 @@ class Moment:
 
 
 class Names:
-    """Numbers texts and sets that occur over and over."""
+    """Numbers texts and sets that occur repeatedly."""
 
     def __init__(self) -> None:
         self._origins: dict[str, int] = {}
@@ -128,7 +129,7 @@ class Names:
         return self._origins[text]
 
     def origin_text(self, number: int) -> str | None:
-        """Return the origin of a number."""
+        """Return the origin with a number."""
         return self._texts[number] if number >= 0 else None
 
     @property
@@ -140,12 +141,12 @@ class Names:
         """Return the number of each origin, -1 for null."""
         coded = texts.dictionary_encode()
         numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
-        found: Numbers = np.array(numbers, np.int64)[filled(coded.indices, len(numbers) - 1)]
+        found: Numbers = np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
         return found
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """Return the number of each list as a set, 0 for null and the empty one."""
-        # Arrow joins only lists whose elements may be null.
+        # Arrow can only join lists whose elements may be null.
         joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
         coded = pc.fill_null(joined, "").dictionary_encode()
         numbers = [self._missing_set(text) for text in coded.dictionary.to_pylist()]
@@ -165,7 +166,7 @@ def numbers_of(entries: pa.Table, name: str) -> Numbers:
     return numbers
 
 
-def filled(array: pa.Array, value: int) -> Numbers:
+def fill_nulls(array: pa.Array, value: int) -> Numbers:
     """Return the numbers of an array, `value` for null."""
     numbers: Numbers = pc.fill_null(array, value).to_numpy(zero_copy_only=False)
     return numbers

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from .entries import value_name
-from .names import SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of, older
+from .names import SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, is_position_older, numbers_of
 
 
 class KeyOrder:
@@ -27,7 +27,7 @@ class KeyOrder:
         """Sort the entries of a table by the columns of `key`; `ages` says what older positions mean."""
         self._table = table
         groups = groups_of(table, key)
-        outdated = _outdated(table, groups, ages)
+        outdated = _find_outdated(table, groups, ages)
         self.left_out: Numbers = np.flatnonzero(outdated)
         kept = np.flatnonzero(~outdated)
         self.entries: Numbers = kept[np.argsort(groups[kept], kind="stable")]
@@ -47,7 +47,7 @@ class KeyOrder:
         found: Numbers = np.maximum.reduceat(time, begins)[np.searchsorted(begins, last, side="right") - 1]
         return found
 
-    def sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
+    def find_sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
         """Find the entry whose value each of the entries at these indices has, by column.
 
         Columns are those whose values some of them keep from earlier entries of their key.
@@ -55,7 +55,7 @@ class KeyOrder:
         """
         missing = numbers_of(self._table, "missing")
         wanted = {
-            each for number in np.unique(missing[self.entries[indices]]).tolist() for each in names.missing[number]
+            name for number in np.unique(missing[self.entries[indices]]).tolist() for name in names.missing[number]
         }
         found: dict[str, pa.Array] = {}
         if not wanted:
@@ -65,22 +65,22 @@ class KeyOrder:
         for column in columns:
             if column not in wanted:
                 continue
-            without = np.array([column in each for each in names.missing])[missing[self.entries]]
+            without = np.array([column in columns_missing for columns_missing in names.missing])[missing[self.entries]]
             former = np.maximum.accumulate(np.where(without, -1, every))[indices]
             there = former >= begins[indices]
             found[column] = pa.array(np.where(there, self.entries[np.maximum(former, 0)], 0), mask=~there)
         return found
 
-    def taken(self, indices: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
+    def take_entries(self, indices: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
         """Return the entries at these indices, no value of theirs missing."""
         taken = self._table.take(pa.array(self.entries[indices]))
-        for column, sources in self.sources(columns, names, indices).items():
+        for column, sources in self.find_sources(columns, names, indices).items():
             name = value_name(column)
             taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
-        return replaced(taken, missing=np.zeros(len(taken), np.int64))
+        return replace_columns(taken, missing=np.zeros(len(taken), np.int64))
 
 
-def replaced(table: pa.Table, **columns: Numbers) -> pa.Table:
+def replace_columns(table: pa.Table, **columns: Numbers) -> pa.Table:
     """Return the table with other numbers in these columns."""
     for name, numbers in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(numbers))
@@ -98,19 +98,21 @@ def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
     return groups
 
 
-def _outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
-    """Tell which entries must not replace what came before them."""
+def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
+    """Return which entries must not replace what came before them."""
     outdated = np.zeros(len(entries), np.bool_)
     origin = numbers_of(entries, "origin")
     known = np.flatnonzero(origin >= 0)
     position = [numbers_of(entries, name) for name in ("major", "minor", "row")]
-    if not len(known) or _ordered(origin[known], [column[known] for column in position]):
+    if not len(known) or _is_ordered(origin[known], [column[known] for column in position]):
         return outdated
     order = np.argsort(groups, kind="stable")
     kind, time = numbers_of(entries, "kind"), numbers_of(entries, "time")
     before, after = order[:-1], order[1:]
     suspect = (groups[before] == groups[after]) & (origin[before] == origin[after]) & (origin[after] >= 0)
-    suspect &= (kind[after] != SNAPSHOT) & older([c[after] for c in position], [c[before] for c in position])
+    suspect &= (kind[after] != SNAPSHOT) & is_position_older(
+        [c[after] for c in position], [c[before] for c in position]
+    )
     suspects = np.unique(groups[after[suspect]])
     if not len(suspects):
         return outdated
@@ -138,11 +140,11 @@ class _Change(NamedTuple):
     position: tuple[int, ...]
 
     def starts_over(self, current: _Change) -> bool:
-        """Tell whether what came before says nothing about the age of this change."""
+        """Return whether what came before says nothing about the age of this change."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 
     def is_older(self, current: _Change, newest: int, ages: OlderPositions) -> bool:
-        """Tell whether the key has gone on since this change; `newest` is the greatest time that it has shown."""
+        """Return whether the key has gone on since this change; `newest` is the greatest time that it has shown."""
         if self.origin < 0 or self.position >= current.position:
             return False
         if current.kind == SNAPSHOT:
@@ -150,8 +152,8 @@ class _Change(NamedTuple):
         return not ages.begins_log(self.time, newest)
 
 
-def _ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
-    """Tell whether positions never go back, so that none can be older than one before it."""
+def _is_ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
+    """Return whether positions never go back, so that none can be older than one before it."""
     if (origin != origin[0]).any():
         return False
-    return not older([column[1:] for column in position], [column[:-1] for column in position]).any()
+    return not is_position_older([column[1:] for column in position], [column[:-1] for column in position]).any()

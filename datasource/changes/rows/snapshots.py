@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, older
+from .names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, is_position_older
 
 BEGINS = ("first", "first_in_data_collection")
 LAST_OF_TABLE = "last_in_data_collection"
@@ -35,7 +35,7 @@ class Mark:
     table: str = ""
 
     def is_read_with(self, begin: Mark) -> bool:
-        """Tell whether this may end the snapshot that has that begin: all of its rows have one position."""
+        """Return whether this may end the snapshot that has that begin: all of its rows have one position."""
         return self.origin == begin.origin and self.moment.position == begin.moment.position
 
 
@@ -53,7 +53,7 @@ class CompleteSnapshot:
     since: int = UNKNOWN
 
     def clears(self, numbers: Columns, names: Names) -> Mask:
-        """Tell which entries were made before the snapshot began. Rows that it has read are left out.
+        """Return which entries were made before the snapshot began. Rows that it has read are left out.
 
         They are by place in the same segment, and by the connector's time in another one, unless position and database
         time both say otherwise. What is older in both was delivered again.
@@ -65,7 +65,7 @@ class CompleteSnapshot:
         origin = names.origin(self.origin)
         if origin < 0:
             return before
-        older_position = made_before(moment.position, numbers)
+        older_position = has_older_position(moment.position, numbers)
         changes = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT)
         changes &= (time != UNKNOWN) & (moment.time != UNKNOWN)
         newer = changes & ~here & ~older_position & (time >= moment.time)
@@ -76,7 +76,7 @@ class CompleteSnapshot:
         return found
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
-        """Tell which entries are rows of the snapshot. None of them may be from before it."""
+        """Return which entries are rows of the snapshot. None of them may be from before it."""
         found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
         origin = names.origin(self.origin)
         if origin >= 0:
@@ -85,7 +85,7 @@ class CompleteSnapshot:
         return rows
 
     def _of_position(self, numbers: Columns, origin: int) -> Mask:
-        """Tell which rows were read at the snapshot's position: they are of it wherever its first row lies."""
+        """Return which rows were read at the snapshot's position: they are of it wherever its first row lies."""
         found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
         for name, value in zip(POSITION, self.moment.position, strict=True):
             found &= numbers[name] == value
@@ -95,13 +95,13 @@ class CompleteSnapshot:
         return found
 
 
-def made_before(position: tuple[int, int, int], numbers: Columns) -> Mask:
-    """Tell which entries have an older position than this one."""
+def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
+    """Return which entries have an older position than this one."""
     count = len(numbers["major"])
-    return older([numbers[name] for name in POSITION], [np.full(count, each) for each in position])
+    return is_position_older([numbers[name] for name in POSITION], [np.full(count, number) for number in position])
 
 
-def complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
+def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
     """Return the complete snapshots, in their order; none of a stream with several tables.
 
     There the rows of one cannot be told from those of another, and a snapshot replaces the rows that it read.
@@ -114,7 +114,7 @@ def complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
     marks = list(marks)
     if len({mark.table for mark in marks}) > 1:
         return found
-    order = sorted(marks, key=lambda each: (each.moment.ts, each.ends, each.segment, each.moment.offset))
+    order = sorted(marks, key=lambda mark: (mark.moment.ts, mark.ends, mark.segment, mark.moment.offset))
     for mark in order:
         if not mark.ends:
             begin = mark

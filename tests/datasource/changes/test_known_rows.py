@@ -41,7 +41,7 @@ def test_a_state_begins_with_its_last_whole_file() -> None:
     assert known.files(0, whole | {older + ".whole"}) == (newest + ".part", older + ".whole")
     for missing in whole:
         assert known.files(0, whole - {missing}) is None
-    assert known.files(0, {each.replace(".whole", ".part") for each in whole}) is None
+    assert known.files(0, {file.replace(".whole", ".part") for file in whole}) is None
 
 
 def test_files_that_the_last_batches_need_stay() -> None:

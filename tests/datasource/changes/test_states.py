@@ -51,9 +51,9 @@ class Batches:
             for offset, change in changes:
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-            grows = len(before) == 1 and self.states.grows(before[0])
-            with self.states.write(name, [each for files in before for each in files]) as state:
-                tables += list(rows.rest(state.add, changed=grows))
+            grows = len(before) == 1 and self.states.should_extend(before[0])
+            with self.states.write(name, [file for files in before for file in files]) as state:
+                tables += list(rows.finish(state.add, changed=grows))
                 state.whole = rows.kept_all
         chain = () if rows.kept_all else before[0]
         file = name + (WHOLE if rows.kept_all else PART)
@@ -176,7 +176,7 @@ def test_groups_that_become_one_keep_their_rows(tmp_path: Path) -> None:
         (">", 2, "newer", 40),
     ]
     assert low.files[-1][0].endswith(WHOLE)
-    last = low.take([(5, Change("d", each, at=60, origin="postgresql/b", segment=2)) for each in (1, 2, 3)])
+    last = low.take([(5, Change("d", key, at=60, origin="postgresql/b", segment=2)) for key in (1, 2, 3)])
     assert sorted(row[:3] for row in last) == [("-", 1, "newer"), ("-", 2, "newer"), ("-", 3, "a")]
 
 

@@ -69,8 +69,8 @@ def table(pravega: Pravega, new_stream: Callable[..., Stream]) -> StreamTable:
 
 
 def size(pravega: Pravega, stream: Stream) -> int:
-    ids = [each.segment_id for each in pravega.controller.current_segments(stream)]
-    return sum(each.write_offset for each in pravega.segments.segment_infos(stream, ids).values())
+    ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+    return sum(info.write_offset for info in pravega.segments.segment_infos(stream, ids).values())
 
 
 def rest(keys: Sequence[int]) -> list[tuple[int, str]]:
@@ -100,7 +100,7 @@ def test_only_new_events_are_searched(pravega: Pravega, table: StreamTable) -> N
     write(pravega, table.stream, [event("t", 40), event("c", 50, 3)])
     run = planned(pravega, table, Search(most=1))
     assert run.search is not None
-    pieces = [piece for each in run.search.partitions() for piece in each.pieces]  # type: ignore[attr-defined]
+    pieces = [piece for partition in run.search.partitions() for piece in partition.pieces]  # type: ignore[attr-defined]
     assert sum(piece.end - piece.start for piece in pieces) == size(pravega, table.stream) - before
     assert found(planned(pravega, table)) == [(3, "x")]
     assert len(TruncationMemory(pravega, table).recall().truncations) == 2
@@ -132,7 +132,7 @@ def test_the_end_of_a_scan_hides_later_truncations(pravega: Pravega, table: Stre
 
 def test_truncations_that_retention_has_removed_count_no_more(pravega: Pravega, table: StreamTable) -> None:
     assert found(planned(pravega, table)) == rest(range(10, 20))
-    ids = [each.segment_id for each in pravega.controller.current_segments(table.stream)]
+    ids = [segment.segment_id for segment in pravega.controller.current_segments(table.stream)]
     infos = pravega.segments.segment_infos(table.stream, ids)
     memory = TruncationMemory(pravega, table).recall()
     [truncation] = memory.truncations

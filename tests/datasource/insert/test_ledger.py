@@ -23,11 +23,11 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import ledger
 from pyspark_pravega.datasource.insert.commit import CommitRequest
-from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded
+from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow
 from pyspark_pravega.datasource.insert.task import InsertMessage
-from pyspark_pravega.datasource.scan.borders import events_by_log
+from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from pyspark_pravega.errors import QueryFencedError, TransactionNotOpenError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_commit import visible
 from tests.datasource.scans import scan
@@ -78,9 +78,9 @@ def check(pravega: Pravega, stream: Stream, epochs: int) -> None:
     assert versions(pravega, stream) == epochs
 
 
-def recorded(pravega: Pravega, stream: Stream, of: Epoch) -> Recorded:
-    entry = LedgerEntry(stream, of, 0)
-    return CommitLog(pravega, stream).read_beside(entry.number, entry.row)
+def recorded(pravega: Pravega, stream: Stream, of: Epoch) -> LedgerRow:
+    entry = EpochRecorder(stream, of, 0)
+    return CommitLog(pravega, stream).read_companion(entry.number, entry.row)
 
 
 def die(config: ClientConfig, stream: Stream, number: int, point: str) -> None:
@@ -118,7 +118,7 @@ def test_a_driver_killed_at_any_step(
     assert recorded(pravega, stream, epoch(3, "second")).done
     head = CommitLog(pravega, stream).head()
     assert head is not None and head.committing == ()
-    assert events_by_log(pravega, stream, scan(pravega, raw_table(stream), ["event"])) == 60
+    assert count_events_by_log(pravega, stream, scan(pravega, raw_table(stream), ["event"])) == 60
 
 
 def test_a_replay_leaves_no_transaction_behind(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
@@ -136,8 +136,8 @@ def record(pravega: Pravega, stream: Stream, of: Epoch) -> Transaction:
     """Do an epoch up to `record`, as a driver leaves it that dies then."""
     insert, _ = begun(pravega, stream, rows_of(of.number))
     insert.transaction.stop()
-    entry = LedgerEntry(stream, of, len(rows_of(of.number)))
-    entered = CommitLog(pravega, stream).enter(insert.transaction.id, rows=1, operation="STREAM", beside=entry)
+    entry = EpochRecorder(stream, of, len(rows_of(of.number)))
+    entered = CommitLog(pravega, stream).enter(insert.transaction.id, rows=1, operation="STREAM", companion=entry)
     assert entered
     return insert.transaction
 
@@ -190,8 +190,8 @@ def test_a_zombie_that_has_recorded_its_epoch(pravega: Pravega, new_stream: Call
     assert recorded(pravega, stream, epoch(0, "new")).transaction == zombie.id
     awake = Insert(pravega, raw_table(stream), zombie, SETTINGS)
     log = CommitLog(pravega, stream)
-    entry = LedgerEntry(stream, epoch(0, "zombie"), 1)
-    awake.publish(1, CommitRequest("STREAM", again=True, log=log, beside=entry))
+    entry = EpochRecorder(stream, epoch(0, "zombie"), 1)
+    awake.publish(1, CommitRequest("STREAM", again=True, log=log, companion=entry))
     check(pravega, stream, 1)
     with pytest.raises(QueryFencedError):
         write(pravega, stream, epoch(1, "zombie"))
@@ -201,12 +201,12 @@ def test_two_runs_record_one_epoch_at_once(pravega: Pravega, new_stream: Callabl
     """Both have seen that it is not recorded; the compare-and-set lets one of them pass."""
     stream = new_stream(2)
     both = [begun(pravega, stream, rows_of(0)) for _ in range(2)]
-    entries = [LedgerEntry(stream, epoch(0, run), len(rows_of(0))) for run in ("a", "b")]
+    entries = [EpochRecorder(stream, epoch(0, run), len(rows_of(0))) for run in ("a", "b")]
     first, messages = both[0]
-    assert first.commit(messages, CommitRequest("STREAM", beside=entries[0])) == len(rows_of(0))
+    assert first.commit(messages, CommitRequest("STREAM", companion=entries[0])) == len(rows_of(0))
     second, messages = both[1]
     with pytest.raises(QueryFencedError, match="just recorded"):
-        second.commit(messages, CommitRequest("STREAM", beside=entries[1]))
+        second.commit(messages, CommitRequest("STREAM", companion=entries[1]))
     assert second.transaction.status() in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
     check(pravega, stream, 1)
 
@@ -217,12 +217,12 @@ def test_a_run_that_was_overtaken_between_its_look_and_its_record(
     """It was stopped in its first epoch, when it had seen that nothing is recorded; another run has gone on since."""
     stream = new_stream(2)
     sleeping, messages = begun(pravega, stream, rows_of(0))
-    entry = LedgerEntry(stream, epoch(0, "zombie"), len(rows_of(0)))
-    CommitLog(pravega, stream).read_beside(entry.number, entry.row)
+    entry = EpochRecorder(stream, epoch(0, "zombie"), len(rows_of(0)))
+    CommitLog(pravega, stream).read_companion(entry.number, entry.row)
     for number in range(2):
         write(pravega, stream, epoch(number, "new"))
     with pytest.raises(QueryFencedError, match="Another run"):
-        sleeping.commit(messages, CommitRequest("STREAM", beside=entry))
+        sleeping.commit(messages, CommitRequest("STREAM", companion=entry))
     check(pravega, stream, 2)
 
 
@@ -233,9 +233,9 @@ class _Meanwhile(CommitLog):
         super().__init__(pravega, stream)
         self._other = other
 
-    def replace_beside(self, number: int, change: Callable[[Any, int], bytes | None]) -> None:
+    def replace_companion(self, number: int, change: Callable[[Any, int], bytes | None]) -> None:
         self._other()
-        super().replace_beside(number, change)
+        super().replace_companion(number, change)
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -327,7 +327,7 @@ def test_a_stream_made_again_while_an_application_writes(pravega: Pravega, new_s
     stream = new_stream(2)
     write(pravega, stream, Epoch.of_application("nightly", 1))
     second = Epoch.of_application("nightly", 2)
-    second = replace(second, seen=seen_before(pravega, raw_table(stream), second))
+    second = replace(second, seen=read_seen_state(pravega, raw_table(stream), second))
     pravega.controller.seal_stream(stream)
     pravega.controller.delete_stream(stream)
     pravega.controller.create_stream(stream, StreamConfiguration())
@@ -345,10 +345,10 @@ def test_a_transaction_that_the_server_has_forgotten(
     write(pravega, stream, epoch(0))
     forgotten = uuid.UUID(int=7)  # of the stream's epoch 0
     assert pravega.controller.transaction_status(stream, forgotten) is TransactionStatus.UNKNOWN
-    log, entry = CommitLog(pravega, stream), LedgerEntry(stream, epoch(0), 1)
+    log, entry = CommitLog(pravega, stream), EpochRecorder(stream, epoch(0), 1)
     row = recorded(pravega, stream, epoch(0))
     known = row.transaction if published else forgotten
-    log.replace_beside(entry.number, lambda stored, origin: replace(row, transaction=known, done=False).value())
+    log.replace_companion(entry.number, lambda stored, origin: replace(row, transaction=known, done=False).value())
     if published:
         assert log.has_version_of(known)
         write(pravega, stream, epoch(0))
@@ -396,16 +396,16 @@ def test_an_application_that_writes_twice_at_once(
     mine = Epoch.of_application("nightly", 2)
 
     def begin() -> Epoch:
-        return replace(mine, seen=seen_before(pravega, raw_table(stream), mine))
+        return replace(mine, seen=read_seen_state(pravega, raw_table(stream), mine))
 
     first = begin()
     insert, messages = begun(pravega, stream, rows_of(2))
-    entry = LedgerEntry(stream, first, len(rows_of(2)))
-    CommitLog(pravega, stream).read_beside(entry.number, entry.row)
+    entry = EpochRecorder(stream, first, len(rows_of(2)))
+    CommitLog(pravega, stream).read_companion(entry.number, entry.row)
     write(pravega, stream, Epoch.of_application("nightly", others))
     refused = f"application nightly has come to version {others} .* while version 2 .*Nothing of this one is visible"
     with pytest.raises(QueryFencedError, match=refused):
-        CommitLog(pravega, stream).enter(insert.transaction.id, rows=1, operation="INSERT", beside=entry)
+        CommitLog(pravega, stream).enter(insert.transaction.id, rows=1, operation="INSERT", companion=entry)
     with pytest.raises(QueryFencedError, match=refused):
         finish(pravega, stream, insert, messages, first)
     assert insert.transaction.status() in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
@@ -420,9 +420,9 @@ def test_two_writers_whose_ids_have_one_hash(
 ) -> None:
     stream = new_stream(2)
     write(pravega, stream, epoch(0))
-    entry, other = LedgerEntry(stream, epoch(0), 1), Epoch.of_application("other", 1)
+    entry, other = EpochRecorder(stream, epoch(0), 1), Epoch.of_application("other", 1)
     row = replace(recorded(pravega, stream, epoch(0)), writer=other.writer)
-    CommitLog(pravega, stream).replace_beside(entry.number, lambda stored, origin: row.value())
+    CommitLog(pravega, stream).replace_companion(entry.number, lambda stored, origin: row.value())
     with pytest.raises(QueryFencedError, match="application other.*same hash"):
         write(pravega, stream, epoch(1))
     check(pravega, stream, 1)

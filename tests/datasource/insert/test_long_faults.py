@@ -71,7 +71,7 @@ def test_executors_keep_their_segments(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     batches = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert [each["changes"] for each in batches] == [100, 200, 200, 200, 200, 200]
+    assert [batch["changes"] for batch in batches] == [100, 200, 200, 200, 200, 200]
     for batch in batches:
         groups = [{name.rpartition("-")[0].rpartition("-")[0] for name in names} for names in batch["states"].values()]
         assert len(set.union(*groups)) == 4

@@ -26,7 +26,7 @@ def test_content_and_file(total: int) -> None:
                 given.setdefault(segment, []).append(data)
                 events[segment] += 3
                 size += len(data)
-            spool.filled()
+            spool.take_filled()
         file = 0 if spool._file is None else spool._file.seek(0, 2)
         # Blocks are not quite full, and a part of the memory is made free at a time.
         assert (file > size - MEMORY) if total > MEMORY else (file == 0)

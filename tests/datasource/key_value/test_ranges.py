@@ -61,7 +61,7 @@ def comparison(random: random.Random) -> Asked:
     named = Term(COLUMN, 0, None, column.name)
     if name == "IN":
         wanted = random.sample(values, random.randint(1, 3))
-        terms = (named, *(literal(column.type, each) for each in wanted), Term("IN", len(wanted) + 1, None, None))
+        terms = (named, *(literal(column.type, value) for value in wanted), Term("IN", len(wanted) + 1, None, None))
         return terms, lambda row: row[place] in wanted
     value = random.choice(values)
     if name == "UNKNOWN" or (name == "STARTS_WITH" and place == 1):

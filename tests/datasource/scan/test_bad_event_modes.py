@@ -196,7 +196,7 @@ class TestNumbers:
                 assert len(found) == limit
             assert found == sorted(found)
         permissive = scan(pravega, table, ["k"], limit=limit, mode="permissive")
-        assert all(sum(batch.num_rows for batch in each) == min(limit, 20_000) for each in batches(permissive))
+        assert all(sum(batch.num_rows for batch in read) == min(limit, 20_000) for read in batches(permissive))
 
     def test_what_lies_behind_a_limit_is_no_dead_letter(self, pravega: Pravega, table: StreamTable) -> None:
         rows(scan(pravega, table, ["k"], limit=3, dead_letter="few"))
@@ -338,7 +338,7 @@ def test_tasks_are_told_the_schemas_that_most_tables_have(
     planned = scan(pravega, avro_table(pravega, new_stream(), [good_avro(7)]))
     caplog.set_level(logging.DEBUG)
     assert len(rows(planned)) == 3
-    assert [each for each in caplog.records if each.name.startswith("pyspark_pravega.client.registry")] == []
+    assert [record for record in caplog.records if record.name.startswith("pyspark_pravega.client.registry")] == []
     assert "reading" in caplog.text
 
 

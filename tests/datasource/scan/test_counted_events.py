@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
-from pyspark_pravega.datasource.scan.borders import events_by_log
+from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from tests.datasource.scans import rows, scan
 from tests.datasource.transactions import EVENT_BYTES, begun, insert_into_all, raw_table
 
@@ -26,7 +26,7 @@ from tests.datasource.transactions import EVENT_BYTES, begun, insert_into_all, r
 def known(pravega: Pravega, stream: Stream) -> int | None:
     """What the log says, which is also what a scan finds."""
     planned = scan(pravega, raw_table(stream), ["event"])
-    number = events_by_log(pravega, stream, planned)
+    number = count_events_by_log(pravega, stream, planned)
     assert number is None or number == len(rows(planned))
     return number
 
@@ -68,7 +68,7 @@ def test_nothing_else_is_taken_for_it(pravega: Pravega, new_stream: Callable[...
     insert_into_all(pravega, stream, 2)
     assert known(pravega, stream) == 2
     segments = pravega.controller.current_segments(stream)
-    low, high = (each.segment_id for each in sorted(segments, key=lambda each: each.min_key))
+    low, high = (segment.segment_id for segment in sorted(segments, key=lambda segment: segment.min_key))
     append(pravega, stream, high, b"", b"", b"", b"")
     assert known(pravega, stream) is None
     # The events of the low segment are removed, and the four others have as many bytes as they had.
@@ -76,7 +76,7 @@ def test_nothing_else_is_taken_for_it(pravega: Pravega, new_stream: Callable[...
     pravega.controller.truncate_stream(StreamCut(stream, {low: EVENT_BYTES, high: 0}))
     assert len(rows(scan(pravega, raw_table(stream), ["event"]))) == 5 and known(pravega, stream) is None
     pravega.controller.scale_stream(stream, [low], [(0, 0.25), (0.25, 0.5)])
-    successors = [each.segment_id for each in pravega.controller.current_segments(stream)]
+    successors = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
     pravega.controller.truncate_stream(StreamCut(stream, dict.fromkeys(successors, 0)))
     assert len(rows(scan(pravega, raw_table(stream), ["event"]))) == 5 and known(pravega, stream) is None
 

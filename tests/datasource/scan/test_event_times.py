@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark_pravega.client.stream import segment_id
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.scan.event_times import EventTimes, passed
+from pyspark_pravega.datasource.scan.event_times import EventTimes, has_passed
 
 LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
 RANGES = {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0), MERGED: (0.0, 1.0)}
@@ -32,8 +32,8 @@ def times(found: EventTimes, segment: int, start: int, end: int) -> list[int | N
     """The times of events of one byte each, in milliseconds; each is a microsecond later."""
     column = found.of(SegmentSlice(segment, start, end)).column(np.arange(start, end), pa.timestamp("us", tz="UTC"))
     micros = column.cast(pa.int64()).to_pylist()
-    assert all(each % 1000 == 1 for each in micros if each is not None)
-    return [None if each is None else each // 1000 for each in micros]
+    assert all(micro % 1000 == 1 for micro in micros if micro is not None)
+    return [None if micro is None else micro // 1000 for micro in micros]
 
 
 def test_a_scan_has_the_newest_watermark_before_each_event() -> None:
@@ -105,14 +105,14 @@ def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], 
         seen: list[int] = []
         for segment, start, end in _slices(since, until):
             column = found.of(SegmentSlice(segment, start, end)).column(np.arange(start, end), pa.timestamp("us"))
-            seen += [each for each in column.cast(pa.int64()).to_pylist() if each is not None]
+            seen += [time for time in column.cast(pa.int64()).to_pylist() if time is not None]
             # The writers' promise: what follows a mark is not older than it, so a row's time is never too late.
             for offset, time in zip(range(start, end), times(found, segment, start, end), strict=True):
                 newest = max((one.time for one in marks if one.precedes(segment, offset)), default=None)
                 assert time is None or (newest is not None and time <= newest)
-        assert all(each > watermark * 1000 for each in seen), (watermark, seen)
-        watermark = max([watermark, *(each // 1000 for each in seen)])
-        reached = [one.time for one in marks[:count] if passed(one, until, RANGES)]
+        assert all(time > watermark * 1000 for time in seen), (watermark, seen)
+        watermark = max([watermark, *(time // 1000 for time in seen)])
+        reached = [one.time for one in marks[:count] if has_passed(one, until, RANGES)]
         assert watermark <= max([-1, *reached])
 
 

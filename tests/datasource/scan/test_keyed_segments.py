@@ -12,7 +12,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.scan.conditions import Condition, Sieve, Term, taken
+from pyspark_pravega.datasource.scan.conditions import Condition, Sieve, Term, can_evaluate
 from pyspark_pravega.datasource.scan.keyed_segments import possible_keys
 from pyspark_pravega.datasource.tables.loading import tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -79,7 +79,7 @@ def fulfilling(found: list[dict[str, Any]], conditions: list[Condition]) -> list
     """Where those of the rows lie that fulfil all conditions."""
     columns = {"k": pa.array([row["k"] for row in found], pa.int32())}
     columns["v"] = pa.array([row["v"] for row in found], pa.int64())
-    kept = Sieve(conditions, KEYED).kept(columns).to_pylist()
+    kept = Sieve(conditions, KEYED).mask(columns).to_pylist()
     return sorted((row["_segment"], row["_offset"]) for row, keep in zip(found, kept, strict=True) if keep)
 
 
@@ -90,7 +90,7 @@ def test_exactly_the_rows_of_a_scan_of_all_segments(pravega: Pravega, table: Str
     chance, fewer = random.Random(3), 0
     for _ in range(200):
         conditions = [Condition(written(chance)) for _ in range(chance.choice([1, 1, 2]))]
-        assert all(taken(conditions, KEYED))
+        assert all(can_evaluate(conditions, KEYED))
         planned = scan(pravega, table, hints=conditions)
         assert fulfilling(rows(planned), conditions) == fulfilling(whole, conditions), conditions
         assert planned.tail == every.tail
@@ -143,7 +143,7 @@ def test_which_keys_conditions_leave() -> None:
         (None, other),
         (None,),
     ):
-        assert possible_keys([Condition(each) for each in terms], "k", "int") == expected, terms
+        assert possible_keys([Condition(term) for term in terms], "k", "int") == expected, terms
     assert possible_keys([Condition(compared("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
     assert possible_keys([Condition(compared("=", key, text("ż")))], "k", "string") == {"ż"}
     for type in ("string collate UTF8_LCASE", "varchar(3)", "char(3)", "decimal(3,0)", "double", "timestamp"):

@@ -95,20 +95,20 @@ def folded(aggregation: Aggregation, rows: Iterable[tuple[tuple[Any, ...], list[
     """The results by group, of rows with their groups and with a value for each function."""
     groups: dict[tuple[Any, ...], list[Folded]] = {}
     for key, values in rows:
-        group = groups.setdefault(key, [Folded(each) for each in aggregation.functions])
-        for each, value in zip(group, values, strict=True):
-            each.add(value)
-    return {key: [each.result() for each in group] for key, group in groups.items()}
+        group = groups.setdefault(key, [Folded(function) for function in aggregation.functions])
+        for aggregate, value in zip(group, values, strict=True):
+            aggregate.add(value)
+    return {key: [aggregate.result() for aggregate in group] for key, group in groups.items()}
 
 
 def of_events(aggregation: Aggregation, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
     """Rows of the table as `folded` takes them."""
     for row in batch.to_pylist():
         values: list[Any] = []
-        for each in aggregation.functions:
-            value = row[each.column[0]] if each.column else None
-            if "Count" in each.name:
-                value = int(each.name == "CountStar" or value is not None)
+        for function in aggregation.functions:
+            value = row[function.column[0]] if function.column else None
+            if "Count" in function.name:
+                value = int(function.name == "CountStar" or value is not None)
             values.append(value)
         yield tuple(row[name] for (name,) in aggregation.groups), values
 
@@ -132,7 +132,7 @@ def test_what_is_begun_leads_to_the_same(
             wanted += list(of_events(aggregation, whole))
             # Without operands a batch still has a column, for the number of rows.
             begun += list(groups.feed(whole.select(operands.names or ["k"])))
-        begun += list(groups.rest())
+        begun += list(groups.finish())
     rows_begun = []
     for batch in begun:
         assert batch.schema.equals(to_arrow_schema(aggregation.partial_rows(COLUMNS), timezone="UTC"))
@@ -141,7 +141,7 @@ def test_what_is_begun_leads_to_the_same(
             rows_begun.append((tuple(values[: len(aggregation.groups)]), values[len(aggregation.groups) :]))
     expected = folded(aggregation, wanted)
     if not aggregation.groups and not expected:
-        expected = {(): [Folded(each).result() for each in aggregation.functions]}
+        expected = {(): [Folded(function).result() for function in aggregation.functions]}
     assert folded(aggregation, rows_begun) == expected
 
 
@@ -155,7 +155,7 @@ def test_sums_of_what_was_returned_count_for_those_that_follow(
     begun = PartialGroups(aggregation, COLUMNS, StructType([COLUMNS["k"], COLUMNS["l"]]))
     numbers = [2**63 - 6, 0, 10, -10]
     batches = [pa.record_batch([pa.array(["a"] * 2), pa.array(numbers[at : at + 2])], ["k", "l"]) for at in (0, 2)]
-    returned = [row for batch in batches for row in begun.feed(batch)] + list(begun.rest())
+    returned = [row for batch in batches for row in begun.feed(batch)] + list(begun.finish())
     rows = [tuple(row.values()) for batch in returned for row in batch.to_pylist()]
     assert folded(aggregation, ((row[:-1], [row[-1]]) for row in rows)) == {("a",) * len(groups): [(2**63 - 6, True)]}
 
@@ -168,7 +168,7 @@ def test_a_group_is_one_row_and_groups_have_bounds() -> None:
         groups = PartialGroups(Aggregation(functions, (("k",),)), COLUMNS, aggregation.operands(COLUMNS))
         table = pa.Table.from_arrays([keys, numbers], names=["k", "n"])
         return [len(out) for batch in table.to_batches(16_384) for out in groups.feed(batch)] + list(
-            map(len, groups.rest())
+            map(len, groups.finish())
         )
 
     assert rows(pa.array([str(number % 5) for number in range(300_000)])) == [5]

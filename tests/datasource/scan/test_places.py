@@ -15,7 +15,7 @@ from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.scan.borders import begun_later
+from pyspark_pravega.datasource.scan.borders import start_later
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.scan.event_planning import measure_scan
 from pyspark_pravega.datasource.scan.open_table import OpenTable
@@ -92,7 +92,11 @@ def written(chance: random.Random, given: list[Row], depth: int = 2) -> Written:
                 lambda row: ORDERS[order](row["_event_pointer"].encode(), pointer.encode()),
             )
     several = [chance.choice(given)["_event_pointer"] for _ in range(3)]
-    terms = (*column("_event_pointer"), *(term for each in several for term in text(each)), Term("IN", 4, None, None))
+    terms = (
+        *column("_event_pointer"),
+        *(term for pointer in several for term in text(pointer)),
+        Term("IN", 4, None, None),
+    )
     return terms, lambda row: row["_event_pointer"] in several
 
 
@@ -120,7 +124,7 @@ def test_exactly_the_events_that_are_wanted(pravega: Pravega, new_stream: Callab
         assert of(rows(planned)) == of(wanted)
         assert planned.tail == tails
         if not any("_event_pointer" in Condition(terms).columns for terms, _ in conditions):
-            assert {row["_segment"] for row in wanted} <= {f"{table.stream}/{each}" for each in names(planned)}
+            assert {row["_segment"] for row in wanted} <= {f"{table.stream}/{name}" for name in names(planned)}
 
 
 def names(planned: Any) -> list[str]:
@@ -150,11 +154,11 @@ def test_reading_begins_at_the_end_of_a_version(pravega: Pravega, new_stream: Ca
         name, offset = row["_segment"], row["_offset"] + random.Random(row["_offset"]).choice([-1, 0, 1])
         wanted = [(piece, Span(offset, piece.end - 1, True)) for piece in slices]
         wanted = [(piece, span) for piece, span in wanted if segment_name(table.stream, piece.segment_id) == name]
-        [(found, span)] = begun_later(log, wanted, worth=1)
+        [(found, span)] = start_later(log, wanted, worth=1)
         assert (found.end, span) == (wanted[0][0].end, wanted[0][1])
         assert found.start == max(end for end in ends[name] if end <= max(offset, 0))
         saved += found.start
-        assert begun_later(log, wanted) == wanted  # too little to be worth it
+        assert start_later(log, wanted) == wanted  # too little to be worth it
     assert saved
 
 
@@ -180,7 +184,7 @@ def test_spans() -> None:
         (Span(100, 199, False), compared("<", pointer, text("s/t/0.#epoch.0:130-9"))),
         (Span(100, 110, False), compared("<", pointer, text("x")), compared("<=", offset, number(110))),
     ):
-        assert Places([Condition(each) for each in terms]).span("s/t/0.#epoch.0", piece) == expected, terms
+        assert Places([Condition(term) for term in terms]).span("s/t/0.#epoch.0", piece) == expected, terms
 
 
 def test_what_is_about_places() -> None:
@@ -198,7 +202,7 @@ def test_bad_events_elsewhere_are_not_met(pravega: Pravega, new_stream: Callable
     places = [row["_offset"] for row in whole]
 
     def found(*terms: tuple[Term, ...]) -> list[Row]:
-        return rows(scan(pravega, table, ["v"], hints=[Condition(each) for each in terms], mode=mode))
+        return rows(scan(pravega, table, ["v"], hints=[Condition(term) for term in terms], mode=mode))
 
     good = (*column("_offset"), *number(places[1]), *number(places[3]), Term("IN", 3, None, None))
     assert [row["v"] for row in found(good)] == [1, 2]

@@ -26,8 +26,8 @@ from pyspark_pravega.datasource.scan.reader import (
     SMALL_BYTES,
     SegmentScanReader,
     SlicePartition,
+    group_slices,
     slices_of,
-    together,
 )
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values
@@ -78,11 +78,11 @@ class TestTasks:
             SlicePartition(SegmentSlice(segment, 7, 7 + size), Endpoint("localhost", 1), "")
             for segment, size in enumerate(sizes)
         ]
-        found = [slices_of(partition) for partition in together(slices)]
+        found = [slices_of(partition) for partition in group_slices(slices)]
         assert list(map(len, found)) == tasks
         assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:
-            together_bytes = sum(each.piece.end - each.piece.start for each in task)
+            together_bytes = sum(partition.piece.end - partition.piece.start for partition in task)
             assert len(task) == 1 or together_bytes <= max(SMALL_BYTES, sum(sizes) * 9 / 8 / ENOUGH_TASKS)
             assert len(task) == 1 or together_bytes <= MODERATE_BYTES
 
@@ -92,7 +92,9 @@ class TestTasks:
         reader = scan(pravega, table).reader
         assert isinstance(reader, SegmentScanReader)
         assert [len(reader.for_cores(cores).planned) for cores in (1, 2, 64)] == [2, 4, 12]
-        slices = [[each for task in of.planned for each in slices_of(task)] for of in (reader, reader.for_cores(2))]
+        slices = [
+            [partition for task in of.planned for partition in slices_of(task)] for of in (reader, reader.for_cores(2))
+        ]
         assert slices[0] == slices[1]
 
     @pytest.mark.parametrize("limit", [3, 30, 99, 200])

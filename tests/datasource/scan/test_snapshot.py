@@ -32,8 +32,10 @@ def snapshot(
     *,
     fail_on_data_loss: bool = True,
 ) -> list[SegmentSlice]:
-    settled = CommitLog(pravega, stream).settled
-    return take_snapshot(pravega, stream, start=start, end=end, fail_on_data_loss=fail_on_data_loss, settled=settled)
+    settled = CommitLog(pravega, stream).measure_settled
+    return take_snapshot(
+        pravega, stream, start=start, end=end, fail_on_data_loss=fail_on_data_loss, measure_settled=settled
+    )
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
-from pyspark_pravega.datasource.stream_source.memory import Admitted
+from pyspark_pravega.datasource.stream_source.memory import Admission
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import create_stream, write
@@ -108,9 +108,11 @@ def test_successors_wait_for_all_that_were_merged(pravega: Pravega, new_stream: 
     stream = new_stream(2)
     scale(pravega, stream, 0)
     write(pravega, stream, events(range(300)))
-    merged = {each.segment_id for each in pravega.controller.current_segments(stream) if each.min_key > 0}
+    merged = {segment.segment_id for segment in pravega.controller.current_segments(stream) if segment.min_key > 0}
     scale(pravega, stream, 1)  # a merge
-    [successor] = {each.segment_id for each in pravega.controller.current_segments(stream) if each.max_key == 1}
+    [successor] = {
+        segment.segment_id for segment in pravega.controller.current_segments(stream) if segment.max_key == 1
+    }
     write(pravega, stream, events(range(300, 340)))
     batches = list(Query(pravega, stream, {"maxRowsPerTrigger": "60"}).batches())
     assert numbers_by_key(batches) == in_order(340)
@@ -122,7 +124,7 @@ def test_successors_wait_for_all_that_were_merged(pravega: Pravega, new_stream: 
 def test_limits_are_fair_between_segments(pravega: Pravega, new_stream: NewStream) -> None:
     stream = new_stream(4)
     write(pravega, stream, events(range(4000), keys=400))
-    whole = {segment: len(each) for segment, each in next(Query(pravega, stream).batches()).events.items()}
+    whole = {segment: len(event) for segment, event in next(Query(pravega, stream).batches()).events.items()}
     for number, batch in enumerate(Query(pravega, stream, {"maxRowsPerTrigger": "400"}).batches()):
         assert batch.count <= 400
         if number < 8:
@@ -327,10 +329,10 @@ def test_the_age_of_versions_in_segments_that_are_not_reached(pravega: Pravega, 
     write(pravega, stream, events(range(40)))
     pravega.controller.scale_stream(stream, [0], [(0, 0.25), (0.25, 0.5)])
     insert_into_all(pravega, stream, 3)
-    scaled = [each.segment_id for each in pravega.controller.current_segments(stream)]
+    scaled = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
     pravega.controller.scale_stream(stream, [1], [(0.5, 0.75), (0.75, 1)])
     insert_into_all(pravega, stream, 4)
-    later = {each.segment_id: 0 for each in pravega.controller.current_segments(stream)}
+    later = {segment.segment_id: 0 for segment in pravega.controller.current_segments(stream)}
     newest = {segment: 0 for segment in later if segment not in scaled}
     query = Query(pravega, stream, {"maxRowsPerTrigger": "1"})
     since = query.read()[0].offset({**after_first, **newest})
@@ -356,7 +358,7 @@ def test_what_is_known_of_segments_stays_small(pravega: Pravega, new_stream: New
             since = batch.end
     assert numbers_by_key(batches) == in_order(240)
     assert numbers_by_key(query.batches(first)) == in_order(240)
-    assert [len(each) for each in (segments._ends, segments._successors)] == [kept, kept]
+    assert [len(memory) for memory in (segments._ends, segments._successors)] == [kept, kept]
 
 
 def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewStream) -> None:
@@ -375,7 +377,7 @@ def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewS
     assert second.offset.cut.positions == expected.ends
     assert int(second.metrics["bytesBehind"]) > 400 * 12
 
-    def fail() -> Admitted:
+    def fail() -> Admission:
         raise OSError("the server is away")
 
     ahead.begin(begun[0], fail)

@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.position import Position
-from pyspark_pravega.datasource.stream_source.merged_source import SeveralOffset
+from pyspark_pravega.datasource.stream_source.merged_source import MergedOffset
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, columns_read
 from pyspark_pravega.errors import CheckpointError
 
@@ -29,7 +29,7 @@ SOURCE_OFFSETS = {
     "table-1-reader.json": SourceOffset(CUT, None, COLUMNS),
 }
 SEVERAL_OFFSETS = {
-    "several-1.json": SeveralOffset(
+    "several-1.json": MergedOffset(
         {
             "pressures$valve": SourceOffset(StreamCut(Stream("plant", "pressures"), {0: 17}), None, {"id": "int"}),
             "temperatures": SOURCE_OFFSETS["table-1-first.json"],
@@ -56,7 +56,7 @@ def test_offsets_of_tables(name: str) -> None:
 @pytest.mark.parametrize("name", SEVERAL_OFFSETS)
 def test_offsets_of_several_streams(name: str) -> None:
     text = (GOLDEN / name).read_text().strip()
-    assert SeveralOffset.from_json(text) == SEVERAL_OFFSETS[name]
+    assert MergedOffset.from_json(text) == SEVERAL_OFFSETS[name]
     assert SEVERAL_OFFSETS[name].to_json() == text  # of the newest format only
 
 
@@ -72,7 +72,7 @@ def test_offsets_of_several_streams(name: str) -> None:
 )
 def test_texts_that_are_no_offset_of_several_streams(text: str, words: str) -> None:
     with pytest.raises(CheckpointError, match=words):
-        SeveralOffset.from_json(text)
+        MergedOffset.from_json(text)
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -122,14 +122,16 @@ def test_what_may_change_about_a_table() -> None:
 def test_long_types_are_told_apart() -> None:
     long = StructType([StructField(f"field_{number}", IntegerType()) for number in range(20)])
     other = StructType([*long.fields[:-1], StructField("field_19", LongType())])
-    first, second = (columns_read(one, one) for one in (StructType([StructField("s", each)]) for each in (long, other)))
+    first, second = (
+        columns_read(one, one) for one in (StructType([StructField("s", column_type)]) for column_type in (long, other))
+    )
     assert first["s"].startswith("struct:")
     assert len(first["s"]) < 30
     assert first != second
     assert columns_read(table(a=IntegerType, b=StringType), table(b=StringType, _offset=LongType)) == {"b": "string"}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", *(each.to_json() for each in SOURCE_OFFSETS.values())])
+@pytest.mark.parametrize("text", ["{", "[]", "{}", *(offset.to_json() for offset in SOURCE_OFFSETS.values())])
 def test_positions_of_changes_are_not_offsets_of_tables(text: str) -> None:
     with pytest.raises(CheckpointError, match="is not one of a stream of changes. Start the query with a new"):
         Position.from_json(text)

@@ -89,9 +89,9 @@ def append(pravega: Pravega, stream: Stream, first: int, last: int) -> None:
 
 def scale(pravega: Pravega, stream: Stream, merge: bool) -> None:
     """Merge all segments into one, or split the first."""
-    segments = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)
+    segments = sorted(pravega.controller.current_segments(stream), key=lambda segment: segment.min_key)
     if merge:
-        pravega.controller.scale_stream(stream, [each.segment_id for each in segments], [(0.0, 1.0)])
+        pravega.controller.scale_stream(stream, [segment.segment_id for segment in segments], [(0.0, 1.0)])
     else:
         low, high = segments[0].min_key, segments[0].max_key
         ranges = [(low, (low + high) / 2), ((low + high) / 2, high)]

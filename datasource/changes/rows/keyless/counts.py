@@ -21,7 +21,18 @@ from ..clearing import AllClearings, Truncation
 from ..entries import VALUE
 from ..fold import LeftOut
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within, version_of
-from ..names import NUMBERS, SNAPSHOT, UNKNOWN, Columns, Mask, Names, Numbers, OlderPositions, moments, numbers_of
+from ..names import (
+    NUMBERS,
+    SNAPSHOT,
+    UNKNOWN,
+    Columns,
+    Mask,
+    Names,
+    Numbers,
+    OlderPositions,
+    comparable_times,
+    numbers_of,
+)
 from ..order import groups_of
 from .snapshots import Snapshot, Snapshots
 
@@ -53,7 +64,7 @@ class KeylessCounts:
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Drop what a truncation has cleared already, where the history does not matter."""
         if self.within is None and self.truncates.last:
-            entries = entries.filter(pa.array(~self.truncates.cleared(entries, self.names)))
+            entries = entries.filter(pa.array(~self.truncates.find_cleared(entries, self.names)))
         return entries, []
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
@@ -63,10 +74,10 @@ class KeylessCounts:
         own = self.snapshots.of_rows(numbers)
         self._check_rows_read(numbers, own)
         rows = groups_of(state, (ROW,))
-        counted = ~_delivered_again(rows, numbers, self.truncates.ages)
+        counted = ~_find_redelivered(rows, numbers, self.truncates.ages)
         boundaries = self._boundaries
         indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
-        own = np.array([*(indices.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
+        own = np.array([*(indices.get(id(snapshot), _NOT_COMPLETE) for snapshot in self.snapshots.all), -1])[own]
         counted &= own != _NOT_COMPLETE
         self.left_out.note(state, np.flatnonzero(~counted & (numbers["change"] != BEFORE)))
         chosen = np.flatnonzero(counted)
@@ -74,20 +85,20 @@ class KeylessCounts:
         counts = _Counts(rows[chosen], spans, np.isin(numbers["change"][chosen], [INSERT, AFTER]))
         last = counts.missing[counts.spans[counts.missing] == len(boundaries)]
         if len(last) and not self.lenient:
-            raise _not_there(numbers, int(chosen[last[0]]))
+            raise _missing_row_error(numbers, int(chosen[last[0]]))
         if len(last):
             _LOG.warning("%d removals of rows that are not there are left out.", len(last))
         if self.within is None:
             return state, [state.take(pa.array(chosen[counts.left[counts.spans[counts.left] == len(boundaries)]]))]
         history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
-        return state, history.given(self.within)
+        return state, history.select(self.within)
 
     def fork(self) -> KeylessCounts:
         """Return this object: it keeps nothing."""
         return self
 
     def needs_all(self) -> bool:
-        """Tell that every row is given."""
+        """Return True: every row is given."""
         return True
 
     @cached_property
@@ -95,12 +106,12 @@ class KeylessCounts:
         """Return snapshots and, where the history matters, truncations, in their order."""
         found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
         if self.within is not None:
-            found += [(each.moment.ts, each.moment.position, each) for each in dict.fromkeys(self.truncates.all)]
+            found += [(one.moment.ts, one.moment.position, one) for one in dict.fromkeys(self.truncates.all)]
         found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
-        return [each[-1] for each in sorted(found, key=lambda each: each[:2])]
+        return [ranked[-1] for ranked in sorted(found, key=lambda ranked: ranked[:2])]
 
     def _check_rows_read(self, numbers: Columns, own: Numbers) -> None:
-        for place in np.flatnonzero(self.snapshots.after_changes(numbers, own))[:1]:
+        for place in np.flatnonzero(self.snapshots.find_after_changes(numbers, own))[:1]:
             raise MalformedEventError(
                 f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} has a row of a "
                 "snapshot that tells neither where it begins nor a position. Whether the row is there already cannot "
@@ -113,7 +124,7 @@ class KeylessCounts:
         if self.within is None:
             # Only what is behind all boundaries counts.
             spans[:] = len(boundaries)
-            spans[self.truncates.cleared_by(numbers, self.names)] = -1
+            spans[self.truncates.find_cleared_numbers(numbers, self.names)] = -1
             if boundaries:
                 before = self._before(boundaries[-1], numbers)
                 spans[np.where(own >= 0, own < len(boundaries) - 1, before)] = -1
@@ -132,11 +143,11 @@ class KeylessCounts:
 
     def _before(self, boundary: Truncation | Snapshot, numbers: Columns) -> Mask:
         if isinstance(boundary, Snapshot):
-            return boundary.before(numbers)
+            return boundary.find_before(numbers)
         return boundary.clears(numbers, self.names, self.truncates.ages)
 
 
-def _not_there(numbers: Columns, place: int) -> MalformedEventError:
+def _missing_row_error(numbers: Columns, place: int) -> MalformedEventError:
     return MalformedEventError(
         f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that is "
         "not among those before it. Without a primary key, rows are told by all of their values: if the table has one, "
@@ -157,9 +168,9 @@ class _Counts:
         """`rows` are equal for equal rows."""
         self.rows, self.spans = rows, spans
         order = np.lexsort([adds, rows, spans])
-        cells = np.cumsum(_changes(spans[order]) | _changes(rows[order])) - 1
+        cells = np.cumsum(_find_changes(spans[order]) | _find_changes(rows[order])) - 1
         count = int(cells[-1]) + 1 if len(cells) else 0
-        added, removed = (np.bincount(cells[adds[order] == each], minlength=count) for each in (True, False))
+        added, removed = (np.bincount(cells[adds[order] == value], minlength=count) for value in (True, False))
         # Of a cell, those that remove come first, each kind in the order of the entries.
         rank = np.arange(len(order)) - np.append(0, np.cumsum(added + removed))[cells]
         removing = ~adds[order]
@@ -168,9 +179,9 @@ class _Counts:
         self.left: Numbers = np.sort(order[~removing & (rank >= (added + removed - net)[cells])])
 
     def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-        """Tell which of these entries' rows are only on the left, and which only on the right."""
+        """Return which of these entries' rows are only on the left, and which only on the right."""
         most = len(self.rows) + 1
-        on_left, on_right = (self.rows[each] * most + _rank(self.rows[each]) for each in (left, right))
+        on_left, on_right = (self.rows[side] * most + _rank(self.rows[side]) for side in (left, right))
         return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
 
 
@@ -195,8 +206,8 @@ class _History:
         self._rows = [np.flatnonzero(there)]
         self._changes = [numbers_of(entries, "change")[there]]
         self._versions, self._times = [self._version[there]], [self._time[there]]
-        left = _by_number(counts.left, counts.spans[counts.left], len(boundaries))
-        read = _by_number(np.arange(len(own)), own, len(boundaries))
+        left = _split_by_number(counts.left, counts.spans[counts.left], len(boundaries))
+        read = _split_by_number(np.arange(len(own)), own, len(boundaries))
         for number, boundary in enumerate(boundaries):
             gone = left[number]
             if isinstance(boundary, Snapshot):
@@ -217,7 +228,7 @@ class _History:
         self._versions.append(versions)
         self._times.append(times)
 
-    def given(self, within: Within) -> list[pa.Table]:
+    def select(self, within: Within) -> list[pa.Table]:
         """Return the history as far as it is wanted."""
         rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
         wanted = within(version, time)
@@ -230,8 +241,8 @@ class _History:
         return [table]
 
 
-def _delivered_again(rows: Numbers, numbers: Columns, ages: OlderPositions) -> Mask:
-    """Tell which entries say again what another one says: of the same position, and the same time of the database.
+def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> Mask:
+    """Return which entries say again what another one says: of the same position, and the same time of the database.
 
     Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
     that has the most of the row: another may have been cut off.
@@ -239,15 +250,15 @@ def _delivered_again(rows: Numbers, numbers: Columns, ages: OlderPositions) -> M
     again = np.zeros(len(rows), np.bool_)
     same = [numbers[name] for name in _SAME]
     if ages is not OlderPositions.REDELIVERY:
-        same.append(moments(numbers["time"]))  # else of two logs
+        same.append(comparable_times(numbers["time"]))  # else of two logs
     suspects = np.flatnonzero((numbers["origin"] >= 0) & (numbers["kind"] != SNAPSHOT))
     ts = numbers["ts"]
     order = suspects[np.lexsort([ts[suspects], rows[suspects], *(column[suspects] for column in same)])]
     if len(order) < 2:
         return again
-    new = _changes(rows[order])
+    new = _find_changes(rows[order])
     for column in same:
-        new |= _changes(column[order])
+        new |= _find_changes(column[order])
     runs = np.cumsum(new) - 1
     known = ts[order] != UNKNOWN
     pause = np.append(False, (np.diff(np.where(known, ts[order], 0)) > _ONE_DELIVERY) & known[1:] & known[:-1])
@@ -257,13 +268,13 @@ def _delivered_again(rows: Numbers, numbers: Columns, ages: OlderPositions) -> M
     # The largest of each run, the first of equal ones.
     ranked = np.lexsort([np.arange(len(sizes)), -sizes, of_run])
     best = np.zeros(len(sizes), np.bool_)
-    best[ranked[_changes(of_run[ranked])]] = True
+    best[ranked[_find_changes(of_run[ranked])]] = True
     again[order] = np.where(numbers["unique"][order] == 1, ~new, ~best[deliveries])
     return again
 
 
-def _changes(numbers: Numbers) -> Mask:
-    """Tell where a number differs from the one before it."""
+def _find_changes(numbers: Numbers) -> Mask:
+    """Return where a number differs from the one before it."""
     found: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
     return found
 
@@ -271,13 +282,13 @@ def _changes(numbers: Numbers) -> Mask:
 def _rank(rows: Numbers) -> Numbers:
     """Return the rank of each entry among those of an equal row, from 0."""
     order = np.argsort(rows, kind="stable")
-    new = _changes(rows[order])
+    new = _find_changes(rows[order])
     found = np.empty(len(rows), np.int64)
     found[order] = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1] if len(rows) else 0
     return found
 
 
-def _by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:
+def _split_by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:
     """Return the values of each number from 0 to `count` - 1."""
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))

@@ -28,7 +28,7 @@ from pyspark_pravega.formats.changes.feed import CREATE, MARKS, READ, TRUNCATE, 
 from pyspark_pravega.formats.changes.feed import DELETE as DELETION
 
 from ..clearing import AllClearings
-from ..entries import EventLocations, entry_numbers, entry_table, members, note_truncates, operations
+from ..entries import EventLocations, entry_numbers, entry_table, flatten_struct, note_truncates, operations
 from ..fold import KeyFold, LeftOut, text_of
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within, versions_of
 from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions
@@ -75,11 +75,11 @@ class KeylessRows(KeyFold):
         op = operations(changes)
         numbers = entry_numbers(changes, locations, self._names)
         note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
-        found = members(changes.column(MARKS.name))
+        found = flatten_struct(changes.column(MARKS.name))
         marks = pc.fill_null(found["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
         _check(changes, op, marks, locations)
-        numbers["unique"] = self._unique(numbers["origin"], found["row"])
-        before, after = members(changes.column("before")), members(changes.column("after"))
+        numbers["unique"] = self._has_own_position(numbers["origin"], found["row"])
+        before, after = flatten_struct(changes.column("before")), flatten_struct(changes.column("after"))
         for number in np.unique(numbers["missing"][numbers["missing"] > 0]).tolist():
             here = pa.array(numbers["missing"] == number)
             for name in self._names.missing[number]:
@@ -106,10 +106,12 @@ class KeylessRows(KeyFold):
                 entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
             self.add(entries)
 
-    def _unique(self, origins: Numbers, rows: pa.Array) -> Numbers:
-        """Tell whether the position of each change is that of one row, as 1 or 0."""
+    def _has_own_position(self, origins: Numbers, rows: pa.Array) -> Numbers:
+        """Return whether the position of each change is that of one row, as 1 or 0."""
         connectors = [text.partition("/")[0] for text in self._names.origin_texts]
-        by_row, always = (np.array([each in kinds for each in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS))
+        by_row, always = (
+            np.array([connector in kinds for connector in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS)
+        )
         found = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
         numbers: Numbers = found.astype(np.int64)
         return numbers

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Numbers
-from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, made_before
+from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, has_older_position
 
 _NEVER = 2**63 - 1
 
@@ -33,14 +33,14 @@ class Snapshot:
     offsets: dict[int, int] = field(default_factory=dict)
     complete: bool = True
 
-    def before(self, numbers: Columns) -> Mask:
-        """Tell which entries were made before the snapshot. None of them may be of it."""
+    def find_before(self, numbers: Columns) -> Mask:
+        """Return which entries were made before the snapshot. None of them may be of it."""
         ts, time = numbers["ts"], numbers["time"]
         before: Mask = (ts != UNKNOWN) & (ts < self.ts)
         for segment, first in self.offsets.items():
             before |= (numbers["segment"] == segment) & (numbers["offset"] < first)
         # Written again after it. A transaction that was open when it began has an older position, but ended later.
-        again = (numbers["origin"] == self.origin) & made_before(self.position, numbers)
+        again = (numbers["origin"] == self.origin) & has_older_position(self.position, numbers)
         before |= again & (self.origin >= 0) & (time != UNKNOWN) & (time < self.time)
         return before
 
@@ -89,7 +89,7 @@ class Snapshots:
         """Return the snapshots whose beginning is marked, in their order."""
         found: list[Snapshot] = []
         begins = {mark for _, mark, _ in self._marks if mark in BEGINS}
-        for _, mark, snapshot in sorted(self._marks, key=lambda each: each[0]):
+        for _, mark, snapshot in sorted(self._marks, key=lambda marked: marked[0]):
             # Connectors that mark no beginning mark the end of all tables.
             if mark in BEGINS or ((not found or found[-1].complete) and (begins or mark == LAST_OF_TABLE)):
                 found.append(snapshot)
@@ -105,20 +105,20 @@ class Snapshots:
         """Return the snapshots in their order, with `complete` false those that do not count."""
         found = list(self._marked)
         first = found[0].ts if found else _NEVER
-        found += [each for each in self._by_position.values() if each.ts < first]
-        found.sort(key=lambda each: (each.ts, each.position))
+        found += [snapshot for snapshot in self._by_position.values() if snapshot.ts < first]
+        found.sort(key=lambda one: (one.ts, one.position))
         there = False
-        for each in found:
-            there = there or each.complete or self._first_change < each.ts
+        for one in found:
+            there = there or one.complete or self._first_change < one.ts
             # Better a part of the rows than none.
-            each.complete = each.complete or not there
+            one.complete = one.complete or not there
         return found
 
     def of_rows(self, numbers: Columns) -> Numbers:
         """Number the snapshot of each entry as in `all`; -1 for changes, and for rows whose snapshot is not known."""
         own = np.full(len(numbers["kind"]), -1, np.int64)
         read = numbers["kind"] == SNAPSHOT
-        marked = np.array([place for place, each in enumerate(self.all) if id(each) in map(id, self._marked)], np.int64)
+        marked = np.array([place for place, one in enumerate(self.all) if id(one) in map(id, self._marked)], np.int64)
         begins = np.array([self.all[place].ts for place in marked.tolist()], np.int64)
         behind = np.searchsorted(begins, numbers["ts"], side="right")
         there = read & (numbers["ts"] != UNKNOWN) & (behind > 0)
@@ -131,7 +131,7 @@ class Snapshots:
             own[here] = place
         return own
 
-    def after_changes(self, numbers: Columns, own: Numbers) -> Mask:
-        """Tell which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
+    def find_after_changes(self, numbers: Columns, own: Numbers) -> Mask:
+        """Return which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
         unknown: Mask = (numbers["kind"] == SNAPSHOT) & (own < 0) & (numbers["ts"] > self._first_change)
         return unknown

@@ -138,7 +138,7 @@ def test_truncations_clear_what_came_before_them() -> None:
     assert fold([before, truncate, after]) == {2: "b"}
     # Delivered again, or read in another order because another segment has them: positions count.
     for changes in ([before, after, truncate], [truncate, before, after], [truncate, after, before]):
-        assert fold([Change(**{**vars(each), "segment": place}) for place, each in enumerate(changes)]) == {2: "b"}
+        assert fold([Change(**{**vars(change), "segment": place}) for place, change in enumerate(changes)]) == {2: "b"}
 
 
 def test_truncations_of_a_log_that_has_begun_again() -> None:
@@ -148,8 +148,8 @@ def test_truncations_of_a_log_that_has_begun_again() -> None:
     for segments in ((0, 0, 0), (0, 1, 0), (0, 1, 2)):
         for clearing in (truncate, again, Change("t", at=3, time=26, ts=27)):
             placed = [
-                Change(**{**vars(each), "segment": segment})
-                for each, segment in zip((old, clearing, new), segments, strict=True)
+                Change(**{**vars(change), "segment": segment})
+                for change, segment in zip((old, clearing, new), segments, strict=True)
             ]
             assert fold(placed) == {2: "new"}
     # Delivered again: those of the new log are older than the row in both.
@@ -195,7 +195,7 @@ def test_a_complete_snapshot_replaces_what_was_there() -> None:
 def test_snapshots_of_several_tables_replace_what_they_read() -> None:
     """As where shards go into one stream: which row is of which table is not known."""
     first = [read(1, 100, 1000, "first"), read(2, 100, 1001, "last")]
-    second = [replace(each, table="u") for each in (read(3, 100, 1002, "first"), read(4, 100, 1003, "last"))]
+    second = [replace(row, table="u") for row in (read(3, 100, 1002, "first"), read(4, 100, 1003, "last"))]
     assert fold([*first, *second]) == {1: "read", 2: "read", 3: "read", 4: "read"}
     assert fold([*first, *second, *first]) == {1: "read", 2: "read", 3: "read", 4: "read"}
 
@@ -203,7 +203,7 @@ def test_snapshots_of_several_tables_replace_what_they_read() -> None:
 def test_a_transaction_that_was_open_during_a_snapshot_of_oracle() -> None:
     """Its time is that of the change, before the snapshot, and it was committed after it."""
     first = [read(1, 100, 1000, "first"), read(2, 100, 1001, "last")]
-    oracle = [replace(each, origin="oracle/x/db") for each in (*first, Change("c", 3, "open", 90, 1100, 900))]
+    oracle = [replace(row, origin="oracle/x/db") for row in (*first, Change("c", 3, "open", 90, 1100, 900))]
     assert fold(oracle) == {1: "read", 2: "read", 3: "open"}
 
 
@@ -263,7 +263,7 @@ def model(changes: Sequence[Change]) -> dict[Any, Any]:
         comparable = change.op != "r" and current is not None and None not in (change.at, current.at)
         newest[change.id] = max(shown, newest[change.id]) if comparable else shown
         state[change.id] = None if change.op == "d" else Change("c", change.id, value)
-    return {key: each.v for key, each in state.items() if each is not None}
+    return {key: change.v for key, change in state.items() if change is not None}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -282,7 +282,7 @@ def test_any_changes_fold_as_one_by_one(seed: int, memory: int) -> None:
     # A deletion whose position is not told is forgotten with its key.
     assert fold(changes, memory) == expected
     with CurrentRows(["id"], ["v"], memory) as rows:
-        table = pa.RecordBatch.from_pylist([each.row() for each in changes], schema=SCHEMA)
+        table = pa.RecordBatch.from_pylist([change.row() for change in changes], schema=SCHEMA)
         rows.feed(table, EventLocations(0, np.arange(len(changes)), np.ones(len(changes), np.int64)))
         found = {row[value_name("id")]: row[value_name("v")] for part in rows.rows() for row in part.to_pylist()}
     assert found == expected

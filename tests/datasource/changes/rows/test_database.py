@@ -128,14 +128,14 @@ def clearings_of(events: Sequence[Event]) -> list[Clearing]:
 
 
 def in_segment(events: Sequence[Event], segment: int) -> list[Event]:
-    return [each for each in events if each[1].segment == segment]
+    return [event for event in events if event[1].segment == segment]
 
 
 def current(events: Sequence[Event], clearings: Sequence[Clearing], memory: int, size: int) -> dict[int, str]:
     """The current rows of some events of one segment, a batch of some size at a time."""
     with CurrentRows(["id"], ["v"], memory) as rows:
-        for each in clearings:
-            rows.clearings.add(each)
+        for clearing in clearings:
+            rows.clearings.add(clearing)
         for begin in range(0, len(events), size):
             part = events[begin : begin + size]
             batch = pa.RecordBatch.from_pylist([change.row() for _, change in part], schema=SCHEMA)
@@ -171,5 +171,5 @@ def test_all_ways_lead_to_the_rows_of_the_database(seed: int, segments: int, tmp
         new = clearings_of(batch) if segments > 1 else None
         for segment, stream in enumerate(streams):
             found[segment] += stream.take(in_segment(batch, segment), new)
-    streamed = [applied(each) for each in found]
-    assert {key: value for each in streamed for key, value in each.items()} == database.rows
+    streamed = [applied(one) for one in found]
+    assert {key: value for part in streamed for key, value in part.items()} == database.rows

@@ -35,14 +35,14 @@ def history(
     with RowHistory(["id"], ["v"], memory, truncations, bounds) as rows:
         tables = []
         if one_batch:
-            batch = pa.RecordBatch.from_pylist([each.row() for each in changes], schema=SCHEMA)
+            batch = pa.RecordBatch.from_pylist([change.row() for change in changes], schema=SCHEMA)
             count = len(changes)
             tables += rows.feed(batch, EventLocations(0, np.arange(count), np.ones(count, np.int64)))
         else:
             for offset, change in enumerate(changes):
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-        for table in (*tables, *rows.rest()):
+        for table in (*tables, *rows.finish()):
             for row in table.to_pylist():
                 found.append((SIGNS[row["change"]], row[value_name("id")], row[value_name("v")], row["version"]))
     return found
@@ -142,7 +142,7 @@ def test_a_truncation_among_siblings() -> None:
     changes = [Change("c", 1, "a", 10, ts=1), Change("u", 1, "b", 30, ts=3)]
     truncate = Change("t", at=20, ts=2, segment=2)
     for segment, order in ((1, [*changes, truncate]), (3, [truncate, *changes])):
-        placed = [Change(**{**vars(each), "segment": segment if each.op != "t" else 2}) for each in order]
+        placed = [Change(**{**vars(change), "segment": segment if change.op != "t" else 2}) for change in order]
         assert history(placed, truncations=noted) == expected
 
 

@@ -87,7 +87,7 @@ def fed(keyless: KeylessRows, changes: Iterable[Change], size: int) -> None:
     for change in [*changes, None]:
         if run and (change is None or change.segment != run[0].segment or len(run) == size):
             segment = run[0].segment
-            batch = pa.RecordBatch.from_pylist([each.event() for each in run], schema=SCHEMA)
+            batch = pa.RecordBatch.from_pylist([change.event() for change in run], schema=SCHEMA)
             at = offsets[segment] + np.arange(len(run))
             keyless.feed(batch, EventLocations(segment, at, np.ones(len(run), np.int64)))
             offsets[segment] += len(run)
@@ -102,19 +102,19 @@ def rows_of(
     with KeylessRows(COLUMNS, ["v"], memory, lenient=lenient) as keyless:
         fed(keyless, changes, size)
         assert keyless.spilled == (memory < 1 << 28)
-        return Counter(each for part in keyless.results() for each in part.column(value_name("v")).to_pylist())
+        return Counter(value for part in keyless.results() for value in part.column(value_name("v")).to_pylist())
 
 
 def history_of(changes: Iterable[Change], within: Bounds = EVERYTHING, memory: int = 1 << 28) -> list[dict[str, Any]]:
     with KeylessRows(COLUMNS, ["v"], memory, within) as keyless:
         fed(keyless, changes, 100)
-        return [each for part in keyless.results() for each in part.to_pylist()]
+        return [row for part in keyless.results() for row in part.to_pylist()]
 
 
 def applied(history: Iterable[dict[str, Any]]) -> Counter[Value]:
     found: Counter[Value] = Counter()
-    for each in history:
-        found[each[value_name("v")]] += 1 if each["change"] in (INSERT, AFTER) else -1
+    for row in history:
+        found[row[value_name("v")]] += 1 if row["change"] in (INSERT, AFTER) else -1
     assert min(found.values(), default=0) >= 0
     return +found
 
@@ -149,11 +149,11 @@ def test_a_value_that_was_not_sent_is_that_of_before() -> None:
     assert rows_of(changes) == {"b": 1}
 
 
-COPIED = [Change("c", after="a", at=7, ts=SECOND + each) for each in range(3)]
+COPIED = [Change("c", after="a", at=7, ts=SECOND + second) for second in range(3)]
 
 
 def later(changes: Iterable[Change], ts: int) -> list[Change]:
-    return [replace(each, ts=ts) for each in changes]
+    return [replace(change, ts=ts) for change in changes]
 
 
 def test_what_a_copy_writes_at_once_counts_and_what_is_delivered_again_does_not() -> None:
@@ -165,8 +165,8 @@ def test_what_a_copy_writes_at_once_counts_and_what_is_delivered_again_does_not(
     assert rows_of(changes) == {"a": 2}
     assert applied(history_of(changes)) == {"a": 2}
     # Nothing tells that these are the same.
-    assert rows_of([replace(each, at=None) for each in COPIED] * 2) == {"a": 6}
-    assert rows_of([replace(each, ts=None) for each in COPIED] * 2) == {"a": 6}
+    assert rows_of([replace(copied, at=None) for copied in COPIED] * 2) == {"a": 6}
+    assert rows_of([replace(copied, ts=None) for copied in COPIED] * 2) == {"a": 6}
 
 
 def test_a_delivery_that_was_cut_off_is_not_the_one_that_counts() -> None:
@@ -177,10 +177,10 @@ def test_a_delivery_that_was_cut_off_is_not_the_one_that_counts() -> None:
 @pytest.mark.parametrize("origin", ["mysql/x/1/b", "maxwell/None/1/b", "sqlserver/x/db"])
 def test_where_a_position_is_that_of_one_row_it_tells_alone(origin: str) -> None:
     """Maxwell's time of a change is that of the database, and so the same again."""
-    rows = [Change("c", after="a", at=7, ts=5, origin=origin, row=each) for each in range(3)]
+    rows = [Change("c", after="a", at=7, ts=5, origin=origin, row=number) for number in range(3)]
     assert rows_of([*rows, *rows]) == {"a": 3}
-    assert rows_of([replace(each, ts=None) for each in (*rows, *rows)]) == {"a": 3}
-    without_row = [replace(each, row=None) for each in rows]
+    assert rows_of([replace(row, ts=None) for row in (*rows, *rows)]) == {"a": 3}
+    without_row = [replace(row, row=None) for row in rows]
     assert rows_of(without_row) == ({"a": 1} if origin.startswith("sqlserver") else {"a": 3})
 
 
@@ -194,8 +194,8 @@ def test_truncations_clear_what_was_before_them() -> None:
     ]
     assert rows_of(changes) == {"b": 1}
     assert applied(history_of(changes)) == {"b": 1}
-    cleared = [each for each in history_of(changes) if each["version"] == 2]
-    assert [(each[value_name("v")], each["change"], each["timestamp"]) for each in cleared] == [("a", 1, 5 * SECOND)]
+    cleared = [row for row in history_of(changes) if row["version"] == 2]
+    assert [(row[value_name("v")], row["change"], row["timestamp"]) for row in cleared] == [("a", 1, 5 * SECOND)]
 
 
 def snapshot(rows: str, at: int | None, ts: int, segments: Sequence[int] = (0,), **more: Any) -> list[Change]:
@@ -226,7 +226,7 @@ def test_a_snapshot_takes_the_place_of_all_before_it() -> None:
     history = history_of(changes)
     assert applied(history) == {"b": 1, "c": 2, "d": 1}
     # Of the second snapshot only what differs: a second c, and no a any more.
-    differences = [(each[value_name("v")], each["change"]) for each in history if each["version"] == 30]
+    differences = [(row[value_name("v")], row["change"]) for row in history if row["version"] == 30]
     assert differences == [("c", 0), ("a", 1)]
     assert applied(history_of(changes, Bounds("version", 0, 29))) == {"a": 1, "b": 1, "c": 1, "d": 1}
     # A change that comes again behind the snapshot.
@@ -262,9 +262,9 @@ def test_rows_before_a_snapshot_may_lie_in_other_segments() -> None:
 
 
 def test_snapshots_without_marks_are_told_by_their_position() -> None:
-    first = [Change("r", after=each, at=10, ts=SECOND, segment=each == "b") for each in "aab"]
+    first = [Change("r", after=value, at=10, ts=SECOND, segment=value == "b") for value in "aab"]
     second = [
-        Change("r", after=each, at=20, ts=2 * SECOND, snapshot=mark) for each, mark in (("a", "true"), ("c", "last"))
+        Change("r", after=value, at=20, ts=2 * SECOND, snapshot=mark) for value, mark in (("a", "true"), ("c", "last"))
     ]
     assert rows_of([*first, *second]) == {"a": 1, "c": 1}
     unknown = [Change("r", after="a", ts=SECOND), Change("c", after="b", ts=2 * SECOND)]
@@ -316,13 +316,13 @@ class Database:
             record = [
                 Change("c", after=self.chance.choice([value, value, "a"])) for _ in range(self.chance.randrange(1, 6))
             ]
-            self.rows.update(each.after for each in record)
+            self.rows.update(change.after for change in record)
         else:
             former = self.chance.choice(there)
             record = [Change("d", former)] if step < 0.6 else [Change("u", former, value)]
             self.rows -= Counter([former])
             self.rows.update([] if step < 0.6 else [value])
-        self.log.append([replace(each, at=at, time=time, row=row) for row, each in enumerate(record)])
+        self.log.append([replace(change, at=at, time=time, row=row) for row, change in enumerate(record)])
 
 
 def delivered(seed: int, kind: str) -> tuple[list[Change], Counter[Value]]:
@@ -345,9 +345,9 @@ def delivered(seed: int, kind: str) -> tuple[list[Change], Counter[Value]]:
             if done < len(database.log):
                 record = database.log[done]
                 cut = chance.randrange(len(record) + 1) if chance.random() < 0.1 else len(record)
-                for each in record[:cut]:
+                for change in record[:cut]:
                     clock += chance.randrange(5)
-                    give(each)
+                    give(change)
                 done += 1
                 if cut < len(record) or chance.random() < 0.1:
                     done = stored
@@ -369,10 +369,10 @@ def delivered(seed: int, kind: str) -> tuple[list[Change], Counter[Value]]:
             clock += SECOND
     for record in database.log[done:]:
         clock += SECOND
-        for each in record:
-            give(each)
+        for change in record:
+            give(change)
     # Each segment in its own order.
-    return sorted(found, key=lambda each: each.segment), +database.rows
+    return sorted(found, key=lambda one: one.segment), +database.rows
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
