@@ -33,8 +33,8 @@ from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 from .protocol import BeginRowChanges
 from .protocol.replies import InsertBegun, InsertHandle, RowChangesBegun
 from .storage.connections import Catalog
-from .storage.naming import errors_about
-from .storage.spelling import subject
+from .storage.naming import prefix_errors
+from .storage.spelling import name_table_and_stream
 from .streaming.writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _NONE = ""
 
 
 @dataclass(frozen=True)
-class _Open:
+class _OpenInsert:
     """An INSERT, the number of the call that began it, and what gives its connection back."""
 
     insert: Insert
@@ -84,7 +84,7 @@ class Inserts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, uuid.UUID], _Open] = {}
+        self._open: dict[tuple[str, uuid.UUID], _OpenInsert] = {}
         self._queries = WritingQueries()
 
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
@@ -106,7 +106,7 @@ class Inserts:
                 insert = self._queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
         with self._lock:
-            self._open[str(table.stream), transaction.id] = _Open(insert, start.number, catalog.hold())
+            self._open[str(table.stream), transaction.id] = _OpenInsert(insert, start.number, catalog.hold())
         try:
             function = pickled_write(InsertWriter(insert.spec(start.schema, encoding)))
             cancellation.check()
@@ -131,7 +131,7 @@ class Inserts:
         """
         pickles = CPickleSerializer()
         if handle.transaction == _NONE:
-            return _stored(table, [pickles.loads(base64.b64decode(message)) for message in messages])
+            return _count_stored_rows(table, [pickles.loads(base64.b64decode(message)) for message in messages])
         unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
         with (
             cancellation.shield(),
@@ -186,7 +186,7 @@ class Inserts:
         """
         return [*self._abort_in_threads(lambda each: True), *self._queries.end()]
 
-    def _abort_in_threads(self, which: Callable[[_Open], bool]) -> list[threading.Thread]:
+    def _abort_in_threads(self, which: Callable[[_OpenInsert], bool]) -> list[threading.Thread]:
         with self._lock:
             keys = [key for key, each in self._open.items() if which(each)]
             left = [self._open.pop(key) for key in keys]
@@ -236,7 +236,7 @@ class Inserts:
             transaction.stop()
 
 
-def _stored(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
+def _count_stored_rows(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
     """Return the number of rows that were written without a transaction; those that were lost are told of."""
     lost = sum(report.lost for report in reports)
     if lost:
@@ -244,10 +244,10 @@ def _stored(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
     return sum(report.rows for report in reports)
 
 
-def begin(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
+def begin_row_changes(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
     """Return the function of the tasks that change rows. Raises UnsupportedOperationError, InvalidOptionError."""
     table = request.table
-    with errors_about("Table", subject(catalog, table)):
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = catalog.options(write=request.options)
         writer = open_table(catalog.pravega, table, options).row_changes_writer(request.schema)
     return RowChangesBegun(pickled_write(writer), PYTHON)

@@ -81,7 +81,9 @@ class Calls:
         try:
             thread.start()
         except RuntimeError as error:  # the system has no thread left
-            self._done(number, _failure(InternalError(f"The catalog service cannot take the request: {error}.")))
+            self._done(
+                number, _describe_failure(InternalError(f"The catalog service cannot take the request: {error}."))
+            )
 
     def _run(self, number: int, text: bytes, cancellation: Cancellation) -> None:
         operation, started = "a request", time.monotonic()
@@ -91,13 +93,13 @@ class Calls:
             with activate(cancellation):
                 reply = json.dumps({"result": encode(self._answer(number, request))})
         except Cancelled:
-            reply = _failure(StatementCancelledError("The statement was cancelled."))
+            reply = _describe_failure(StatementCancelledError("The statement was cancelled."))
         except PravegaError as error:
-            reply = _failure(error)
+            reply = _describe_failure(error)
         except BaseException as error:  # a plug-in may call sys.exit, and the answer is waited for all the same
             # A defect of ours: the statement fails with its name, the log has the rest.
             LOG.error("%s failed:\n%s", operation, traceback.format_exc())
-            reply = _failure(InternalError(f"{type(error).__name__} in {operation}: {error}"))
+            reply = _describe_failure(InternalError(f"{type(error).__name__} in {operation}: {error}"))
         self._done(number, reply)
         LOG.debug("%s took %.1f ms", operation, (time.monotonic() - started) * 1e3)
 
@@ -115,7 +117,7 @@ class Calls:
                 del self._running[number]
 
 
-def _failure(error: PravegaError) -> str:
+def _describe_failure(error: PravegaError) -> str:
     return json.dumps(
         {"error": {"condition": error.condition, "sql_state": error.sql_state, "message": error.sentence}}
     )

@@ -33,8 +33,8 @@ from ..protocol.replies import TableDescription
 from ..storage import table_properties
 from ..storage.connections import Catalog
 from ..storage.dropping import undo_on_failure
-from ..storage.naming import errors_about
-from ..storage.spelling import stream_named, with_stream
+from ..storage.naming import prefix_errors
+from ..storage.spelling import add_stream_name, resolve_stream
 from ..tables import key_value_tables
 from ..tables.stream_tables import describe
 from .column_changes import COLUMN_CHANGES
@@ -94,7 +94,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
             "retention, scaling and policy with Pravega's own tools."
         )
-    asked = stream_named(catalog, namespace, name)
+    asked = resolve_stream(catalog, namespace, name)
     try:
         loaded = load_table(catalog.pravega, asked)
     except StreamNotFoundError:
@@ -102,10 +102,10 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown)) from None
         raise
     stream, called = loaded.table.stream, (namespace[0], name)
-    about = with_stream(shown, called, stream)
+    about = add_stream_name(shown, called, stream)
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
         try:
-            with errors_about("Table", about):
+            with prefix_errors("Table", about):
                 change_columns(catalog, loaded, changes)
         except UnsupportedOperationError as error:
             raise UnsupportedOperationError(f"Table {about}: {error.message}") from None
@@ -117,8 +117,8 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
         if change.property in ("location", "collation"):
             clause = "SET LOCATION" if change.property == "location" else "DEFAULT COLLATION"
             raise UnsupportedOperationError(describe_refusal(f"ALTER TABLE ... {clause}", shown))
-    with errors_about("Table", about):
-        properties = _changed(catalog, table_properties.before_change(loaded), changes)
+    with prefix_errors("Table", about):
+        properties = _change_properties(catalog, table_properties.list_alterable_properties(loaded), changes)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         bad_event_rule(options, stream)
@@ -132,7 +132,9 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
 
 
-def _changed(catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]) -> dict[str, str]:
+def _change_properties(
+    catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]
+) -> dict[str, str]:
     asked = {str(change.property).lower(): change.value for change in changes}
     # Unknown keys and ill-typed values are refused before the old properties can get into the message.
     catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
@@ -169,8 +171,8 @@ def _apply(
     catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None, policy_asked: bool
 ) -> None:
     stream, old = loaded.table.stream, loaded.configuration
-    wanted = table_properties.stream_configuration(settings, {})
-    kept = table_properties.stored(settings, comment)
+    wanted = table_properties.make_stream_configuration(settings, {})
+    kept = table_properties.make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that no table was made of may still become one of any format
     if SCHEMA_KEY in loaded.stored:
@@ -187,9 +189,9 @@ def _apply(
     with undo_on_failure("ALTER TABLE") as undo:
         if loaded.group is not None and settings.format != "raw":
             registry = catalog.pravega.registry(stream.scope)
-            policy, before = table_properties.policy(settings), loaded.group.compatibility
+            policy, before = table_properties.get_policy(settings), loaded.group.compatibility
             # An advanced policy has no name there: it stays unless the statement gives another one.
-            if policy != before if policy_asked else table_properties.policy_name(before) != settings.compatibility:
+            if policy != before if policy_asked else table_properties.name_policy(before) != settings.compatibility:
                 registry.set_compatibility(stream.name, policy)
                 undo.append(lambda: registry.set_compatibility(stream.name, before))
             if settings.codec not in ("none", loaded.table.codec):

@@ -23,7 +23,7 @@ from pyspark_pravega.formats.core.format import Settings, find_format
 from ..protocol import TableChange
 from ..storage import table_properties
 from ..storage.connections import Catalog
-from .column_changes import changed_names, edited_columns
+from .column_changes import edit_columns, list_changed_names
 from .compatibility import CHANGE_POLICY, check_compatible
 
 
@@ -46,11 +46,11 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
             "Its columns cannot be changed: with 'framing'='none' its events do not tell by which version of the "
             "schema they were written. Create another table, and INSERT INTO it."
         )
-    edited = edited_columns(table.schema, changes)
+    edited = edit_columns(table.schema, changes)
     columns = StructType([each.field for each in edited])
     check_settings(catalog, loaded, columns)
     registry = catalog.pravega.registry(table.stream.scope)
-    versions = _versions(registry, loaded)
+    versions = _find_versions(registry, loaded)
     _check_names(format, versions, edited)
     if table.format == "json":
         check_compatible(
@@ -61,7 +61,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
 
 def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
     """Raise InvalidOptionError if columns do not have what a table's properties name, such as its routing key."""
-    settings = declared_settings(catalog.options(properties=table_properties.before_change(loaded)))
+    settings = declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
         settings = kind_with_format(loaded.table.format).check_settings(columns, settings)
         with_columns(settings, columns)
@@ -72,7 +72,7 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
         ) from error
 
 
-def _versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
+def _find_versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
     """Return all versions of the table's schema, the last of which is the table's."""
     known = loaded.table.schema_version
     found = registry.versions(loaded.table.stream.name)
@@ -85,14 +85,14 @@ def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edit
     """Refuse a new name that older events have for something else: their values would come back under it."""
     former = format.former_names(versions[-1].schema.text)
     for each in versions:
-        if (used := _used_name(edited, format.spark_schema(each.schema.text), former)) is not None:
+        if (used := _find_used_name(edited, format.spark_schema(each.schema.text), former)) is not None:
             raise UnsupportedOperationError(
                 f"Column {'.'.join(used)} cannot be there again: events of version {each.version.version} of the "
                 "schema have other values of this name, which would be read as the new column's. Choose another name."
             )
 
 
-def _used_name(
+def _find_used_name(
     edited: Sequence[EditedColumn],
     written: DataType,
     former: Mapping[tuple[str, ...], Sequence[str]],
@@ -107,7 +107,7 @@ def _used_name(
         if each.parts is not None and each.source is not None:
             here = (*path, each.source)
             found = next((there[name] for name in (each.source, *former.get(here, ())) if name in there), None)
-            used = None if found is None else _used_name(each.parts, found.dataType, former, here)
+            used = None if found is None else _find_used_name(each.parts, found.dataType, former, here)
             if used is not None:
                 return used
     return None
@@ -121,16 +121,16 @@ def _register(
     edited: Sequence[EditedColumn],
 ) -> None:
     table, group, current = loaded.table, loaded.table.stream.name, versions[-1]
-    schema = _edited(format, current, edited, None, table.settings)
+    schema = _make_edited_schema(format, current, edited, None, table.settings)
     if registry.find_version(group, schema) is not None:
         # The registry would take it for that version, and the table would stay as it is.
-        schema = _edited(format, current, edited, current.version.version + 1, table.settings)
+        schema = _make_edited_schema(format, current, edited, current.version.version + 1, table.settings)
     try:
         added = registry.add_schema(group, schema)
     except IncompatibleSchemaError as error:
         assert loaded.group is not None
-        policy = table_properties.policy_name(loaded.group.compatibility)
-        changed = ", ".join(changed_names(edited, table.schema.fields))
+        policy = table_properties.name_policy(loaded.group.compatibility)
+        changed = ", ".join(list_changed_names(edited, table.schema.fields))
         raise IncompatibleSchemaError(
             f"{error.message}. The policy of its schema group is '{policy}'; changed are "
             f"{changed or 'the order and comments'}. {CHANGE_POLICY}"
@@ -144,7 +144,7 @@ def _register(
         )
 
 
-def _edited(
+def _make_edited_schema(
     format: EditableFormat,
     current: SchemaVersion,
     edited: Sequence[EditedColumn],
@@ -152,9 +152,9 @@ def _edited(
     settings: Settings,
 ) -> SchemaInfo:
     text = format.edited_text(current.schema.text, edited, revision, settings)
-    wanted = _bare(StructType([each.field for each in edited]))
+    wanted = _strip_metadata(StructType([each.field for each in edited]))
     try:
-        found: DataType | None = _bare(format.spark_schema(text))
+        found: DataType | None = _strip_metadata(format.spark_schema(text))
     except InvalidSchemaError as error:
         found, reason = None, error.message
     else:
@@ -164,13 +164,15 @@ def _edited(
     return SchemaInfo.of_text(current.version.type, current.schema.format, text)
 
 
-def _bare(data_type: DataType) -> DataType:
+def _strip_metadata(data_type: DataType) -> DataType:
     """Return a type without comments and other metadata."""
     match data_type:
         case StructType():
-            return StructType([StructField(each.name, _bare(each.dataType), each.nullable) for each in data_type])
+            return StructType(
+                [StructField(each.name, _strip_metadata(each.dataType), each.nullable) for each in data_type]
+            )
         case ArrayType():
-            return ArrayType(_bare(data_type.elementType), data_type.containsNull)
+            return ArrayType(_strip_metadata(data_type.elementType), data_type.containsNull)
         case MapType():
-            return MapType(data_type.keyType, _bare(data_type.valueType), data_type.valueContainsNull)
+            return MapType(data_type.keyType, _strip_metadata(data_type.valueType), data_type.valueContainsNull)
     return data_type

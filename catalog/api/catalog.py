@@ -17,20 +17,20 @@ from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
 from ..protocol.tables import CreateTable
-from ..queries.relations import naming_near_tables
+from ..queries.relations import suggest_near_tables
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import stream_named
+from ..storage.naming import prefix_errors
+from ..storage.spelling import resolve_stream
 from ..tables import namespaces, stream_tables
-from .arrow_columns import spark_columns
-from .details import ConsumerLag, inspected, lags, refuse_metadata_table
+from .arrow_columns import to_spark_columns
+from .details import ConsumerLag, inspect_table, list_lags, refuse_metadata_table
 from .table import Table
 
 
 def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> PravegaCatalog:
     """Return the catalog of these options; see `pyspark_pravega.catalog.connect`."""
     check_catalog_name(name)
-    with errors_about("Catalog", name):
+    with prefix_errors("Catalog", name):
         settings = convert_keywords(options)
         resolved = resolve(conf=settings)
         config = client_config(resolved)
@@ -92,7 +92,7 @@ class PravegaCatalog:
         Views are not among them: Spark alone can read one.
         """
         parts = self._namespace(namespace)
-        with naming_near_tables(self._catalog, parts):
+        with suggest_near_tables(self._catalog, parts):
             return [quote_all((*parts, name)) for name in stream_tables.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
@@ -108,7 +108,7 @@ class PravegaCatalog:
         """
         namespace, table = self._table(name)
         refuse_metadata_table(self._catalog, namespace, table)
-        with naming_near_tables(self._catalog, namespace, table):
+        with suggest_near_tables(self._catalog, namespace, table):
             return Table(self._catalog, namespace, table)
 
     def create_table(
@@ -132,8 +132,8 @@ class PravegaCatalog:
             if if_not_exists:
                 return self.load_table(name)
             raise StreamExistsError(f"The table {self._catalog.named(*namespace, table)} exists.")
-        with errors_about("Table", self._catalog.named(*namespace, table)):
-            columns = spark_columns(schema)
+        with prefix_errors("Table", self._catalog.named(*namespace, table)):
+            columns = to_spark_columns(schema)
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
             create(self._catalog, CreateTable.of(namespace, table, columns, given, adopt=True))
@@ -154,16 +154,16 @@ class PravegaCatalog:
         Raises InvalidNameError naming those that there are, StreamNotFoundError.
         """
         parts, table_name = self._table(table)
-        with naming_near_tables(self._catalog, parts, table_name):
-            return inspected(self._catalog, parts, table_name, name)
+        with suggest_near_tables(self._catalog, parts, table_name):
+            return inspect_table(self._catalog, parts, table_name, name)
 
     def consumers(self, table: str | None = None) -> list[ConsumerLag]:
         """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
         if table is None:
-            return list(lags(self._catalog, None))
+            return list(list_lags(self._catalog, None))
         parts, name = self._table(table)
-        with naming_near_tables(self._catalog, parts, name):
-            return list(lags(self._catalog, stream_named(self._catalog, parts, name)))
+        with suggest_near_tables(self._catalog, parts, name):
+            return list(list_lags(self._catalog, resolve_stream(self._catalog, parts, name)))
 
     def _namespace(self, name: str) -> tuple[str, ...]:
         parts = split_name(name)

@@ -21,13 +21,13 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 
-def repeated_key(array: pa.Array) -> tuple[int, Any] | None:
+def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
     """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
-    found = [each for each in _repeated(array, np.arange(len(array), dtype=np.int64)) if each is not None]
+    found = [each for each in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if each is not None]
     return min(found, key=lambda each: each[0], default=None)
 
 
-def _repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
+def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
     """Yield findings in the maps of an array. `rows`: the column's row of each of its values."""
     kind = array.type
     if not _has_maps(kind):
@@ -36,27 +36,29 @@ def _repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[in
         there = array.is_valid()
         inside = rows[there.to_numpy(zero_copy_only=False)]
         for part in array.filter(there).flatten():
-            yield from _repeated(part, inside)
+            yield from _find_repeated(part, inside)
         return
     if types.is_map(kind):
         array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
     values = array.flatten()
     if not types.is_map(kind):
-        yield from _repeated(values, inside)
+        yield from _find_repeated(values, inside)
         return
     # Entries are never null, so that their parts are the values'.
     keys, items = values.flatten()
-    yield _twice(keys, _map_of_each(array, len(values)), inside)
-    yield from _repeated(items, inside)
+    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
+    yield from _find_repeated(items, inside)
 
 
-def _map_of_each(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
+def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
     lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
     return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
 
 
-def _twice(keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> tuple[int, Any] | None:
+def _find_first_repeated(
+    keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> tuple[int, Any] | None:
     """Return the row and the key of the first entry whose map had the key before."""
     if not len(keys):
         return None
@@ -114,7 +116,7 @@ class RowsOfTable:
         if not field.nullable and array.null_count:
             place = self._rows + pc.index(array.is_null(), True).as_py()
             raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL")
-        if (twice := repeated_key(array)) is not None:
+        if (twice := find_repeated_key(array)) is not None:
             place, key = twice
             raise InvalidRowError(
                 f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
@@ -160,9 +162,9 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if types.is_nested(array.type) and _has_decimals(wanted):
-        return _nested(array, wanted)
+        return _cast_nested(array, wanted)
     if types.is_decimal(wanted) and (types.is_decimal(array.type) or types.is_integer(array.type)):
-        return _decimals(array, wanted)
+        return _cast_decimals(array, wanted)
     cast = array.cast(wanted)  # says what is too large, or no number
     if not (types.is_decimal(wanted) and types.is_floating(array.type)):
         return cast
@@ -179,12 +181,12 @@ def _has_decimals(type: pa.DataType) -> bool:
     return types.is_decimal(type) or any(_has_decimals(type.field(place).type) for place in range(type.num_fields))
 
 
-def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Cast what is within lists, maps and structs as columns are: of decimals there, Arrow checks nothing."""
     absent = array.is_null()
     if types.is_struct(wanted):
         # A part is null where the whole is, whatever lies there.
-        parts = [_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
+        parts = [_cast_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=absent)
     if types.is_map(wanted):
         keys, items = array.type.key_field, array.type.item_field
@@ -197,19 +199,19 @@ def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     offsets = pa.concat_arrays([starts, ends[-1:] if len(ends) else pa.array([0], pa.int32())])
     if types.is_map(wanted):
         key_values, item_values = values.flatten()
-        key_values, item_values = _part(key_values, wanted.key_field), _part(item_values, wanted.item_field)
+        key_values, item_values = _cast_part(key_values, wanted.key_field), _cast_part(item_values, wanted.item_field)
         return pa.MapArray.from_arrays(offsets, key_values, item_values, type=wanted)
-    return pa.ListArray.from_arrays(offsets, _part(values, wanted.value_field), type=wanted)
+    return pa.ListArray.from_arrays(offsets, _cast_part(values, wanted.value_field), type=wanted)
 
 
-def _part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
+def _cast_part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
     """Cast what a column has within it. `absent`: where the whole is null, which is the reason for a null here."""
     if not wanted.nullable and array.null_count > (0 if absent is None else absent.true_count):
         raise pa.ArrowInvalid(f"There is a null in {wanted.name}, which is NOT NULL")
     return array if array.type == wanted.type else _cast(array, wanted.type)
 
 
-def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Cast whole numbers and decimals, each of which must fit."""
     if types.is_integer(array.type):
         # Arrow asks for room for all numbers of the type, whichever there are.

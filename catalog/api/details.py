@@ -19,10 +19,10 @@ from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOp
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
-from ..metadata.parts import TABLES, belongs_to_stream, load, rows
+from ..metadata.parts import TABLES, is_stream_namespace, load, read_rows
 from ..storage.connections import Catalog
-from ..storage.spelling import table_name
-from .arrow_columns import arrow_columns
+from ..storage.spelling import name_table
+from .arrow_columns import to_arrow_columns
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TableSize:
 
 
 @dataclass(frozen=True)
-class SchemaVersion:
+class TableSchema:
     """A version of the schema of a type of events: `columns` as Spark's types, or why they are none."""
 
     version: int
@@ -43,7 +43,7 @@ class SchemaVersion:
 
 
 @dataclass(frozen=True)
-class Commit:
+class TableVersion:
     """A version of a table: what a commit added. `position` is the text of the stream cut at which it ends."""
 
     version: int
@@ -70,10 +70,10 @@ def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
     """Raise UnsupportedOperationError for what key-value tables do not have."""
     kind = find_table_kind(table)
     if not kind.of_stream:
-        raise UnsupportedOperationError(kind.refusal(what, table_name(catalog, table)))
+        raise UnsupportedOperationError(kind.refusal(what, name_table(catalog, table)))
 
 
-def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
+def measure_table(catalog: Catalog, table: StreamTable) -> TableSize:
     """Measure a table's stream. Raises UnsupportedOperationError for a key-value table."""
     _check_stream(catalog, table, "size")
     pravega, stream = catalog.pravega, table.stream
@@ -83,7 +83,7 @@ def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
     return TableSize(len(pravega.controller.current_segments(stream)), sum(piece.end - piece.start for piece in slices))
 
 
-def schemas_of(catalog: Catalog, table: StreamTable) -> list[SchemaVersion]:
+def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
     """Return the versions of a table's schema in the registry, the oldest first; none of a table without any.
 
     Raises UnsupportedOperationError for a key-value table.
@@ -99,18 +99,18 @@ def schemas_of(catalog: Catalog, table: StreamTable) -> list[SchemaVersion]:
                 columns = columns.removeprefix("struct<").removesuffix(">")
             except PravegaError as error:
                 columns = error.sentence
-            found.append(SchemaVersion(each.version.version, each.version.type, columns))
+            found.append(TableSchema(each.version.version, each.version.type, columns))
     return found
 
 
-def commits_of(catalog: Catalog, table: StreamTable) -> list[Commit]:
+def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
     """Return the versions of a table that its commit log has, the oldest first.
 
     Raises UnsupportedOperationError for a key-value table.
     """
     _check_stream(catalog, table, "history")
     return [
-        Commit(
+        TableVersion(
             version=each.number,
             time=datetime.fromtimestamp(each.timestamp / 1_000_000, UTC),
             operation=each.operation,
@@ -121,7 +121,7 @@ def commits_of(catalog: Catalog, table: StreamTable) -> list[Commit]:
     ]
 
 
-def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
+def inspect_table(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
     """Return the rows of a metadata table of a table, which need not be one that can be read.
 
     Raises StreamNotFoundError, and InvalidNameError if there is no metadata table of this name.
@@ -133,15 +133,15 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
             f"A table has {', '.join(TABLES)}."
         )
     found = load(catalog, place, name, {}, writing=False)
-    schema = arrow_columns(found.schema)
-    found_rows = rows(catalog, place, name, {}).rows
+    schema = to_arrow_columns(found.schema)
+    found_rows = read_rows(catalog, place, name, {}).rows
     arrays = [pa.array([row[index] for row in found_rows], field.type) for index, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
     """Raise UnsupportedOperationError if a name is that of a metadata table, saying how its rows are got."""
-    if belongs_to_stream(namespace) and name.lower() in TABLES:
+    if is_stream_namespace(namespace) and name.lower() in TABLES:
         call = f"inspect('{quote_all(namespace)}', '{name.lower()}')"
         raise UnsupportedOperationError(
             f"{catalog.named(*namespace, name)} is a metadata table, and is not loaded: {call} of the catalog returns "
@@ -149,17 +149,17 @@ def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str)
         )
 
 
-def lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
+def list_lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
     """Yield the consumers of a stream, or of all that the user may see."""
     pravega = catalog.pravega
     if stream is not None:
-        yield from map(_lag, list_consumers(pravega, stream))
+        yield from map(_describe_lag, list_consumers(pravega, stream))
         return
     scopes = (scope for scope in pravega.controller.list_scopes() if not is_internal(scope))
-    yield from map(_lag, list_consumers_of_scopes(pravega, scopes))
+    yield from map(_describe_lag, list_consumers_of_scopes(pravega, scopes))
 
 
-def _lag(found: ConsumerStatus) -> ConsumerLag:
+def _describe_lag(found: ConsumerStatus) -> ConsumerLag:
     return ConsumerLag(
         consumer=quote_all((found.scope, found.name)),
         table=quote_all((found.stream.scope, found.stream.name)),

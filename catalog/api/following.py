@@ -25,9 +25,9 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about, errors_about_dropped_streams
-from ..storage.spelling import subject
-from .scan import columns_to_read, read_planned
+from ..storage.naming import explain_dropped_streams, prefix_errors
+from ..storage.spelling import name_table_and_stream
+from .scan import read_planned, select_columns
 
 _MAX_BYTES = 64 << 20
 """Bytes of events in a batch, unless an option says how many."""
@@ -63,13 +63,13 @@ def follow(
             f"The rows of {described.name} change, and are not followed as they are. Follow its events: load the table "
             f"`{kind.name_of(table)}$changelog`."
         )
-    with errors_about("Table", subject(catalog, described.table)):
+    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         resolved = catalog.options(read=options, properties=table.scan_properties)
         refuse_consumer(resolved, "a program that follows a table")
         limits = limits_of(resolved)
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)
-        required = columns_to_read(described, columns, condition)
+        required = select_columns(described, columns, condition)
         if wants_times(table, required):
             raise UnsupportedOperationError("The column _event_time is that of scans. Leave it out.")
         read = StreamedTable(table, described.id, required, resolved)
@@ -96,8 +96,8 @@ class _Following:
         quiet_since = time.monotonic()
         while True:
             with (
-                errors_about("Table", subject(self.catalog, self.described.table)),
-                errors_about_dropped_streams(_GONE),
+                prefix_errors("Table", name_table_and_stream(self.catalog, self.described.table)),
+                explain_dropped_streams(_GONE),
             ):
                 until = self.stream.end(since, last, self.limits, self.memory).offset
                 new = None if until is since else NewRows(self._rows(since, until), until.to_json())

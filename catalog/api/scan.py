@@ -31,10 +31,10 @@ from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
 from ..queries.changes import open_changes
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import subject
-from .arrow_columns import arrow_columns
-from .filters import columns_of, conditions_of
+from ..storage.naming import prefix_errors
+from ..storage.spelling import name_table_and_stream
+from .arrow_columns import to_arrow_columns
+from .filters import find_columns, read_conditions
 from .parallel import Numbered, read_in_threads
 
 Bound: TypeAlias = int | datetime | str
@@ -85,11 +85,11 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """Return the columns of the rows."""
-        return _schema(self.described, self.columns)
+        return _make_schema(self.described, self.columns)
 
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
         """Read all rows into memory, in the order of the table's segments, oldest first."""
-        return _in_order(self._batches(self.tasks(), threads), self.schema)
+        return _collect_in_order(self._batches(self.tasks(), threads), self.schema)
 
     def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
         """Return a reader of the rows in bounded memory, up to the table's end at this moment.
@@ -99,7 +99,7 @@ class Scan:
         nothing refers to the reader any more.
         """
         batches = self._batches(self.tasks(), threads)
-        return pa.RecordBatchReader.from_batches(self.schema, _unnumbered(batches))
+        return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
 
     def count(self) -> int:
         """Return the number of rows."""
@@ -108,7 +108,7 @@ class Scan:
             known = events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if known is not None:
                 return known
-            reader = _planned_reader(planned)
+            reader = _get_reader(planned)
             batches = read_in_threads(reader.planned, reader.batches, _THREADS)
         else:
             batches = self._batches(self.tasks(), _THREADS)
@@ -120,8 +120,8 @@ class Scan:
 
         A `limit` is that of each task: whoever puts their rows together keeps so many.
         """
-        planned = self._planned(columns_to_read(self.described, self.columns, self.condition))
-        return _tasks(planned, self.schema, self.condition)
+        planned = self._planned(select_columns(self.described, self.columns, self.condition))
+        return _make_tasks(planned, self.schema, self.condition)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as one stream, for libraries that take Arrow data."""
@@ -130,19 +130,19 @@ class Scan:
     def _planned(self, required: StructType) -> PlannedScan:
         """Plan what is read: only the segments, offsets and versions that can have rows which the condition keeps."""
         table = self.described.table
-        fields = StructType(list(_fields(self.described).values()))
+        fields = StructType(list(_find_fields(self.described).values()))
         condition = self.condition
         request = ScanRequest(
             required,
             every=fields,
-            hints=[] if condition is None else conditions_of(condition, arrow_schema(fields)),
+            hints=[] if condition is None else read_conditions(condition, arrow_schema(fields)),
             filtered=condition is not None,
             limit=self.limit,
         )
         if table.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_changes(request)
-        with errors_about("Table", subject(self.catalog, table)):
+        with prefix_errors("Table", name_table_and_stream(self.catalog, table)):
             options = self.catalog.options(read=self.options, properties=table.scan_properties)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
@@ -160,7 +160,7 @@ class Scan:
                 break
 
 
-def new_scan(
+def make_scan(
     catalog: Catalog,
     described: TableDescription,
     columns: Sequence[str] | None,
@@ -169,14 +169,14 @@ def new_scan(
     options: Mapping[str, str],
 ) -> Scan:
     """Return a scan of a table. Raises InvalidSchemaError for columns that it does not have, InvalidOptionError."""
-    with errors_about("Table", subject(catalog, described.table)):
+    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
         names = described.schema.names if columns is None else columns
         check_columns(described, names)
         scan = Scan(catalog, described, tuple(names), condition, limit, options)
         if condition is not None:
-            columns_to_read(described, names, condition)
+            select_columns(described, names, condition)
         return scan
 
 
@@ -198,7 +198,7 @@ def check_columns(described: TableDescription, names: Sequence[str]) -> None:
         )
 
 
-def bounds(start: Bound | None, end: Bound | None) -> dict[str, str]:
+def make_bound_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
     """Return the read options of bounds. Raises InvalidOptionError for a bound of another type."""
     options = {}
     kinds = (
@@ -223,7 +223,7 @@ def bounds(start: Bound | None, end: Bound | None) -> dict[str, str]:
     return options
 
 
-def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
+def make_change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
     """Return the range of changes between two versions, or two times. Raises InvalidOptionError for other bounds."""
     units: list[str] = []
     texts: dict[str, str | None] = {}
@@ -232,7 +232,7 @@ def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
             if bound.tzinfo is None:
                 raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
             units.append(TIMESTAMP)
-            texts[name] = _microseconds(bound)
+            texts[name] = _to_microseconds(bound)
         elif bound is None or (isinstance(bound, int | str) and not isinstance(bound, bool)):
             units += [] if bound is None else [VERSION]
             texts[name] = None if bound is None else str(bound)
@@ -245,21 +245,21 @@ def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
     return ChangeRange(units[0] if units else VERSION, texts["start"], texts["end"])
 
 
-def _microseconds(moment: datetime) -> str:
+def _to_microseconds(moment: datetime) -> str:
     return str(round(moment.timestamp() * 1_000_000))
 
 
-def columns_to_read(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
+def select_columns(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
     """Return columns as a scan reads them, followed by those that only its condition needs."""
-    fields = _fields(described)
+    fields = _find_fields(described)
     asked = list(columns)
     if condition is not None:
         every = arrow_schema(StructType(list(fields.values())))
-        asked += [name for name in columns_of(condition, every) if name not in asked]
+        asked += [name for name in find_columns(condition, every) if name not in asked]
     return StructType([fields[name] for name in asked])
 
 
-def _fields(described: TableDescription) -> dict[str, StructField]:
+def _find_fields(described: TableDescription) -> dict[str, StructField]:
     """Return the columns that a scan can name: those of the table, and the hidden ones that it has."""
     hidden = {column.name for column in described.metadata_columns}
     every = fields_by_name(described.schema)
@@ -269,33 +269,35 @@ def _fields(described: TableDescription) -> dict[str, StructField]:
 def read_planned(
     planned: PlannedScan, described: TableDescription, columns: tuple[str, ...], condition: pc.Expression | None
 ) -> pa.Table:
-    """Read what was planned for `columns_to_read` into memory, in the order of its partitions."""
-    schema = _schema(described, columns)
-    return _in_order(read_in_threads(_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema)
+    """Read what was planned for `select_columns` into memory, in the order of its partitions."""
+    schema = _make_schema(described, columns)
+    return _collect_in_order(
+        read_in_threads(_make_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema
+    )
 
 
-def _schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
-    fields = _fields(described)
-    return arrow_columns(StructType([fields[name] for name in columns]))
+def _make_schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
+    fields = _find_fields(described)
+    return to_arrow_columns(StructType([fields[name] for name in columns]))
 
 
-def _tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
-    reader = _planned_reader(planned)
+def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
+    reader = _get_reader(planned)
     return [ScanTask(reader, partition, planned.source.counted, schema, condition) for partition in reader.planned]
 
 
-def _in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
+def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
     with closing(batches):
         found = sorted(batches, key=lambda each: each[0])
     return pa.Table.from_batches([batch for _, batch in found], schema)
 
 
-def travel(as_of: Bound) -> TimeTravel:
+def make_time_travel(as_of: Bound) -> TimeTravel:
     """Return what a table is asked for as of. Raises InvalidOptionError for a point of another type."""
     if isinstance(as_of, datetime):
         if as_of.tzinfo is None:
             raise InvalidOptionError(f"'as_of' is {as_of}, a time without a zone. Give one with tzinfo.")
-        return TimeTravel(TIMESTAMP, _microseconds(as_of))
+        return TimeTravel(TIMESTAMP, _to_microseconds(as_of))
     if isinstance(as_of, bool) or not isinstance(as_of, int | str):
         raise InvalidOptionError(
             f"'as_of' is a {type(as_of).__name__}; give a version's number, a tag, a stream cut, or a time with a zone."
@@ -303,12 +305,12 @@ def travel(as_of: Bound) -> TimeTravel:
     return TimeTravel(VERSION, str(as_of))
 
 
-def _planned_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:
+def _get_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:
     assert isinstance(planned.reader, PlannedReader)
     return planned.reader
 
 
-def _unnumbered(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:
+def _drop_numbers(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:
     with closing(batches):
         for _, batch in batches:
             yield batch

@@ -17,14 +17,14 @@ from ..protocol import TableChange
 from ..protocol.replies import TableDescription
 from ..queries.changes import load_changes
 from ..storage.connections import Catalog
-from ..storage.table_properties import place
+from ..storage.table_properties import make_place_properties
 from ..tables import stream_tables, views
-from ..tables.time_travel import at
+from ..tables.time_travel import travel_to
 from .appending import append
-from .arrow_columns import arrow_columns, spark_field, spark_type
-from .details import Commit, SchemaVersion, TableSize, commits_of, inspected, schemas_of, size_of
+from .arrow_columns import to_arrow_columns, to_spark_field, to_spark_type
+from .details import TableSchema, TableSize, TableVersion, inspect_table, list_schemas, list_versions, measure_table
 from .following import NewRows, follow
-from .scan import Bound, Scan, bounds, change_range, check_columns, new_scan, travel
+from .scan import Bound, Scan, check_columns, make_bound_options, make_change_range, make_scan, make_time_travel
 
 
 class Table:
@@ -47,7 +47,7 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """Return the columns; a comment is in the metadata of its field, under `comment`."""
-        return arrow_columns(self._described.schema)
+        return to_arrow_columns(self._described.schema)
 
     @property
     def spark_schema(self) -> StructType:
@@ -58,7 +58,9 @@ class Table:
     def properties(self) -> Mapping[str, str]:
         """Return the properties, as `create_table` takes them."""
         found = self._described.properties
-        return {key: text for key, text in found.items() if key not in place(self._described.table.stream)}
+        return {
+            key: text for key, text in found.items() if key not in make_place_properties(self._described.table.stream)
+        }
 
     @property
     def stream(self) -> str:
@@ -93,11 +95,11 @@ class Table:
         included; None: all that there is. `options` are read options, such as `{"mode": "permissive"}`.
         Raises InvalidOptionError, InvalidSchemaError.
         """
-        given = {**(options or {}), **bounds(start, end)}
+        given = {**(options or {}), **make_bound_options(start, end)}
         described = self._loaded(given) if given else self._described
         if as_of is not None:
-            described = at(self._catalog, described, travel(as_of))
-        return new_scan(self._catalog, described, columns, filter, limit, given)
+            described = travel_to(self._catalog, described, make_time_travel(as_of))
+        return make_scan(self._catalog, described, columns, filter, limit, given)
 
     def changes(
         self,
@@ -117,15 +119,15 @@ class Table:
         InvalidSchemaError, DataLossError for events that were removed.
         """
         given = dict(options or {})
-        described = load_changes(self._catalog, self._namespace, self._name, change_range(start, end), given)
-        return new_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
+        described = load_changes(self._catalog, self._namespace, self._name, make_change_range(start, end), given)
+        return make_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
 
     def inspect(self, name: str) -> pa.Table:
         """Return the rows of a metadata table, as they are now: history, segments, schemas, tags and others.
 
         Raises InvalidNameError naming those that there are.
         """
-        return inspected(self._catalog, self._namespace, self._name, name)
+        return inspect_table(self._catalog, self._namespace, self._name, name)
 
     def head(self, rows: int = 10) -> pa.Table:
         """Return the first rows, reading no more than they need."""
@@ -165,7 +167,7 @@ class Table:
         `max-rows-per-trigger` say. It may have no rows if `filter` keeps none. Raises DataLossError for events that
         were removed before they were read, CheckpointError for a position of another stream.
         """
-        given = {**(options or {}), **bounds(start, None)}
+        given = {**(options or {}), **make_bound_options(start, None)}
         described = self._loaded(given)
         names = described.schema.names if columns is None else columns
         check_columns(described, names)
@@ -187,7 +189,7 @@ class Table:
                 "Arrow: pa.field('note', pa.string())."
             )
         path = self._path(field.name)
-        column = StructType([spark_field(field.with_name(path[-1]))])
+        column = StructType([to_spark_field(field.with_name(path[-1]))])
         self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
 
     def drop_column(self, name: str) -> None:
@@ -201,7 +203,7 @@ class Table:
     def widen_column(self, name: str, type: pa.DataType) -> None:
         """Give a column a type that holds all of its values: int32 to int64, float32 to float64."""
         path = self._path(name)
-        column = StructType([StructField(path[-1], spark_type(name, type))])
+        column = StructType([StructField(path[-1], to_spark_type(name, type))])
         self._alter(TableChange("UpdateColumnType", None, None, path, column))
 
     def allow_null(self, name: str) -> None:
@@ -221,20 +223,20 @@ class Table:
             )
         )
 
-    def history(self) -> list[Commit]:
+    def history(self) -> list[TableVersion]:
         """Return the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query."""
-        return commits_of(self._catalog, self._described.table)
+        return list_versions(self._catalog, self._described.table)
 
     def size(self) -> TableSize:
         """Measure how many segments take appends, and how many bytes all events have."""
-        return size_of(self._catalog, self._described.table)
+        return measure_table(self._catalog, self._described.table)
 
-    def schema_versions(self) -> list[SchemaVersion]:
+    def schema_versions(self) -> list[TableSchema]:
         """Return the versions of the schema in the registry, the oldest first; none without a registry."""
-        return schemas_of(self._catalog, self._described.table)
+        return list_schemas(self._catalog, self._described.table)
 
     def _loaded(self, options: Mapping[str, str]) -> TableDescription:
-        with views.refused(self._catalog, self._namespace, self._name, "load_table"):
+        with views.refuse_views(self._catalog, self._namespace, self._name, "load_table"):
             return stream_tables.load(self._catalog, self._namespace, self._name, options)
 
     def _path(self, name: str) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
         )
     if settings.routing_key_of_all is None:
         settings = replace(settings, routing_key_of_all=there.get(o.ROUTING_KEY_OF_ALL.key) == "true")
-    differing = table_properties.differing(settings, declared.comment, declared.options, configuration)
+    differing = table_properties.find_differing(settings, declared.comment, declared.options, configuration)
     if differing or not mark.is_for(config, declared.schema_text):
         others = f"with other properties ({', '.join(differing)})" if differing else "with other columns"
         raise SchemaNotFoundError(

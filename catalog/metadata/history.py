@@ -23,13 +23,13 @@ _OPERATION = column("operation", StringType(), "what committed it: INSERT, CTAS,
 _ROWS = column("rows", LongType(), "rows that it added")
 
 
-def _history(pravega: Pravega, stream: Stream) -> Rows:
+def _read_history(pravega: Pravega, stream: Stream) -> Rows:
     for version in CommitLog(pravega, stream).versions():
         transaction = None if version.transaction is None else str(version.transaction)
         yield version.number, version.timestamp, version.operation, version.rows, transaction, version.cut.to_text()
 
 
-def _transactions(pravega: Pravega, stream: Stream) -> Rows:
+def _read_transactions(pravega: Pravega, stream: Stream) -> Rows:
     head = CommitLog(pravega, stream).head()
     if head is None:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
@@ -50,7 +50,7 @@ HISTORY = MetadataTable(
             column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
         ]
     ),
-    _history,
+    _read_history,
 )
 TRANSACTIONS = MetadataTable(
     "transactions",
@@ -63,7 +63,7 @@ TRANSACTIONS = MetadataTable(
             _ROWS,
         ]
     ),
-    _transactions,
+    _read_transactions,
 )
 
 
@@ -72,18 +72,18 @@ MOST_WATERMARKS = 1000
 """Watermarks that are shown, the newest: there is one every ten seconds."""
 
 
-def _consumers(pravega: Pravega, stream: Stream) -> Rows:
+def _read_consumers(pravega: Pravega, stream: Stream) -> Rows:
     for each in list_consumers(pravega, stream):
         cut = None if each.position is None else each.position.to_text()
         yield each.name, each.scope, each.holding.name.lower(), cut, each.bytes_behind
 
 
-def _tags(pravega: Pravega, stream: Stream) -> Rows:
+def _read_tags(pravega: Pravega, stream: Stream) -> Rows:
     for tag in Tags(pravega, stream).all():
         yield tag.name, tag.version, tag.created, tag.cut.to_text()
 
 
-def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
+def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     log = CommitLog(pravega, stream)
     yield "head", None, None, pravega.controller.head(stream).to_text()
 
@@ -93,7 +93,7 @@ def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     yield "tail", None, None, log.settled(tail).to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
-    for each in _consumers_that_may_be_seen(pravega, stream):
+    for each in _list_visible_consumers(pravega, stream):
         if each.position is not None:
             yield "consumer", each.name, None, each.position.to_text()
     try:
@@ -104,7 +104,7 @@ def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
         yield "watermark", None, mark.time, StreamCut(stream, mark.positions).to_text()
 
 
-def _consumers_that_may_be_seen(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+def _list_visible_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
     """Return the consumers; none for a user who may only read, whom the server tells of no others."""
     try:
         return list_consumers(pravega, stream)
@@ -125,7 +125,7 @@ CONSUMERS = MetadataTable(
             column("bytes_behind", LongType(), "from there to the tail"),
         ]
     ),
-    _consumers,
+    _read_consumers,
 )
 TAGS = MetadataTable(
     "tags",
@@ -137,7 +137,7 @@ TAGS = MetadataTable(
             column("stream_cut", StringType(), _CUT, nullable=False),
         ]
     ),
-    _tags,
+    _read_tags,
 )
 STREAM_CUTS = MetadataTable(
     "stream_cuts",
@@ -149,5 +149,5 @@ STREAM_CUTS = MetadataTable(
             column("stream_cut", StringType(), _CUT, nullable=False),
         ]
     ),
-    _stream_cuts,
+    _read_stream_cuts,
 )

@@ -18,11 +18,11 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.format import find_registry_format
 
-from ..storage.table_properties import shown, shown_of_stream, shown_policy
+from ..storage.table_properties import show_policy, show_properties, show_stream_properties
 from .table import MetadataTable, Rows, column
 
 
-def _schemas(pravega: Pravega, stream: Stream) -> Rows:
+def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
     registry = pravega.registry(stream.scope)
@@ -30,24 +30,24 @@ def _schemas(pravega: Pravega, stream: Stream) -> Rows:
         compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
     except SchemaNotFoundError:
         return  # the stream has no schema group
-    policy = shown_policy(compatibility)
+    policy = show_policy(compatibility)
     for each in versions:
         try:
             text = each.schema.text
         except InvalidSchemaError:
             text = None  # of a format that another program has made
-        unread = None if text is None else _unread(each.schema.format, text)
+        unread = None if text is None else _find_unread(each.schema.format, text)
         yield each.version.version, each.version.id, each.version.type, each.version.format, text, policy, unread
 
 
-def _unread(registry_format: str, text: str) -> str | None:
+def _find_unread(registry_format: str, text: str) -> str | None:
     try:
         return "; ".join(unread_parts(find_registry_format(registry_format), text)) or None
     except (InvalidOptionError, InvalidSchemaError):
         return None  # there are no columns
 
 
-def _encodings(pravega: Pravega, stream: Stream) -> Rows:
+def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
     registry = pravega.registry(stream.scope)
@@ -75,7 +75,7 @@ SCHEMAS = MetadataTable(
             column("unread", StringType(), "what a JSON schema says of values that are in no column"),
         ]
     ),
-    _schemas,
+    _read_schemas,
 )
 ENCODINGS = MetadataTable(
     "encodings",
@@ -88,19 +88,19 @@ ENCODINGS = MetadataTable(
             column("codec", StringType(), "the registry's name of the compression", nullable=False),
         ]
     ),
-    _encodings,
+    _read_encodings,
 )
 
 
-def _properties(pravega: Pravega, stream: Stream) -> Rows:
+def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
     try:
-        found = shown(load_table(pravega, stream))
+        found = show_properties(load_table(pravega, stream))
     except StreamNotFoundError:
         raise
     except PravegaError:  # the schema is missing, or cannot be read
         configuration = pravega.controller.stream_configuration(stream)
         stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
-        found = stored | shown_of_stream(configuration)
+        found = stored | show_stream_properties(configuration)
     yield from sorted((key, text) for key, text in found.items() if key != "provider")
 
 
@@ -112,5 +112,5 @@ PROPERTIES = MetadataTable(
             column("value", StringType(), "its text", nullable=False),
         ]
     ),
-    _properties,
+    _read_properties,
 )

@@ -12,7 +12,7 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 from .. import protocol as r
 from ..protocol.replies import MetadataRows, ProcedureDescription
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
+from ..storage.naming import prefix_errors
 from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
 from .dead_letters import REPLAY_DEAD_LETTER
 from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY
@@ -63,7 +63,7 @@ def answer(
         if request.given is not None:
             check_arguments(found, shown, request.given)
         return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters))
-    with errors_about("Procedure", shown), shield():
+    with prefix_errors("Procedure", shown), shield():
         return MetadataRows(tuple(tuple(row) for row in found.act(catalog, request.given)))
 
 

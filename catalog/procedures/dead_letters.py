@@ -41,7 +41,7 @@ from pyspark_pravega.sql import options as o
 
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, stream_of
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")
 _PLACE = StructType([field for field in COLUMNS if field.name in ("stream", "segment", "offset")])
@@ -53,7 +53,7 @@ _NOT_KEPT = "it was too large to be kept in a dead letter"
 
 
 @dataclass(frozen=True)
-class _Part:
+class _LetterRange:
     """Letters between two positions of the dead-letter stream, to be replayed as this number of the writer.
 
     `head` is where the stream began when its first letters were replayed.
@@ -72,7 +72,7 @@ class _Part:
 class _Letters:
     """The letters of one table in a part, which were not replayed before. Each iteration of `rows` reads anew."""
 
-    def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _Part) -> None:
+    def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _LetterRange) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
         columns = replace_char_types(source.schema)
         assert isinstance(columns, StructType)
@@ -134,7 +134,7 @@ class _Letters:
         found: dict[str, set[int]] = {}
         for letter in self._read(_READ, self._part.start, self._part.end):
             offset, offsets = letter["offset"], found.setdefault(letter["segment"], set())
-            if offset not in offsets and not _has(self._replayed.get(letter["segment"]), offset):
+            if offset not in offsets and not _contains(self._replayed.get(letter["segment"]), offset):
                 offsets.add(offset)
                 yield letter
 
@@ -157,7 +157,7 @@ class _Letters:
                 yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
 
 
-def _has(offsets: _Offsets | None, offset: int) -> bool:
+def _contains(offsets: _Offsets | None, offset: int) -> bool:
     """Tell whether an offset is among others, which are in order."""
     if offsets is None:
         return False
@@ -167,14 +167,14 @@ def _has(offsets: _Offsets | None, offset: int) -> bool:
 
 def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     pravega = catalog.pravega
-    source = _table(catalog, arguments, TABLE.name)
-    into = _table(catalog, arguments, "into") if "into" in arguments else source
-    dead_letter = stream_of(catalog, arguments, "dead_letter")
+    source = _load_rows_table(catalog, arguments, TABLE.name)
+    into = _load_rows_table(catalog, arguments, "into") if "into" in arguments else source
+    dead_letter = find_stream(catalog, arguments, "dead_letter")
     check_target(pravega, dead_letter)
     letters = load_table(pravega, dead_letter).table
     writer, log = f"replay of {dead_letter} for {source.stream}", CommitLog(pravega, into.stream)
     dry_run, skip_bad = is_set(arguments, DRY_RUN), is_set(arguments, _SKIP_BAD)
-    part = _next(catalog, into, log, letters, writer, dry_run=dry_run)
+    part = _find_next_range(catalog, into, log, letters, writer, dry_run=dry_run)
     found = _Letters(catalog, source, letters, part)
     options = catalog.options()
     # Their event times are late: noted, they would hold the watermarks back, as those of a writer that goes on.
@@ -197,8 +197,8 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
 
 
-def _table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
-    table = load_table(catalog.pravega, stream_of(catalog, arguments, name)).table
+def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
+    table = load_table(catalog.pravega, find_stream(catalog, arguments, name)).table
     if not find_table_kind(table).events_are_rows:
         raise UnsupportedOperationError(
             f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, which count in "
@@ -207,9 +207,9 @@ def _table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamT
     return table
 
 
-def _next(
+def _find_next_range(
     catalog: Catalog, into: StreamTable, log: CommitLog, letters: StreamTable, writer: str, *, dry_run: bool
-) -> _Part:
+) -> _LetterRange:
     """Return the part after the one that was replayed last. One that was being committed is brought to its end.
 
     Raises DataLossError if letters before the part are gone.
@@ -217,11 +217,11 @@ def _next(
     pravega, stream = catalog.pravega, letters.stream
     head = pravega.controller.head(stream)
     row = next((row for row in recorded(log) if row.writer == writer), None)
-    last = None if row is None else _last_replayed(catalog, into, log, row, dry_run)
+    last = None if row is None else _find_last_replayed(catalog, into, log, row, dry_run)
     end = point_now(pravega, stream).cut
     number = 0 if row is None else row.epoch + 1
     if last is None or not pravega.known_streams.is_cut(last[1]):
-        return _Part(number, head, head, end)  # nothing was replayed, or of an older stream of this name
+        return _LetterRange(number, head, head, end)  # nothing was replayed, or of an older stream of this name
     if last[0] != head:
         raise DataLossError(
             f"Dead letters have been removed from the start of stream {stream} since some were replayed to stream "
@@ -229,10 +229,10 @@ def _next(
             "would be replayed again. Nothing was replayed. Decode what is left with SELECT and INSERT; to begin anew, "
             "drop the dead-letter table, which is made again when a bad event is found."
         )
-    return _Part(number, head, last[1], end)
+    return _LetterRange(number, head, last[1], end)
 
 
-def _last_replayed(
+def _find_last_replayed(
     catalog: Catalog, into: StreamTable, log: CommitLog, row: Recorded, dry_run: bool
 ) -> tuple[StreamCut, StreamCut] | None:
     """Return the head and the end of the last part that was replayed, None if none was."""

@@ -14,7 +14,7 @@ from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, required, stream_of
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 
 _MAY_CHANGE = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"
 _TAG = column("tag", StringType(), "its name", nullable=False)
@@ -22,20 +22,20 @@ _REPLACE = flag("replace", "whether a tag of this name may be there, and is repl
 
 
 def _create_tag(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = stream_of(catalog, arguments), required(arguments, "tag")
+    stream, name = find_stream(catalog, arguments), require(arguments, "tag")
     tag = create_tag(catalog.pravega, stream, name, arguments.get("version"), replace=is_set(arguments, _REPLACE))
     yield tag.name, tag.version, tag.cut.to_text()
 
 
 def _drop_tag(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    tags, name = Tags(catalog.pravega, stream_of(catalog, arguments)), required(arguments, "tag")
+    tags, name = Tags(catalog.pravega, find_stream(catalog, arguments)), require(arguments, "tag")
     found = next((tag for tag in tags.all() if tag.name == name), None)
     dropped = tags.drop(name) if found is not None and not is_set(arguments, DRY_RUN) else False
     yield name, None if found is None else found.version, None if found is None else found.cut.to_text(), dropped
 
 
 def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    log, made = CommitLog(catalog.pravega, stream_of(catalog, arguments)), 0
+    log, made = CommitLog(catalog.pravega, find_stream(catalog, arguments)), 0
     while True:
         try:
             some = log.fold()
@@ -97,7 +97,7 @@ COMPACT_HISTORY = Procedure(
 
 
 def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, query = stream_of(catalog, arguments), required(arguments, "query")
+    stream, query = find_stream(catalog, arguments), require(arguments, "query")
     log = CommitLog(catalog.pravega, stream)
     row = row_of_query(log, stream, query)
     dry = is_set(arguments, DRY_RUN)

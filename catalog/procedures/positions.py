@@ -19,7 +19,7 @@ MOST_WALKED = 256 << 20
 """Bytes that are read to find out whether a stream cut lies between events."""
 
 
-def point_of_argument(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
+def find_point(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
     """Return the point between events that an argument names: HEAD, TAIL, a version, a tag or a stream cut.
 
     Raises InvalidOptionError for what the stream does not have, and for a stream cut that lies within an event, behind

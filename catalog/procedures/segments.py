@@ -19,8 +19,8 @@ from pyspark_pravega.sql import options as o
 from ..altering.truncating import check_kind
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .positions import point_of_argument
-from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+from .positions import find_point
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
 
 _RIGHTS = "READ_UPDATE on the stream"
 _DIGITS = 9
@@ -28,7 +28,7 @@ _DIGITS = 9
 
 
 def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
+    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
     controller = pravega.controller
     if not controller.current_segments(stream):
         raise StreamSealedError(f"Stream {stream} is sealed already.")
@@ -41,8 +41,8 @@ def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 
 def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
-    number = int(required(arguments, "segments"))
+    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
+    number = int(require(arguments, "segments"))
     least = pravega.controller.stream_configuration(stream).scaling.min_segments
     if not least <= number <= o.MOST_SEGMENTS:
         raise InvalidOptionError(
@@ -52,14 +52,14 @@ def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     current = pravega.controller.current_segments(stream)
     if not current:
         raise StreamSealedError(f"Stream {stream} is sealed, and has no segments that take events.")
-    sealed, ranges = _replaced(current, number)
+    sealed, ranges = _plan_scaling(current, number)
     scaled = bool(sealed) and not is_set(arguments, DRY_RUN)
     if scaled:
         pravega.controller.scale_stream(stream, sealed, ranges)
     yield len(current), number, len(sealed), len(ranges), scaled
 
 
-def _replaced(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
+def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
     """Return the segments that are sealed, and the key ranges of new ones, so that there are `number` equal ones.
 
     Segments that have one of the ranges stay, also if the server has rounded its borders in another way.
@@ -105,10 +105,10 @@ SCALE_STREAM = Procedure(
 
 
 def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
+    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
     _check_kind(catalog, stream)
-    before = required(arguments, "before")
-    cut, head = point_of_argument(pravega, stream, "before", before).cut, pravega.controller.head(stream)
+    before = require(arguments, "before")
+    cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
     try:
         pravega.controller.segments_between(head, cut)
     except InvalidOptionError:

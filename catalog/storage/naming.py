@@ -16,12 +16,12 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
-READ_ANEW = "If it is made again, start the query with a new checkpoint location."
+READ_AGAIN = "If it is made again, start the query with a new checkpoint location."
 WRITE_AGAIN = "Create the table again, and start the query or the statement again."
 
 
 @contextmanager
-def errors_about(kind: str, name: str) -> Iterator[None]:
+def prefix_errors(kind: str, name: str) -> Iterator[None]:
     """Let the message of an error begin with kind and name, as in "Table pravega.iot.sensor: ..."."""
     try:
         yield
@@ -36,7 +36,7 @@ def errors_about(kind: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def errors_about_dropped_streams(advice: str) -> Iterator[None]:
+def explain_dropped_streams(advice: str) -> Iterator[None]:
     """Let the error about a stream that is gone since the table was loaded say so, and what to do."""
     try:
         yield
@@ -46,7 +46,7 @@ def errors_about_dropped_streams(advice: str) -> Iterator[None]:
         raise StreamNotFoundError.dropped(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
 
 
-def scope_of(namespace: Sequence[str], catalog: str) -> str:
+def get_scope(namespace: Sequence[str], catalog: str) -> str:
     """Return the scope of a namespace.
 
     Raises ScopeNotFoundError for more than one part and for a name too long to exist, InvalidNameError for none.

@@ -33,9 +33,9 @@ from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.replies import MicroBatchEnd, PlannedRead
-from ..queries.planning import planned_read
+from ..queries.planning import make_planned_read
 from ..storage.connections import Catalog
-from ..storage.naming import READ_ANEW, errors_about, errors_about_dropped_streams
+from ..storage.naming import READ_AGAIN, explain_dropped_streams, prefix_errors
 from ..tables.stream_tables import identity
 
 _THREADS = 8
@@ -54,7 +54,7 @@ def answer(
         return None
     table = request.table
     name = catalog.named(table.stream.scope, table.stream.name)
-    with errors_about("Table", name), errors_about_dropped_streams(READ_ANEW):
+    with prefix_errors("Table", name), explain_dropped_streams(READ_AGAIN):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         _check_possible(table, request.columns, options)
         if isinstance(request, r.LimitsOfStream):
@@ -64,7 +64,7 @@ def answer(
                 f"{name} are several streams, which real-time mode cannot follow. Read one stream, or use another "
                 "trigger."
             )
-        reading = _Reading(catalog, memory, table, request.id, request.columns, options)
+        reading = _MergedReading(catalog, memory, table, request.id, request.columns, options)
         match request:
             case r.StartOfStream():
                 return reading.start()
@@ -74,7 +74,7 @@ def answer(
                 return reading.end(since, last, limits, checkpoint)
             case r.PlanMicroBatch(since=since, until=until, checkpoint=checkpoint):
                 planned = reading.plan(since, until, checkpoint)
-                return planned_read(name, table, planned, ScanRequest(request.columns))
+                return make_planned_read(name, table, planned, ScanRequest(request.columns))
         assert_never(request)
 
 
@@ -92,7 +92,7 @@ def _check_possible(table: StreamTable, required: StructType, options: o.Options
         )
 
 
-class _Reading:
+class _MergedReading:
     """Several streams as one streaming query reads them. Offsets are texts of a checkpoint."""
 
     def __init__(
@@ -104,7 +104,7 @@ class _Reading:
         required: StructType,
         options: o.Options,
     ) -> None:
-        """`identities` is what the function of this name returned when the table was loaded.
+        """`identities` is what `identify_members` returned when the table was loaded.
 
         Raises DifferentSchemasError for a new stream that does not fit the others.
         """
@@ -196,7 +196,7 @@ class _Reading:
         return member
 
 
-def identities(catalog: Catalog, table: StreamTable) -> str:
+def identify_members(catalog: Catalog, table: StreamTable) -> str:
     """Return what tells the members of a table from streams made again under their names, as one text."""
 
     def of_member(member: StreamTable) -> str | None:

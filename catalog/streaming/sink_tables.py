@@ -22,7 +22,7 @@ from ..protocol.replies import TableDescription
 from ..protocol.tables import CreateTable
 from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream
-from ..storage.naming import errors_about
+from ..storage.naming import prefix_errors
 from ..tables import stream_tables
 
 _APPEND, _UPDATE = "append", "update"
@@ -53,9 +53,9 @@ def settle(
         if output_mode not in modes:
             refused = describe_key_value_refusal if len(modes) > 1 else describe_refusal
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
-        with errors_about("Table", shown):
+        with prefix_errors("Table", shown):
             rest = {key: text for key, text in options.items() if key not in given}
-            catalog.options(properties=properties, write=write_options(table, rest))
+            catalog.options(properties=properties, write=select_write_options(table, rest))
     except (UnsupportedOperationError, InvalidOptionError):
         if not _is_written(catalog, stream):
             drop_stream(catalog, stream)
@@ -77,7 +77,7 @@ def _is_written(catalog: Catalog, stream: Stream) -> bool:
     )
 
 
-def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
+def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a streaming query without those that count when toTable makes the table.
 
     Raises InvalidOptionError for a format or framing other than the table's, and for the names of single writes.

@@ -61,7 +61,7 @@ class Query:
         return self._insert_of(self._newest)
 
     @staticmethod
-    def _insert_of(ahead: writing_queries._Ahead) -> Insert | None:
+    def _insert_of(ahead: writing_queries._TransactionAhead) -> Insert | None:
         assert ahead.begun.wait(30)
         return ahead.insert
 

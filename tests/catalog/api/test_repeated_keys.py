@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog.api.conforming import RowsOfTable, repeated_key
+from pyspark_pravega.catalog.api.conforming import RowsOfTable, find_repeated_key
 from pyspark_pravega.errors import InvalidRowError
 
 MAP = pa.map_(pa.string(), pa.int64())
@@ -49,5 +49,5 @@ def first_of(values: list[Any]) -> int | None:
 @given(st.lists(DEEP, max_size=6), st.integers(0, 3))
 def test_however_deep(values: list[Any], skipped: int) -> None:
     array = pa.array(values, NESTED)[skipped:]
-    found = repeated_key(array)
+    found = find_repeated_key(array)
     assert (None if found is None else found[0]) == first_of(values[skipped:])
