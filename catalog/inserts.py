@@ -111,7 +111,7 @@ class Inserts:
             function = pickled_write(InsertWriter(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
-            for thread in self._abort_in_threads(lambda each: each.insert is insert):
+            for thread in self._abort_in_threads(lambda opened: opened.insert is insert):
                 thread.join()
             raise
         return InsertBegun(InsertHandle(str(transaction.id), tasks, given, seen), function, PYTHON)
@@ -135,7 +135,7 @@ class Inserts:
         unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
         with (
             cancellation.shield(),
-            self._taken(catalog, table, handle, unit, again=again and epoch is None) as insert,
+            self._take(catalog, table, handle, unit, again=again and epoch is None) as insert,
         ):
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
@@ -156,47 +156,47 @@ class Inserts:
     ) -> int:
         """Commit a micro-batch of a streaming query."""
         key = table.stream, epoch.writer
-        if not any(report.rows for report in reports) and self._queries.goes_on(key, epoch):
+        if not any(report.rows for report in reports) and self._queries.is_continued_by(key, epoch):
             self._queries.keep(key, catalog, insert)
             return 0
-        log = self._queries.log_for(key, catalog.pravega, insert)
+        log = self._queries.find_log(key, catalog.pravega, insert)
         try:
             rows = commit_epoch(catalog.pravega, table, insert, reports, epoch, log)
         except BaseException:
-            self._queries.failed(key)
+            self._queries.forget(key)
             raise
-        self._queries.committed(key, catalog, insert, epoch, log)
+        self._queries.note_commit(key, catalog, insert, epoch, log)
         return rows
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
         """Abort an INSERT; nothing happens when it has ended. Its lease does so where the servers do not answer."""
         if handle.transaction == _NONE:
             return
-        with cancellation.shield(), limit_retries(CLEAN_UP_SECONDS), self._taken(catalog, table, handle) as insert:
+        with cancellation.shield(), limit_retries(CLEAN_UP_SECONDS), self._take(catalog, table, handle) as insert:
             insert.abort()
 
     def abort_begun_by(self, number: int) -> None:
         """Abort the INSERT that a call began whose answer nobody has read, if it began one."""
-        self._abort_in_threads(lambda each: each.begun_by == number)
+        self._abort_in_threads(lambda opened: opened.begun_by == number)
 
     def abort_all(self) -> list[threading.Thread]:
         """Abort what is open, because the driver is gone; return the threads that do it.
 
         Each has its own: the cluster of one may not answer.
         """
-        return [*self._abort_in_threads(lambda each: True), *self._queries.end()]
+        return [*self._abort_in_threads(lambda opened: True), *self._queries.end()]
 
     def _abort_in_threads(self, which: Callable[[_OpenInsert], bool]) -> list[threading.Thread]:
         with self._lock:
-            keys = [key for key, each in self._open.items() if which(each)]
+            keys = [key for key, opened in self._open.items() if which(opened)]
             left = [self._open.pop(key) for key in keys]
-        threads = [threading.Thread(target=each.abort, name="abort", daemon=True) for each in left]
+        threads = [threading.Thread(target=opened.abort, name="abort", daemon=True) for opened in left]
         for thread in threads:
             thread.start()
         return threads
 
     @contextmanager
-    def _taken(
+    def _take(
         self,
         catalog: Catalog,
         table: StreamTable,

@@ -39,10 +39,10 @@ class Calls:
         self.ended = threading.Event()
         """The driver has closed its end, or does not read any more."""
 
-    def read(self, requests: BinaryIO, taken_back: Callable[[int], None]) -> None:
+    def read(self, requests: BinaryIO, take_back: Callable[[int], None]) -> None:
         """Begin the calls that come in until there are no more.
 
-        `taken_back` is told the number of a call that was cancelled, which may have been answered before.
+        `take_back` gets the number of a call that was cancelled, which may have been answered before.
         """
         try:
             for line in requests:
@@ -54,7 +54,7 @@ class Calls:
                     found = self._running.get(int(number))
                 if found is not None:
                     found[0].cancel()
-                taken_back(int(number))
+                take_back(int(number))
         except BaseException:
             LOG.exception("The driver's requests cannot be read.")
         finally:
@@ -81,7 +81,7 @@ class Calls:
         try:
             thread.start()
         except RuntimeError as error:  # the system has no thread left
-            self._done(
+            self._reply(
                 number, _describe_failure(InternalError(f"The catalog service cannot take the request: {error}."))
             )
 
@@ -100,10 +100,10 @@ class Calls:
             # A defect of ours: the statement fails with its name, the log has the rest.
             LOG.error("%s failed:\n%s", operation, traceback.format_exc())
             reply = _describe_failure(InternalError(f"{type(error).__name__} in {operation}: {error}"))
-        self._done(number, reply)
+        self._reply(number, reply)
         LOG.debug("%s took %.1f ms", operation, (time.monotonic() - started) * 1e3)
 
-    def _done(self, number: int, reply: str) -> None:
+    def _reply(self, number: int, reply: str) -> None:
         left = memoryview(f"{number} {reply}\n".encode())
         try:
             with self._writing:

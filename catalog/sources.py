@@ -40,7 +40,9 @@ def select_read_options(options: Mapping[str, str]) -> Mapping[str, str]:
         return drop_spark_options(options)
     for key in options:
         if key.lower() in SPARK_OPTIONS:
-            raise InvalidOptionError(f"'{key}' is an option of changes. Add 'changes'='true', or leave it out.")
+            raise InvalidOptionError(
+                f"'{key}' applies only to reads of changes. Add 'changes'='true', or leave it out."
+            )
     return options
 
 
@@ -54,14 +56,14 @@ def read_change_range(options: Mapping[str, str]) -> ChangeRange:
     mode = given.get("deduplicationMode", "none")
     if mode.lower() == "netchanges":
         raise UnsupportedOperationError(
-            "'deduplicationMode'='netChanges' is not possible by options: Spark makes net changes of a table in a "
-            "catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
+            "'deduplicationMode'='netChanges' is not possible with options: Spark computes net changes only for a "
+            "table in a catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
         )
     if mode.lower() not in ("none", "dropcarryovers"):
         raise InvalidOptionError(f"'deduplicationMode'='{shorten(mode)}': expected none or dropCarryovers.")
     _parse_value("computeUpdates", given, BOOLEAN)
     if len({key.removeprefix("starting").removeprefix("ending") for key in given} & {"Version", "Timestamp"}) > 1:
-        raise InvalidOptionError("The bounds of changes are two versions or two timestamps. Give those of one kind.")
+        raise InvalidOptionError("The bounds of changes are either versions or timestamps. Give both in the same way.")
     inclusive = (_parse_value(f"{bound}BoundInclusive", given, BOOLEAN) for bound in ("starting", "ending"))
     start_inclusive, end_inclusive = (True if value is None else value for value in inclusive)
     times = [_parse_value(f"{bound}Timestamp", given, MOMENT) for bound in ("starting", "ending")]
@@ -105,8 +107,8 @@ def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]
     for key, text in given.items():
         if OPTIONS[key].secret and text.strip().startswith("${"):
             raise InvalidOptionError(
-                f"'{key}' refers to an environment variable, which only the conf of a catalog can. Set it there, and "
-                f"name the catalog with '{o.CATALOG.key}'."
+                f"'{key}' refers to an environment variable, which only the conf of a catalog can do. Set it there, "
+                f"and name the catalog with '{o.CATALOG.key}'."
             )
     return {**conf, **given, BY_OPTIONS: "true"}
 
@@ -114,12 +116,12 @@ def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]
 def _check_catalog(catalog: str, request: LoadSource, given: Mapping[str, str]) -> None:
     if catalog not in request.catalogs:
         there = ", ".join(request.catalogs)
-        known = f"Those of this session are {there}." if there else "This session has none; see configure()."
-        raise InvalidOptionError(f"'{o.CATALOG.key}'='{catalog}' is no catalog of Pravega. {known}")
+        known = f"The catalogs of this session are {there}." if there else "This session has none; see configure()."
+        raise InvalidOptionError(f"'{o.CATALOG.key}'='{catalog}' is not a Pravega catalog. {known}")
     for key in given:
         raise InvalidOptionError(
-            f"'{key}' cannot be given together with '{o.CATALOG.key}'='{catalog}', whose conf settles it. Leave one of "
-            "them out."
+            f"'{key}' cannot be given together with '{o.CATALOG.key}'='{catalog}', whose conf already sets it. Leave "
+            "one of them out."
         )
 
 
@@ -135,8 +137,8 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         if not request.writing:
             raise
         raise StreamNotFoundError(
-            f"{error.message}. Create it first, with CREATE TABLE. Of the writers only df.writeTo(...).create(), "
-            "df.write.saveAsTable and writeStream.toTable create a table that is missing, by its name in a catalog."
+            f"{error.message}. Create it first with CREATE TABLE. Only df.writeTo(...).create(), df.write.saveAsTable "
+            "and writeStream.toTable create a missing table, by its name in a catalog."
         ) from None
     if options.get(o.CHANGES):
         return _describe_changes(catalog, conf, request, table)
@@ -171,7 +173,7 @@ def _describe_changes(
     options = _resolve(request, catalog.conf, table.scan_properties)
     changes = describe_changes(source.table, read_change_range(request.options), options)
     if request.schema not in (None, changes.schema):
-        raise InvalidOptionError(f"'{o.CHANGES.key}' has columns of its own. Leave .schema(...) out.")
+        raise InvalidOptionError(f"'{o.CHANGES.key}' defines the columns itself. Leave .schema(...) out.")
     return replace(source, table=changes)
 
 

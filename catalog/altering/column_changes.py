@@ -55,7 +55,7 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
     old: DataType | None = table.schema
     for name in change.column:
         parts = () if old is None else list_parts(EditedColumn(StructField("", old), None)) or ()
-        old = next((each.field.dataType for each in parts if each.field.name == name), None)
+        old = next((part.field.dataType for part in parts if part.field.name == name), None)
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
     return is_wider(old, change.field.fields[0].dataType)
@@ -64,14 +64,14 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
 def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:
     """Return the names of the columns, and of the fields within them, that are new, changed or gone."""
     before, found = {field.name: field for field in columns}, []
-    for each in edited:
-        here = join_path(path, each.field.name)
-        if each.changed:
+    for column in edited:
+        here = join_path(path, column.field.name)
+        if column.changed:
             found.append(here)
-        elif each.parts is not None and each.source is not None:
-            inner = list_parts(EditedColumn(before[each.source], None)) or ()
-            found += list_changed_names(each.parts, [part.field for part in inner], here)
-    gone = before.keys() - {each.source for each in edited}
+        elif column.parts is not None and column.source is not None:
+            inner = list_parts(EditedColumn(before[column.source], None)) or ()
+            found += list_changed_names(column.parts, [part.field for part in inner], here)
+    gone = before.keys() - {column.source for column in edited}
     return [*found, *(join_path(path, name) for name in sorted(gone))]
 
 
@@ -95,9 +95,9 @@ def _check_part(change: TableChange, names: Sequence[str]) -> None:
     if names[0] in (ELEMENT, VALUE) and (len(names) > 1 or change.kind in _OF_PARTS):
         return
     raise UnsupportedOperationError(
-        f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}: of the elements of an array and "
-        "the values of a map, the type can be widened and NOT NULL dropped, and their fields can be changed; keys of "
-        "maps stay as they are."
+        f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}. The elements of an array and "
+        "the values of a map can get a wider type, lose NOT NULL, and have their fields changed; the keys of a map "
+        "cannot be changed."
     )
 
 
@@ -121,11 +121,11 @@ def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) ->
     match change.kind:
         case "DeleteColumn":
             if not others:
-                advice = "REPLACE COLUMNS drops all of them first. Use ADD, DROP and RENAME COLUMN."
+                advice = "REPLACE COLUMNS drops all columns first. Use ADD, DROP and RENAME COLUMN."
                 if len(change.column) > 1:
-                    advice = f"a struct needs a field. Drop {'.'.join(change.column[:-1])}."
+                    advice = f"A struct needs a field. Drop {'.'.join(change.column[:-1])}."
                 raise UnsupportedOperationError(
-                    f"Column {path} cannot be dropped, because no column would be left; {advice}"
+                    f"Column {path} cannot be dropped, because no column would be left. {advice}"
                 )
             return others
         case "UpdateColumnPosition":
@@ -194,13 +194,13 @@ def _check_wider(name: str, old: DataType, new: DataType) -> None:
         )
         raise UnsupportedOperationError(
             f"Column {name} cannot be changed from {old.simpleString()} to {new.simpleString()}, because events that "
-            f"were written before could not be read. Possible are {widths}; varchar to a longer one or to string. Add "
-            "a column of the other type, or create another table and INSERT INTO it."
+            f"were written before could not be read. Allowed are {widths}; varchar to a longer varchar or to string. "
+            "Add a column of the other type, or create another table and INSERT INTO it."
         )
 
 
 def _list_wider_types(number: DataType) -> list[str]:
-    return [each.simpleString() for each in _NUMBERS if each != number and can_hold_number(each, number)]
+    return [wider.simpleString() for wider in _NUMBERS if wider != number and can_hold_number(wider, number)]
 
 
 def is_wider(old: DataType, new: DataType) -> bool:

@@ -27,14 +27,14 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
     A policy that is not transitive looks at the last version only.
     """
     if policy.policy == "DenyAll":
-        raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no other columns")
+        raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no change of columns")
     judged = versions if policy.policy.endswith("Transitive") else versions[-1:]
     for old in judged:
         reasons: list[str] = []
         if policy.policy in _BACKWARD:
             reasons += _find_unreadable(old, new, "events that were written before")
         if policy.policy in _FORWARD:
-            reasons += _find_unreadable(new, old, "programs that know the columns of before")
+            reasons += _find_unreadable(new, old, "programs that know the earlier columns")
         if reasons:
             raise IncompatibleSchemaError(
                 f"the policy of its schema group does not allow the change: {'; '.join(reasons)}. {CHANGE_POLICY}"
@@ -67,7 +67,7 @@ def _find_unreadable_fields(written: StructType, read: StructType, who: str, pat
                 (other.dataType, other.nullable), (field.dataType, field.nullable), who, path, field.name
             )
         elif not field.nullable and not is_read_as_default(field):
-            yield f"column {here} is NOT NULL for one side and not there for the other ({who})"
+            yield f"column {here} is NOT NULL for one side and missing for the other ({who})"
 
 
 def _find_unreadable_parts(

@@ -64,8 +64,8 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
         if not ((ids >= 0) == (framing == "registry")).all():
             said = "have no header" if framing == "registry" else "have the header of the schema registry"
             raise InvalidOptionError(
-                f"'framing'='{framing}' does not fit: the newest events of its stream {said}, and could not be read "
-                "any more. Leave it as it is, or create another table."
+                f"'framing'='{framing}' does not fit: the newest events of its stream {said}, so they could no longer "
+                "be read. Leave it as it is, or create another table."
             )
 
 

@@ -67,15 +67,15 @@ def _open_reader(rows: object) -> pa.RecordBatchReader:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(rows)
     raise InvalidSchemaError(
-        f"'rows' is a {type(rows).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, or what exports "
-        "Arrow data, such as a data frame of Polars or a relation of DuckDB"
+        f"'rows' is a {type(rows).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, or an object "
+        "that exports Arrow data, such as a Polars data frame or a DuckDB relation"
     )
 
 
 def _conform_batches(reader: pa.RecordBatchReader, wanted: RowsOfTable) -> Iterator[pa.RecordBatch]:
     for batch in reader:
         for first in range(0, batch.num_rows, _ROWS):
-            yield wanted.conformed(batch.slice(first, _ROWS))
+            yield wanted.conform(batch.slice(first, _ROWS))
 
 
 def _check_report(message: object) -> InsertMessage:

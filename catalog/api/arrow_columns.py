@@ -35,8 +35,9 @@ def to_spark_columns(schema: pa.Schema | StructType | None) -> StructType:
         return schema
     if not isinstance(schema, pa.Schema | None):
         raise UnsupportedTypeError(
-            f"Its columns are given as {type(schema).__name__} {shorten(repr(schema))}. Give a schema of Arrow, like "
-            "pyarrow.schema([('id', pyarrow.int32())]), or a StructType of Spark. Columns in SQL are Spark's alone."
+            f"Its columns are given as {type(schema).__name__} {shorten(repr(schema))}. Give an Arrow schema, like "
+            "pyarrow.schema([('id', pyarrow.int32())]), or a StructType of Spark. Columns as SQL text work only in "
+            "Spark."
         )
     return StructType([] if schema is None else [to_spark_field(field) for field in schema])
 
@@ -53,11 +54,13 @@ def to_spark_type(name: str, type: pa.DataType | DataType) -> DataType:
     if isinstance(type, DataType):
         return type
     if pa.types.is_decimal(type) and type.precision > _MOST_DIGITS:
-        raise UnsupportedTypeError(f"Column {name} has Arrow's type {type}, but Spark's have at most 38 digits.")
+        raise UnsupportedTypeError(
+            f"Column {name} has the Arrow type {type}, but Spark's decimals have at most 38 digits."
+        )
     try:
         return from_arrow_type(type)
     except (PySparkException, AttributeError, KeyError):
         raise UnsupportedTypeError(
-            f"Column {name} has Arrow's type {type}, which a table cannot have. Cast it: unsigned numbers to the next "
-            "larger type with a sign, times of day to a string."
+            f"Column {name} has the Arrow type {type}, which a table cannot have. Cast it: unsigned numbers to the "
+            "next larger signed type, times of day to a string."
         ) from None

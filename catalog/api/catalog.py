@@ -68,7 +68,7 @@ class PravegaCatalog:
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a namespace. Raises ScopeExistsError, InvalidNameError."""
         try:
-            namespaces.create_namespace(self._catalog, self._namespace(name), {})
+            namespaces.create_namespace(self._catalog, self._split_namespace(name), {})
         except ScopeExistsError:
             if not if_not_exists:
                 raise
@@ -76,28 +76,28 @@ class PravegaCatalog:
     def namespace_exists(self, name: str) -> bool:
         """Tell whether there is a namespace of this name."""
         try:
-            namespaces.load_namespace(self._catalog, self._namespace(name))
+            namespaces.load_namespace(self._catalog, self._split_namespace(name))
         except ScopeNotFoundError:
             return False
         return True
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drop a namespace, with `cascade` its tables too. Raises ScopeNotEmptyError, ScopeNotFoundError."""
-        namespaces.load_namespace(self._catalog, self._namespace(name))
-        namespaces.drop_namespace(self._catalog, self._namespace(name), cascade)
+        namespaces.load_namespace(self._catalog, self._split_namespace(name))
+        namespaces.drop_namespace(self._catalog, self._split_namespace(name), cascade)
 
     def list_tables(self, namespace: str) -> list[str]:
         """Return the names of the tables of a namespace, as `load_table` takes them. Raises ScopeNotFoundError.
 
         Views are not among them: Spark alone can read one.
         """
-        parts = self._namespace(namespace)
+        parts = self._split_namespace(namespace)
         with suggest_near_tables(self._catalog, parts):
             return [quote_all((*parts, name)) for name in stream_tables.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
         """Tell whether there is a table of this name."""
-        namespace, table = self._table(name)
+        namespace, table = self._split_name(name)
         return stream_tables.exists(self._catalog, namespace, table, creating=False)
 
     def load_table(self, name: str) -> Table:
@@ -106,7 +106,7 @@ class PravegaCatalog:
         Raises StreamNotFoundError, UnsupportedOperationError for a view and for a metadata table, which `inspect`
         returns, and the errors of a table that cannot be read.
         """
-        namespace, table = self._table(name)
+        namespace, table = self._split_name(name)
         refuse_metadata_table(self._catalog, namespace, table)
         with suggest_near_tables(self._catalog, namespace, table):
             return Table(self._catalog, namespace, table)
@@ -127,7 +127,7 @@ class PravegaCatalog:
         A stream that has no schema becomes the table, and keeps its events. Raises StreamExistsError,
         ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the column.
         """
-        namespace, table = self._table(name)
+        namespace, table = self._split_name(name)
         if stream_tables.exists(self._catalog, namespace, table, creating=True):
             if if_not_exists:
                 return self.load_table(name)
@@ -144,7 +144,7 @@ class PravegaCatalog:
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a table: its events, its stream and its schemas. Raises StreamNotFoundError."""
-        namespace, table = self._table(name)
+        namespace, table = self._split_name(name)
         if not stream_tables.drop(self._catalog, namespace, table) and not if_exists:
             raise StreamNotFoundError(f"There is no table {self._catalog.named(*namespace, table)}.")
 
@@ -153,7 +153,7 @@ class PravegaCatalog:
 
         Raises InvalidNameError naming those that there are, StreamNotFoundError.
         """
-        parts, table_name = self._table(table)
+        parts, table_name = self._split_name(table)
         with suggest_near_tables(self._catalog, parts, table_name):
             return inspect_table(self._catalog, parts, table_name, name)
 
@@ -161,15 +161,15 @@ class PravegaCatalog:
         """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
         if table is None:
             return list(list_lags(self._catalog, None))
-        parts, name = self._table(table)
+        parts, name = self._split_name(table)
         with suggest_near_tables(self._catalog, parts, name):
             return list(list_lags(self._catalog, resolve_stream(self._catalog, parts, name)))
 
-    def _namespace(self, name: str) -> tuple[str, ...]:
+    def _split_namespace(self, name: str) -> tuple[str, ...]:
         parts = split_name(name)
         return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
 
-    def _table(self, name: str) -> tuple[tuple[str, ...], str]:
+    def _split_name(self, name: str) -> tuple[tuple[str, ...], str]:
         parts = split_name(name)
         if len(parts) in (3, 4) and parts[0] == self._catalog.name:
             parts = parts[1:]

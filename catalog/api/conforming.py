@@ -23,8 +23,8 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
     """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
-    found = [each for each in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if each is not None]
-    return min(found, key=lambda each: each[0], default=None)
+    found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
+    return min(found, key=lambda finding: finding[0], default=None)
 
 
 def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
@@ -91,17 +91,20 @@ class RowsOfTable:
                 given = found.field(self._places[field.name]).type
                 if not can_become(given, field.type):
                     raise InvalidSchemaError(
-                        f"Column {field.name} is {field.type}, and the rows have {given} for it. Cast it before."
+                        f"Column {field.name} is {field.type}, but the rows have {given} for it. Cast it first."
                     )
         self._rows = 0
 
-    def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch's rows as those of the table. Raises InvalidRowError naming a value that does not fit."""
-        arrays = [self._column(batch, field, wanted) for field, wanted in zip(self._columns, self._schema, strict=True)]
+        arrays = [
+            self._conform_column(batch, field, wanted)
+            for field, wanted in zip(self._columns, self._schema, strict=True)
+        ]
         self._rows += batch.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
+    def _conform_column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
         if field.name not in self._places:
             return pa.nulls(batch.num_rows, wanted.type)
         array = batch.column(self._places[field.name])
@@ -110,7 +113,7 @@ class RowsOfTable:
                 array = _cast(array, wanted.type)
             except pa.ArrowException as error:
                 raise InvalidRowError(
-                    f"Column {field.name} is {wanted.type}, and a value of type {array.type} does not fit: "
+                    f"Column {field.name} is {wanted.type}, but a value of type {array.type} does not fit: "
                     f"{str(error).splitlines()[0]}"
                 ) from None
         if not field.nullable and array.null_count:
@@ -120,7 +123,7 @@ class RowsOfTable:
             place, key = twice
             raise InvalidRowError(
                 f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
-                "and a map has one value of each key. Keep one of them."
+                "but a map has one value for each key. Keep one of them."
             )
         if isinstance(field.dataType, CharType | VarcharType):
             self._check_length(field, field.dataType.length, array)
@@ -144,8 +147,8 @@ def _check_names(found: pa.Schema, columns: StructType) -> None:
         raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {known}.")
     if unknown := [name for name in found.names if name not in columns.names]:
         raise InvalidSchemaError(
-            f"The rows have {', '.join(unknown)}, which are no columns of it. Its columns are {known}. Leave the "
-            "others out, or add them with add_column."
+            f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {known}. Leave "
+            "the others out, or add them with add_column."
         )
     if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
         raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")

@@ -92,14 +92,14 @@ def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
     if table.schema_version is None:
         return []
     found = []
-    for each in catalog.pravega.registry(table.stream.scope).versions(table.stream.name):
-        if table.event_type in (None, each.version.type):
+    for known in catalog.pravega.registry(table.stream.scope).versions(table.stream.name):
+        if table.event_type in (None, known.version.type):
             try:
-                columns = find_format(table.format).spark_schema(each.schema.text).simpleString()
+                columns = find_format(table.format).spark_schema(known.schema.text).simpleString()
                 columns = columns.removeprefix("struct<").removesuffix(">")
             except PravegaError as error:
                 columns = error.sentence
-            found.append(TableSchema(each.version.version, each.version.type, columns))
+            found.append(TableSchema(known.version.version, known.version.type, columns))
     return found
 
 
@@ -111,13 +111,13 @@ def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
     _check_stream(catalog, table, "history")
     return [
         TableVersion(
-            version=each.number,
-            time=datetime.fromtimestamp(each.timestamp / 1_000_000, UTC),
-            operation=each.operation,
-            rows=each.rows,
-            position=each.cut.to_text(),
+            version=version.number,
+            time=datetime.fromtimestamp(version.timestamp / 1_000_000, UTC),
+            operation=version.operation,
+            rows=version.rows,
+            position=version.cut.to_text(),
         )
-        for each in CommitLog(catalog.pravega, table.stream).versions()
+        for version in CommitLog(catalog.pravega, table.stream).versions()
     ]
 
 
@@ -144,8 +144,8 @@ def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str)
     if is_stream_namespace(namespace) and name.lower() in TABLES:
         call = f"inspect('{quote_all(namespace)}', '{name.lower()}')"
         raise UnsupportedOperationError(
-            f"{catalog.named(*namespace, name)} is a metadata table, and is not loaded: {call} of the catalog returns "
-            "its rows."
+            f"{catalog.named(*namespace, name)} is a metadata table, which cannot be loaded: {call} of the catalog "
+            "returns its rows."
         )
 
 

@@ -17,7 +17,7 @@ def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
     """Return the names of the columns that a condition is about. Raises InvalidOptionError if it fits no such rows."""
     if not isinstance(condition, pc.Expression):
         raise InvalidOptionError(
-            f"'filter' is a {type(condition).__name__}; give an expression of pyarrow, for example "
+            f"'filter' is a {type(condition).__name__}; give a pyarrow expression, for example "
             'pyarrow.compute.field("temp") > 30'
         )
     if (wrong := _find_misfit(condition, every)) is not None:
@@ -65,14 +65,18 @@ def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condit
         message = _split_message(bytes(substrait.serialize_expressions([condition], ["condition"], columns)))
         # Types that Substrait does not have are declared, too.
         declared = [
-            _split_message(_get_bytes(each, 3))
-            for each in map(_split_message, _get_messages(message, _FUNCTIONS))
-            if 3 in each
+            _split_message(_get_bytes(declaration, 3))
+            for declaration in map(_split_message, _get_messages(message, _FUNCTIONS))
+            if 3 in declaration
         ]
-        functions = {_get_number(each, 2): _get_bytes(each, 3).decode().split(":")[0] for each in declared if 3 in each}
+        functions = {
+            _get_number(function, 2): _get_bytes(function, 3).decode().split(":")[0]
+            for function in declared
+            if 3 in function
+        }
         whole = _split_message(_get_bytes(_split_message(_get_bytes(message, _EXPRESSIONS)), 1))
         return [
-            Condition(tuple(_read_terms(each, functions, columns.names))) for each in _split_at_and(whole, functions)
+            Condition(tuple(_read_terms(part, functions, columns.names))) for part in _split_at_and(whole, functions)
         ]
     except (ImportError, pa.ArrowException, ValueError, LookupError, RecursionError):
         return []  # it has what Substrait has no words for, or what is not known here
@@ -100,7 +104,7 @@ def _read_terms(expression: _Message, functions: Mapping[int, str], names: Seque
         if name is None or not arguments:
             yield _UNKNOWN
             return
-        yield from _join_terms(name, [list(_read_terms(each, functions, names)) for each in arguments])
+        yield from _join_terms(name, [list(_read_terms(argument, functions, names)) for argument in arguments])
     elif _ONE_OF in expression:
         choice = _split_message(_get_bytes(expression, _ONE_OF))
         parts = [choice[1][0], *choice.get(2, ())]
@@ -128,8 +132,8 @@ def _join_terms(name: str, parts: Sequence[Sequence[Term]]) -> Iterator[Term]:
 
 def _read_arguments(call: _Message) -> list[_Message]:
     """Return the arguments of a function that are values."""
-    wrapped = [_split_message(each) for each in _get_messages(call, 4)]
-    return [_split_message(_get_bytes(each, 3)) for each in wrapped if 3 in each]
+    wrapped = [_split_message(argument) for argument in _get_messages(call, 4)]
+    return [_split_message(_get_bytes(argument, 3)) for argument in wrapped if 3 in argument]
 
 
 def _read_column(selection: _Message, names: Sequence[str]) -> Term:
@@ -186,7 +190,7 @@ def _read_varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _get_messages(message: _Message, number: int) -> list[bytes]:
-    return [_check_bytes(each) for each in message.get(number, ())]
+    return [_check_bytes(value) for value in message.get(number, ())]
 
 
 def _get_bytes(message: _Message, number: int) -> bytes:

@@ -33,7 +33,7 @@ _MAX_BYTES = 64 << 20
 """Bytes of events in a batch, unless an option says how many."""
 _PAUSE = 0.05
 """Seconds between two looks for new rows."""
-_GONE = "If it is made again, follow it without a position."
+_GONE = "If it is created again, follow it without a position."
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def follow(
         raise UnsupportedOperationError(kind.refusal("follow", described.name))
     if not kind.events_are_rows:
         raise UnsupportedOperationError(
-            f"The rows of {described.name} change, and are not followed as they are. Follow its events: load the table "
+            f"The rows of {described.name} change, so they cannot be followed. Follow its events: load the table "
             f"`{kind.name_of(table)}$changelog`."
         )
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
@@ -71,7 +71,7 @@ def follow(
             limits = replace(limits, max_bytes=_MAX_BYTES)
         required = select_columns(described, columns, condition)
         if wants_times(table, required):
-            raise UnsupportedOperationError("The column _event_time is that of scans. Leave it out.")
+            raise UnsupportedOperationError("Only scans have the column _event_time. Leave it out.")
         read = StreamedTable(table, described.id, required, resolved)
         stream = TableStream(catalog.pravega, StreamSegments(catalog.pravega, table.stream), read)
         start = stream.start() if position is None else read.read_offset(position)
@@ -100,7 +100,7 @@ class _Following:
                 explain_dropped_streams(_GONE),
             ):
                 until = self.stream.end(since, last, self.limits, self.memory).offset
-                new = None if until is since else NewRows(self._rows(since, until), until.to_json())
+                new = None if until is since else NewRows(self._read_rows(since, until), until.to_json())
             if new is not None:
                 yield new
                 since, quiet_since = until, time.monotonic()
@@ -109,7 +109,7 @@ class _Following:
             else:
                 cancellation.sleep(_PAUSE)
 
-    def _rows(self, since: SourceOffset, until: SourceOffset) -> pa.Table:
+    def _read_rows(self, since: SourceOffset, until: SourceOffset) -> pa.Table:
         batch = MicroBatch(self.stream.slices(since, until), self.read.required, self.query)
         planned = open_table(self.catalog.pravega, self.read.table, self.read.options).plan_micro_batch(batch)
         return read_planned(planned, self.described, self.columns, self.condition)

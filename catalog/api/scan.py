@@ -89,7 +89,7 @@ class Scan:
 
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
         """Read all rows into memory, in the order of the table's segments, oldest first."""
-        return _collect_in_order(self._batches(self.tasks(), threads), self.schema)
+        return _collect_in_order(self._read_batches(self.tasks(), threads), self.schema)
 
     def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
         """Return a reader of the rows in bounded memory, up to the table's end at this moment.
@@ -98,20 +98,20 @@ class Scan:
         reads at a time takes about 32 MiB, see the option `read-window`. The threads end with the last row, or when
         nothing refers to the reader any more.
         """
-        batches = self._batches(self.tasks(), threads)
+        batches = self._read_batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
 
     def count(self) -> int:
         """Return the number of rows."""
         if self.condition is None and self.limit is None:
-            planned = self._planned(StructType([]))
+            planned = self._plan(StructType([]))
             known = events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if known is not None:
                 return known
             reader = _get_reader(planned)
             batches = read_in_threads(reader.planned, reader.batches, _THREADS)
         else:
-            batches = self._batches(self.tasks(), _THREADS)
+            batches = self._read_batches(self.tasks(), _THREADS)
         with closing(batches):
             return sum(batch.num_rows for _, batch in batches)
 
@@ -120,14 +120,14 @@ class Scan:
 
         A `limit` is that of each task: whoever puts their rows together keeps so many.
         """
-        planned = self._planned(select_columns(self.described, self.columns, self.condition))
+        planned = self._plan(select_columns(self.described, self.columns, self.condition))
         return _make_tasks(planned, self.schema, self.condition)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as one stream, for libraries that take Arrow data."""
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
-    def _planned(self, required: StructType) -> PlannedScan:
+    def _plan(self, required: StructType) -> PlannedScan:
         """Plan what is read: only the segments, offsets and versions that can have rows which the condition keeps."""
         table = self.described.table
         fields = StructType(list(_find_fields(self.described).values()))
@@ -146,7 +146,7 @@ class Scan:
             options = self.catalog.options(read=self.options, properties=table.scan_properties)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
-    def _batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
+    def _read_batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
         left = self.limit
         if left == 0:
             return
@@ -288,7 +288,7 @@ def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expressio
 
 def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
     with closing(batches):
-        found = sorted(batches, key=lambda each: each[0])
+        found = sorted(batches, key=lambda numbered: numbered[0])
     return pa.Table.from_batches([batch for _, batch in found], schema)
 
 

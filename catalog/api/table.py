@@ -34,7 +34,7 @@ class Table:
         self._catalog = catalog
         self._namespace = namespace
         self._name = name
-        self._described = self._loaded({})
+        self._described = self._load({})
 
     def __repr__(self) -> str:
         return f"Table({self.name}: {', '.join(self.schema.names)})"
@@ -74,7 +74,7 @@ class Table:
 
     def refresh(self) -> None:
         """Load the table again. Raises StreamNotFoundError if it was dropped."""
-        self._described = self._loaded({})
+        self._described = self._load({})
 
     def scan(
         self,
@@ -96,7 +96,7 @@ class Table:
         Raises InvalidOptionError, InvalidSchemaError.
         """
         given = {**(options or {}), **make_bound_options(start, end)}
-        described = self._loaded(given) if given else self._described
+        described = self._load(given) if given else self._described
         if as_of is not None:
             described = travel_to(self._catalog, described, make_time_travel(as_of))
         return make_scan(self._catalog, described, columns, filter, limit, given)
@@ -168,7 +168,7 @@ class Table:
         were removed before they were read, CheckpointError for a position of another stream.
         """
         given = {**(options or {}), **make_bound_options(start, None)}
-        described = self._loaded(given)
+        described = self._load(given)
         names = described.schema.names if columns is None else columns
         check_columns(described, names)
         return follow(self._catalog, described, names, filter, position, available_now, timeout, given)
@@ -185,34 +185,34 @@ class Table:
         """
         if not isinstance(field, pa.Field):
             raise UnsupportedTypeError(
-                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give a field of "
-                "Arrow: pa.field('note', pa.string())."
+                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give an Arrow "
+                "field: pa.field('note', pa.string())."
             )
-        path = self._path(field.name)
+        path = self._split_path(field.name)
         column = StructType([to_spark_field(field.with_name(path[-1]))])
         self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
 
     def drop_column(self, name: str) -> None:
         """Drop a column; the events keep its values."""
-        self._alter(TableChange("DeleteColumn", None, None, self._path(name)))
+        self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
 
     def rename_column(self, name: str, to: str) -> None:
         """Rename a column."""
-        self._alter(TableChange("RenameColumn", None, to, self._path(name)))
+        self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
 
     def widen_column(self, name: str, type: pa.DataType) -> None:
         """Give a column a type that holds all of its values: int32 to int64, float32 to float64."""
-        path = self._path(name)
+        path = self._split_path(name)
         column = StructType([StructField(path[-1], to_spark_type(name, type))])
         self._alter(TableChange("UpdateColumnType", None, None, path, column))
 
     def allow_null(self, name: str) -> None:
         """Let a column have null."""
-        self._alter(TableChange("UpdateColumnNullability", None, "true", self._path(name)))
+        self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
 
     def comment_column(self, name: str, comment: str) -> None:
         """Set the comment of a column."""
-        self._alter(TableChange("UpdateColumnComment", None, comment, self._path(name)))
+        self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
         """Set properties of the table; None removes one. Raises InvalidOptionError."""
@@ -235,11 +235,11 @@ class Table:
         """Return the versions of the schema in the registry, the oldest first; none without a registry."""
         return list_schemas(self._catalog, self._described.table)
 
-    def _loaded(self, options: Mapping[str, str]) -> TableDescription:
+    def _load(self, options: Mapping[str, str]) -> TableDescription:
         with views.refuse_views(self._catalog, self._namespace, self._name, "load_table"):
             return stream_tables.load(self._catalog, self._namespace, self._name, options)
 
-    def _path(self, name: str) -> tuple[str, ...]:
+    def _split_path(self, name: str) -> tuple[str, ...]:
         """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
         names = self._described.schema.names
         parts = (name,) if name in names else split_name(name)

@@ -134,8 +134,8 @@ def with_primary_key(
         if not kind_with_format(format).rows_have_keys:
             raise UnsupportedOperationError(
                 f"{each.text} is not possible on {table} with 'format'='{format}': every event is a row of its own. "
-                "A primary key tells the rows of a table of changes, such as one of 'format'='debezium-json'. Leave it "
-                "out."
+                "A primary key identifies the rows of a table of changes, such as one of 'format'='debezium-json'. "
+                "Leave it out."
             )
         key = ",".join(each.columns)
         given = found.setdefault(o.PRIMARY_KEY.key, key)
@@ -169,7 +169,7 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
     if not isinstance(found, EditableFormat) or found.changes:
         raise UnsupportedOperationError(
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
-            "its schema says no defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
+            "its schema cannot hold defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
     return add_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)
 

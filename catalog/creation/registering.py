@@ -63,7 +63,7 @@ def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
         raise InvalidOptionError(
             f"The schema registry has a group for this stream, made by others, of the type {', '.join(others)}, and "
             f"the table's type would be {wanted}. Choose another table name, or let the application create the "
-            "stream: it is a table then without CREATE TABLE."
+            "stream, which is then a table without CREATE TABLE."
         )
 
 

@@ -73,9 +73,9 @@ MOST_WATERMARKS = 1000
 
 
 def _read_consumers(pravega: Pravega, stream: Stream) -> Rows:
-    for each in list_consumers(pravega, stream):
-        cut = None if each.position is None else each.position.to_text()
-        yield each.name, each.scope, each.holding.name.lower(), cut, each.bytes_behind
+    for consumer in list_consumers(pravega, stream):
+        cut = None if consumer.position is None else consumer.position.to_text()
+        yield consumer.name, consumer.scope, consumer.holding.name.lower(), cut, consumer.bytes_behind
 
 
 def _read_tags(pravega: Pravega, stream: Stream) -> Rows:
@@ -93,9 +93,9 @@ def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     yield "tail", None, None, log.settled(tail).to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
-    for each in _list_visible_consumers(pravega, stream):
-        if each.position is not None:
-            yield "consumer", each.name, None, each.position.to_text()
+    for consumer in _list_visible_consumers(pravega, stream):
+        if consumer.position is not None:
+            yield "consumer", consumer.name, None, consumer.position.to_text()
     try:
         marks = deque(read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)), MOST_WATERMARKS)
     except StreamNotFoundError:

@@ -27,8 +27,8 @@ from .segments import SCALE_EVENTS, SEGMENTS
 from .table import MetadataTable
 
 TABLES: Mapping[str, MetadataTable] = {
-    each.name: each
-    for each in (
+    table.name: table
+    for table in (
         HISTORY,
         SEGMENTS,
         SCHEMAS,
@@ -129,10 +129,10 @@ def _check_stream(catalog: Catalog, scope: str, stream: str) -> None:
     if stream_tables.is_stream(catalog, (scope,), stream):
         return
     if stream_tables.exists(catalog, (scope,), stream, creating=False):
-        raise InvalidNameError(f"{catalog.named(scope, stream)} is no stream, so that no tables tell about it.")
+        raise InvalidNameError(f"{catalog.named(scope, stream)} is not a stream, and has no metadata tables.")
     raise StreamNotFoundError(f"There is no table {catalog.named(scope, stream)}.")
 
 
 def _describe_refusal(shown: str, scope: str, stream: str, catalog: Catalog) -> str:
     whole = catalog.named(scope, stream)
-    return f"{shown} tells about {whole}, and can only be read. Change {whole} itself."
+    return f"{shown} describes {whole}, and can only be read. Change {whole} itself."

@@ -31,13 +31,13 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
     except SchemaNotFoundError:
         return  # the stream has no schema group
     policy = show_policy(compatibility)
-    for each in versions:
+    for known in versions:
         try:
-            text = each.schema.text
+            text = known.schema.text
         except InvalidSchemaError:
             text = None  # of a format that another program has made
-        unread = None if text is None else _find_unread(each.schema.format, text)
-        yield each.version.version, each.version.id, each.version.type, each.version.format, text, policy, unread
+        unread = None if text is None else _find_unread(known.schema.format, text)
+        yield known.version.version, known.version.id, known.version.type, known.version.format, text, policy, unread
 
 
 def _find_unread(registry_format: str, text: str) -> str | None:

@@ -29,10 +29,12 @@ _THREADS = 8
 
 
 def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
-    current = {each.segment_id: each for each in pravega.controller.current_segments(stream)}
+    current = {segment.segment_id: segment for segment in pravega.controller.current_segments(stream)}
     ids = sorted({*pravega.controller.segments_between(pravega.controller.head(stream), None)[0], *current})
     infos = pravega.segments.segment_infos(stream, ids)
-    ranges = current | _find_ranges(pravega, stream, {segment_epoch(each) for each in ids if each not in current})
+    ranges = current | _find_ranges(
+        pravega, stream, {segment_epoch(segment_id) for segment_id in ids if segment_id not in current}
+    )
     made = _read_creation_times(pravega, stream, infos)
     for segment_id in ids:
         info, covers = infos.get(segment_id), ranges.get(segment_id)
@@ -55,7 +57,9 @@ def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
 def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
     """Return the segments of these epochs; none for a user who may not ask, which takes the right to write."""
     try:
-        return {each.segment_id: each for epoch in _find_epochs(pravega, stream, epochs).values() for each in epoch}
+        return {
+            segment.segment_id: segment for epoch in _find_epochs(pravega, stream, epochs).values() for segment in epoch
+        }
     except PermissionDeniedError:
         return {}
 
@@ -91,13 +95,13 @@ def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
     epochs = dict(_find_epochs(pravega, stream, range(last + 1)))
     while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:
         epochs[max(epochs) + 1] = later
-    every = {each.segment_id for segments in epochs.values() for each in segments}
+    every = {segment.segment_id for segments in epochs.values() for segment in segments}
     made = _read_creation_times(pravega, stream, every)
     before: Sequence[SegmentRange] = ()
     for epoch, segments in epochs.items():
-        ended = [each for each in before if each not in segments]
-        begun = [each for each in segments if each not in before]
-        times = [time for each in begun if (time := made[each.segment_id]) is not None]
+        ended = [segment for segment in before if segment not in segments]
+        begun = [segment for segment in segments if segment not in before]
+        times = [time for segment in begun if (time := made[segment.segment_id]) is not None]
         splits = sum(sum(_overlap(one, other) for other in begun) > 1 for one in ended)
         merges = sum(sum(_overlap(one, other) for other in ended) > 1 for one in begun)
         yield (
@@ -106,8 +110,8 @@ def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
             len(segments),
             splits,
             merges,
-            sorted(each.segment_id for each in ended),
-            sorted(each.segment_id for each in begun),
+            sorted(segment.segment_id for segment in ended),
+            sorted(segment.segment_id for segment in begun),
         )
         before = segments
 

@@ -23,8 +23,8 @@ from .transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
 
 NAMESPACE = "system"
 PROCEDURES: Mapping[str, Procedure] = {
-    each.name: each
-    for each in (
+    procedure.name: procedure
+    for procedure in (
         CREATE_TAG,
         DROP_TAG,
         COMPACT_HISTORY,
@@ -72,7 +72,7 @@ def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:
     if found is not None and list(namespace) == [NAMESPACE]:
         return found
     near = [name.lower()] if found is not None else difflib.get_close_matches(name.lower(), PROCEDURES, 3)
-    hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, each) for each in near)}?" if near else ""
+    hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, near_name) for near_name in near)}?" if near else ""
     if (instead := ELSEWHERE.get(name.lower())) is not None:
         hint = f" {instead}"
     raise InvalidNameError(

@@ -24,21 +24,21 @@ from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter
 
 
 def _find(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
-    return next((each for each in _list_consumers(catalog, stream) if each.name == name), None)
+    return next((consumer for consumer in _list_consumers(catalog, stream) if consumer.name == name), None)
 
 
 def _list_consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
     """Return those of the stream's own scope: a reader group of another scope may have the name of a consumer."""
-    return [each for each in list_consumers(catalog.pravega, stream) if each.scope == stream.scope]
+    return [consumer for consumer in list_consumers(catalog.pravega, stream) if consumer.scope == stream.scope]
 
 
 def _require(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus:
     found = _find(catalog, stream, name)
     if found is None:
-        known = ", ".join(sorted(each.name for each in _list_consumers(catalog, stream)))
+        known = ", ".join(sorted(consumer.name for consumer in _list_consumers(catalog, stream)))
         raise ConsumerNotFoundError(
             f"Stream {stream} has no consumer '{name}'. It has {known or 'none'}; see the metadata table consumers. "
-            f"{catalog.named('system', 'create_consumer')} makes one."
+            f"{catalog.named('system', 'create_consumer')} creates one."
         )
     return found
 
@@ -52,7 +52,7 @@ def _create_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     position = find_point(catalog.pravega, stream, "position", arguments.get("position", HEAD)).cut
     if _find(catalog, stream, name) is not None:
         raise ConsumerInUseError(
-            f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it by move_consumer."
+            f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it with move_consumer."
         )
     Consumer.register(catalog.pravega, stream, name, position)
     yield name, position.to_text(), count_bytes_after(catalog.pravega, position)

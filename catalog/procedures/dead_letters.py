@@ -94,28 +94,28 @@ class _Letters:
         schema = arrow_schema(self.columns)
         for letters in self._chunks():
             self.found += len(letters)
-            kept = [each for each in letters if each["event"] is not None]
-            for each in letters:
-                if each["event"] is None:
-                    self._is_bad(each, _NOT_KEPT)
+            kept = [letter for letter in letters if letter["event"] is not None]
+            for letter in letters:
+                if letter["event"] is None:
+                    self._count_bad(letter, _NOT_KEPT)
             if not kept:
                 continue
-            rows, bad_events = self._decoder.decode_valid(EventBuffer.of([each["event"] for each in kept]))
+            rows, bad_events = self._decoder.decode_valid(EventBuffer.of([letter["event"] for letter in kept]))
             for bad in bad_events:
-                self._is_bad(kept[bad.index], bad.reason)
+                self._count_bad(kept[bad.index], bad.reason)
             self.good += rows.num_rows
             if rows.num_rows:
                 arrays = [rows.column(field.name).cast(field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _is_bad(self, letter: Mapping[str, Any], reason: str) -> None:
+    def _count_bad(self, letter: Mapping[str, Any], reason: str) -> None:
         self.bad += 1
         self.reason = self.reason or f"the event at offset {letter['offset']} of segment {letter['segment']}: {reason}"
 
     def _chunks(self) -> Iterator[list[dict[str, Any]]]:
         chunk: list[dict[str, Any]] = []
         size = 0
-        for letter in self._new():
+        for letter in self._read_new():
             length = len(letter["event"] or b"")
             if chunk and (size + length > _DECODED_BYTES or len(chunk) == _DECODED_LETTERS):
                 yield chunk
@@ -125,12 +125,12 @@ class _Letters:
         if chunk:
             yield chunk
 
-    def _new(self) -> Iterator[dict[str, Any]]:
+    def _read_new(self) -> Iterator[dict[str, Any]]:
         """Yield each bad event once: a query that runs again writes its letter again."""
         if self._part.start == self._part.end:
             return
         if self._replayed is None:
-            self._replayed = self._places_before()
+            self._replayed = self._read_places_before()
         found: dict[str, set[int]] = {}
         for letter in self._read(_READ, self._part.start, self._part.end):
             offset, offsets = letter["offset"], found.setdefault(letter["segment"], set())
@@ -138,7 +138,7 @@ class _Letters:
                 offsets.add(offset)
                 yield letter
 
-    def _places_before(self) -> dict[str, _Offsets]:
+    def _read_places_before(self) -> dict[str, _Offsets]:
         """Return the offsets of the letters before the part, by segment, in 8 bytes each."""
         found: dict[str, array[int]] = {}
         if self._part.head != self._part.start:
@@ -183,8 +183,9 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         pass  # before anything is written, it is known which are bad
     if found.bad and not skip_bad and not dry_run:
         raise MalformedEventError(
-            f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, and none was replayed. The first "
-            f"is {found.reason}. Change the table so that it can be, or give skip_bad => true, which leaves them out."
+            f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, so none was replayed. The first "
+            f"is {found.reason}. Change the table so that they can be decoded, or pass skip_bad => true to leave them "
+            "out."
         )
     epoch = Epoch(writer, part.number, None, part.to_text())
     if found.good and not dry_run:
@@ -201,8 +202,8 @@ def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) 
     table = load_table(catalog.pravega, find_stream(catalog, arguments, name)).table
     if not find_table_kind(table).events_are_rows:
         raise UnsupportedOperationError(
-            f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, which count in "
-            "their order."
+            f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, and their "
+            "order matters."
         )
     return table
 
@@ -225,9 +226,10 @@ def _find_next_range(
     if last[0] != head:
         raise DataLossError(
             f"Dead letters have been removed from the start of stream {stream} since some were replayed to stream "
-            f"{into.stream}. What was replayed is told by the letters, so that events whose letters are written again "
-            "would be replayed again. Nothing was replayed. Decode what is left with SELECT and INSERT; to begin anew, "
-            "drop the dead-letter table, which is made again when a bad event is found."
+            f"{into.stream}. Only the letters themselves show what was replayed: without them, an event whose letter "
+            "is written again would be replayed again. Nothing was replayed. Decode the remaining letters with "
+            "SELECT and INSERT; to start over, drop the dead-letter table, which is created again when a bad event "
+            "is found."
         )
     return _LetterRange(number, head, last[1], end)
 

@@ -109,8 +109,8 @@ def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
                 raise InvalidOptionError(f"{said}: stream {stream} has forgotten the micro-batches of query {query}.")
             raise InvalidOptionError(
                 f"{said}: stream {stream} has the micro-batches of query {query} up to number {row.epoch}. Stop the "
-                "query, look by dry_run => true that the number stays, and give it as 'batch'. A number that grows is "
-                "that of a query which runs."
+                "query, check with dry_run => true that the number stays the same, and pass it as 'batch'. If it "
+                "grows, the query is still running."
             )
         reset(catalog.pravega, stream, log, row)
     yield query, row.epoch, row.runs[-1] if row.runs else None, not dry

@@ -75,11 +75,11 @@ def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None
 
     Raises InvalidOptionError for one that the procedure does not have, that is missing, or that has another type.
     """
-    parameters = {each.name: each for each in procedure.parameters}
+    parameters = {parameter.name: parameter for parameter in procedure.parameters}
     found: set[str] = set()
     for place, field in enumerate(given):
         if field.metadata.get("BY_NAME"):
-            name = next((each for each in parameters if each.lower() == field.name.lower()), None)
+            name = next((known for known in parameters if known.lower() == field.name.lower()), None)
         else:
             name = list(parameters)[place] if place < len(parameters) else None
         if name is None:
@@ -88,11 +88,11 @@ def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None
         wanted, type = parameters[name].type, field.dataType
         if not isinstance(type, (NullType, *_TAKEN[wanted.__class__])):
             raise InvalidOptionError(
-                f"The argument '{name}' of {shown} is a value of type {type.simpleString().upper()}, and takes "
+                f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but must be "
                 f"{wanted.simpleString().upper()}. {describe_arguments(procedure)}"
             )
         found.add(name)
-    missing = [name for name, each in parameters.items() if not each.optional and name not in found]
+    missing = [name for name, parameter in parameters.items() if not parameter.optional and name not in found]
     if missing:
         raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {describe_arguments(procedure)}")
 
@@ -100,8 +100,8 @@ def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None
 def describe_arguments(procedure: Procedure) -> str:
     """Return the sentence that lists the arguments of a procedure."""
     listed = ", ".join(
-        f"{each.name} {each.type.simpleString().upper()}{' (optional)' if each.optional else ''}"
-        for each in procedure.parameters
+        f"{parameter.name} {parameter.type.simpleString().upper()}{' (optional)' if parameter.optional else ''}"
+        for parameter in procedure.parameters
     )
     return f"Its arguments are {listed}."
 

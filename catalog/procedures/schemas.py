@@ -59,7 +59,7 @@ def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judgement:
     known = registry.find_version(stream.name, schema)
     reason = None
     if known is None:
-        older = [each for each in versions if each.version.type == type]
+        older = [version for version in versions if version.version.type == type]
         reason = _judge_by_table(catalog, stream, columns) or _judge_by_policy(
             registry, stream, schema, group.compatibility, older, columns
         )
@@ -71,12 +71,12 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 
     With a first schema of another type a table would be none any more.
     """
-    types = list(dict.fromkeys(each.version.type for each in versions))
+    types = list(dict.fromkeys(version.version.type for version in versions))
     if named in types or not types:
         return named
     raise InvalidOptionError(
-        f"the schema is of the type {named}, and the stream's events are of {', '.join(types)}: give the schema that "
-        "name, because a stream with several types is no single table"
+        f"the schema has the type {named}, but the stream's events have {', '.join(types)}. Give the schema that name, "
+        "because a stream with several types is not one table"
     )
 
 
@@ -87,8 +87,8 @@ def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> st
         return None
     if loaded.table.format == "avro" and not loaded.table.framed:
         return (
-            "with 'framing'='none' the table's events do not tell by which version of the schema they were written, so "
-            "that there is one version only"
+            "with 'framing'='none' the table's events do not say which version of the schema they were written with, "
+            "so there can be only one version"
         )
     try:
         check_settings(catalog, loaded, columns)
@@ -109,13 +109,13 @@ def _judge_by_policy(
     if schema.format == "Json":
         format = find_registry_format(schema.format)
         try:
-            check_compatible(policy, [format.spark_schema(each.schema.text) for each in older], columns)
+            check_compatible(policy, [format.spark_schema(version.schema.text) for version in older], columns)
         except IncompatibleSchemaError as error:
             return error.message
         return None
     if registry.validate(stream.name, schema):
         return None
-    return f"the policy '{show_policy(policy)}' of its schema group does not allow it after the versions that it has"
+    return f"the policy '{show_policy(policy)}' of its schema group does not allow it after the existing versions"
 
 
 def _load_if_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
@@ -142,7 +142,7 @@ def _register_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     judged = _judge(catalog, stream, require(arguments, "schema"))
     if judged.reason is not None:
         raise IncompatibleSchemaError(
-            f"The schema cannot be a new version for stream {stream}: {judged.reason.rstrip('.')}."
+            f"The schema cannot become a new version for stream {stream}: {judged.reason.rstrip('.')}."
         )
     added = judged.known or _open_registry(catalog, stream).add_schema(stream.name, judged.schema)
     yield added.version, added.id, added.type, judged.known is None
@@ -174,13 +174,13 @@ def _delete_schema_version(catalog: Catalog, arguments: Mapping[str, str]) -> Ro
 
 
 def _find_version(stream: Stream, versions: Sequence[SchemaVersion], number: int, type: str | None) -> VersionInfo:
-    types = list(dict.fromkeys(each.version.type for each in versions))
+    types = list(dict.fromkeys(version.version.type for version in versions))
     if type is None and len(types) > 1:
         raise InvalidOptionError(f"Stream {stream} has several types: {', '.join(types)}. Give one as 'type'.")
-    for each in versions:
-        if each.version.version == number and type in (None, each.version.type):
-            return each.version
-    there = ", ".join(str(each.version.version) for each in versions if type in (None, each.version.type))
+    for version in versions:
+        if version.version.version == number and type in (None, version.version.type):
+            return version.version
+    there = ", ".join(str(version.version.version) for version in versions if type in (None, version.version.type))
     of_type = "" if type is None else f" of type {type}"
     raise InvalidOptionError(
         f"Stream {stream} has no version {number} of a schema{of_type}. Its versions are: {there or 'none'}"
@@ -197,16 +197,16 @@ def _check_unused(
     one before lack what the table's properties name. The first event that is written by a version takes an encoding id
     for it, which the registry never gives back.
     """
-    if sum(each.version.type == found.type for each in versions) == 1:
+    if sum(version.version.type == found.type for version in versions) == 1:
         raise UnsupportedOperationError(
-            f"Version {found.version} is the only schema of type {found.type} that stream {stream} has, without which "
-            "it is no table. DROP TABLE drops both."
+            f"Version {found.version} is the only schema of type {found.type} that stream {stream} has. Without it the "
+            "stream would not be a table. DROP TABLE drops both."
         )
     loaded = _load_if_table(catalog, stream)
     if loaded is not None and not loaded.table.framed:
         raise UnsupportedOperationError(
-            f"The events of stream {stream} do not tell by which version of the schema they were written, because they "
-            "have no header. So each version may be needed."
+            f"The events of stream {stream} have no header that says which version of the schema they were written "
+            "with, so every version may be needed."
         )
     _check_columns(catalog, loaded, found, versions)
     for encoding in count():
@@ -216,9 +216,9 @@ def _check_unused(
             return
         if used.id == found.id:
             raise UnsupportedOperationError(
-                f"Events of stream {stream} may be encoded by version {found.version} of the schema: encoding id "
-                f"{encoding} stands for it, which writers put into events. The version stays. Register a newer one, "
-                "which new events are written by."
+                f"Events of stream {stream} may be encoded with version {found.version} of the schema: it has the "
+                f"encoding id {encoding}, which writers put into events. The version cannot be deleted. Register a "
+                "newer one for new events."
             )
 
 
@@ -227,7 +227,9 @@ def _check_columns(
 ) -> None:
     """Raise UnsupportedOperationError if a table's properties name what it has by its newest version alone."""
     newest, *others = sorted(
-        (each for each in versions if each.version.type == found.type), key=lambda each: each.version.id, reverse=True
+        (version for version in versions if version.version.type == found.type),
+        key=lambda version: version.version.id,
+        reverse=True,
     )
     if loaded is None or not find_table_kind(loaded.table).has_schema_versions or newest.version.id != found.id:
         return
@@ -236,9 +238,9 @@ def _check_columns(
         check_settings(catalog, loaded, find_registry_format(before.schema.format).spark_schema(before.schema.text))
     except (InvalidOptionError, InvalidSchemaError, UnsupportedTypeError) as error:
         raise UnsupportedOperationError(
-            f"Version {found.version} of the schema of stream {loaded.table.stream} stays: without it the columns "
-            f"would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change the table's "
-            "properties before."
+            f"Version {found.version} of the schema of stream {loaded.table.stream} cannot be deleted: without it the "
+            f"columns would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change the "
+            "table's properties first."
         ) from None
 
 

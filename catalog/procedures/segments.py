@@ -46,8 +46,8 @@ def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     least = pravega.controller.stream_configuration(stream).scaling.min_segments
     if not least <= number <= o.MOST_SEGMENTS:
         raise InvalidOptionError(
-            f"'segments' => {number} cannot be. Give a number from {least:,} to {o.MOST_SEGMENTS:,}: the table "
-            f"property '{o.SCALING_MIN_SEGMENTS.key}' is the least that the stream may have."
+            f"'segments' => {number} is out of range. Give a number from {least:,} to {o.MOST_SEGMENTS:,}: the table "
+            f"property '{o.SCALING_MIN_SEGMENTS.key}' sets the least that the stream may have."
         )
     current = pravega.controller.current_segments(stream)
     if not current:
@@ -64,12 +64,12 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
 
     Segments that have one of the ranges stay, also if the server has rounded its borders in another way.
     """
-    borders = {round(border, _DIGITS): border for each in current for border in (each.min_key, each.max_key)}
+    borders = {round(border, _DIGITS): border for segment in current for border in (segment.min_key, segment.max_key)}
     equal = [borders.get(round(place / number, _DIGITS), place / number) for place in range(number + 1)]
     wanted = list(pairwise(equal))
-    kept = {(each.min_key, each.max_key) for each in current} & set(wanted)
-    sealed = [each.segment_id for each in current if (each.min_key, each.max_key) not in kept]
-    return sealed, [each for each in wanted if each not in kept]
+    kept = {(segment.min_key, segment.max_key) for segment in current} & set(wanted)
+    sealed = [segment.segment_id for segment in current if (segment.min_key, segment.max_key) not in kept]
+    return sealed, [key_range for key_range in wanted if key_range not in kept]
 
 
 SEAL_STREAM = Procedure(
@@ -113,12 +113,12 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         pravega.controller.segments_between(head, cut)
     except InvalidOptionError:
         raise InvalidOptionError(
-            f"'before' => '{before[:80]}' lies before the head of stream {stream}, in part at least: events up to "
-            "there were removed before. Give a later position."
+            f"'before' => '{before[:80]}' lies before the head of stream {stream}, at least in part: events up to "
+            "there are already removed. Give a later position."
         ) from None
     left, there = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
     removed = None if left is None or there is None else there - left
-    passed = sum(_is_before(catalog, each.position, cut) for each in list_consumers(pravega, stream))
+    passed = sum(_is_before(catalog, consumer.position, cut) for consumer in list_consumers(pravega, stream))
     truncated = not is_set(arguments, DRY_RUN) and cut != head
     if truncated:
         pravega.controller.truncate_stream(cut)

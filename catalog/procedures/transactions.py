@@ -38,8 +38,8 @@ def _parse_transaction_id(arguments: Mapping[str, str]) -> uuid.UUID:
         return uuid.UUID(text)
     except ValueError:
         raise InvalidOptionError(
-            f"'transaction' => '{text[:80]}' is no id of a transaction. That is a UUID, as the metadata table "
-            "transactions and the writer's log have it."
+            f"'transaction' => '{text[:80]}' is not a transaction id. An id is a UUID, as shown in the metadata table "
+            "transactions and in the writer's log."
         ) from None
 
 
@@ -49,9 +49,9 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     _check_foreign(log, stream, transaction_id)
     if not is_set(arguments, _COMPLETE):
         raise InvalidOptionError(
-            f"Whether transaction {transaction_id} on stream {stream} is written to its end is not known here. An "
-            "INSERT or a job that still writes to it would be visible in part. Abort it, or, if its writer has "
-            "finished it and is gone, give complete => true."
+            f"It is not known whether transaction {transaction_id} on stream {stream} is complete. If an INSERT or a "
+            "job still writes to it, a part of its events would become visible. Abort it, or, if its writer has "
+            "finished it and is gone, pass complete => true."
         )
     settings = write_settings(catalog.options())
     try:
@@ -79,19 +79,19 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
     for row in recorded(log):
         if row.transaction == transaction:
             raise UnsupportedOperationError(
-                f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it: "
-                "start it again, which brings the batch to its end."
+                f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it. "
+                "Start it again: it then completes the batch."
             )
     head = log.head()
     if head is None:
         raise PermissionDeniedError(
-            f"You may not read the commit log of stream {stream}, which tells whether an INSERT holds the transaction: "
+            f"You may not read the commit log of stream {stream}, which says whether an INSERT holds the transaction: "
             f"READ on the key-value table `pyspark-pravega-commits` of scope '{stream.scope}' is needed."
         )
     if transaction in head.committing:
         raise UnsupportedOperationError(
-            f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT commits "
-            "it. If that has died, the next commit to the stream brings it to its end."
+            f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT is "
+            "committing it. If that has died, the next commit to the stream completes it."
         )
 
 
@@ -127,7 +127,7 @@ def _abort_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _make_unknown_error(stream: Stream, transaction: uuid.UUID) -> TransactionNotOpenError:
     return TransactionNotOpenError(
-        f"Stream {stream} has no transaction {transaction}, or its end is more than a day ago, and it is forgotten."
+        f"Stream {stream} has no transaction {transaction}, or it ended more than a day ago and is forgotten."
     )
 
 

@@ -64,8 +64,8 @@ def _check_letter_case(table: str, schema: StructType) -> None:
     pair = _find_alike(schema, "")
     if pair is not None:
         raise InvalidSchemaError(
-            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark takes them "
-            "for one unless its session tells names by their case: SET spark.sql.caseSensitive = true"
+            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark treats them "
+            "as one unless the session distinguishes names by case: SET spark.sql.caseSensitive = true"
         )
 
 

@@ -59,10 +59,10 @@ class Catalog:
             if options.source(option) is not Source.QUERY:
                 continue
             if option.connection or option in _SAID_BY_TABLE:
-                said = f"catalog {self.name} settles" if option.connection else "the table itself settles"
+                owner = f"catalog {self.name}" if option.connection else "the table itself"
                 raise InvalidOptionError(
-                    f"'{option.key}' cannot be given in a query on a table of a catalog: {said} it. Leave it out, or "
-                    "use spark.read.format('pravega') or df.write.format('pravega')."
+                    f"'{option.key}' cannot be given in a query on a table of a catalog: {owner} sets it. Leave it "
+                    "out, or use spark.read.format('pravega') or df.write.format('pravega')."
                 )
         return options
 
@@ -126,10 +126,10 @@ class Connections:
                 found = self._by_settings[key] = _Connection(made)
             found.users += 1
             self._by_settings.move_to_end(key)
-            idle = [key for key, each in self._by_settings.items() if each.users == 0]
+            idle = [key for key, connection in self._by_settings.items() if connection.users == 0]
             ended = [self._by_settings.pop(key) for key in idle[: max(len(idle) - KEPT, 0)]]
-        for each in ended:
-            each.pravega.close()
+        for connection in ended:
+            connection.pravega.close()
         return found
 
     def _hold(self, connection: _Connection) -> Callable[[], None]:
@@ -151,5 +151,5 @@ class Connections:
         with self._lock:
             ended = list(self._by_settings.values())
             self._by_settings.clear()
-        for each in ended:
-            each.pravega.close()
+        for connection in ended:
+            connection.pravega.close()

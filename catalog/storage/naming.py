@@ -16,7 +16,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
-READ_AGAIN = "If it is made again, start the query with a new checkpoint location."
+READ_AGAIN = "If it is created again, start the query with a new checkpoint location."
 WRITE_AGAIN = "Create the table again, and start the query or the statement again."
 
 
@@ -53,14 +53,15 @@ def get_scope(namespace: Sequence[str], catalog: str) -> str:
     """
     if not namespace:
         raise InvalidNameError(
-            f"No namespace is named and none is selected. Write {catalog}.<namespace>, and <table> after it where one "
-            f"is meant; or select one with USE {catalog}.<namespace>. A namespace is a Pravega scope."
+            f"No namespace is given and none is selected. Write {catalog}.<namespace>, or "
+            f"{catalog}.<namespace>.<table> for a table; or select a namespace with USE {catalog}.<namespace>. A "
+            "namespace is a Pravega scope."
         )
     if len(namespace) > 1:
         raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
     if len(namespace[0]) > MAX_SCOPE_NAME:
         raise ScopeNotFoundError(
-            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, a "
-            f"Pravega scope has at most {MAX_SCOPE_NAME}."
+            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
+            f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
         )
     return namespace[0]

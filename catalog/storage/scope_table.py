@@ -135,8 +135,8 @@ class ScopeTable:
         value = json.dumps({**row, "name": name}).encode()
         if len(value) > MAX_VALUE_BYTES:
             raise InvalidOptionError(
-                f"{len(value):,} bytes are too much to be kept of scope {self._scope}; {MAX_VALUE_BYTES:,} are "
-                "possible. Shorten the values."
+                f"The catalog cannot keep {len(value):,} bytes in one row about scope {self._scope}; the limit is "
+                f"{MAX_VALUE_BYTES:,}. Shorten the values."
             )
         return value
 

@@ -53,7 +53,7 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
     if provider.lower() != PROVIDER:
         raise InvalidOptionError(
             f"USING {shorten(provider)} is not possible: the tables of this catalog are streams. In SQL write "
-            f"USING {PROVIDER}, or leave USING out. DataFrames take {shorten(provider)} unless told otherwise: use "
+            f"USING {PROVIDER}, or leave USING out. DataFrames use {shorten(provider)} by default: call "
             "df.writeTo(table).tableProperty('format', 'avro').create(), or add "
             f".format('{PROVIDER}') to saveAsTable and source='{PROVIDER}' to catalog.createTable."
         )
@@ -143,8 +143,8 @@ def check_adoption(options: o.Options) -> None:
     for option in _STREAM_OPTIONS:
         if options.is_set(option):
             raise InvalidOptionError(
-                f"'{option.key}'='{options.text(option)}' cannot be given: the stream exists, and its settings stay "
-                "as they are. Leave the property out."
+                f"'{option.key}'='{options.text(option)}' cannot be set: the stream exists already, and keeps its "
+                "own settings. Leave the property out."
             )
 
 

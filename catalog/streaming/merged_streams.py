@@ -61,7 +61,7 @@ def answer(
             return limits_of(options)
         if isinstance(request, r.PlanRealTime | r.EndOfRealTime):
             raise UnsupportedOperationError(
-                f"{name} are several streams, which real-time mode cannot follow. Read one stream, or use another "
+                f"{name} is several streams, which real-time mode cannot follow. Read one stream, or use another "
                 "trigger."
             )
         reading = _MergedReading(catalog, memory, table, request.id, request.columns, options)
@@ -82,13 +82,13 @@ def _check_possible(table: StreamTable, required: StructType, options: o.Options
     check_bounds_of_several(table, options)
     if options.is_set(o.CONSUMER):
         raise InvalidOptionError(
-            f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} are several. Leave it out, "
-            "or read one stream."
+            f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} is several streams. Leave "
+            "it out, or read one stream."
         )
     if wants_times(table, required):
         raise UnsupportedOperationError(
-            f"The column _event_time has the watermarks of one stream, but {table.stream} are several. Leave the "
-            "column out, or read one stream."
+            f"The column _event_time has the watermarks of one stream, but {table.stream} is several streams. "
+            "Leave the column out, or read one stream."
         )
 
 
@@ -115,25 +115,25 @@ class _MergedReading:
         self._options = options
         # The identities, which are those of when the query was started, tell it from an earlier one.
         key = (id(catalog.pravega), table.stream, identities, frozenset(options.texts().items()))
-        found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._as_loaded(identities)))
+        found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._list_loaded(identities)))
         with found.lock:
             if time.monotonic() - found.at >= options.get(o.DISCOVERY_INTERVAL).total_seconds():
-                found.streams = self._as_now(found)
+                found.streams = self._discover(found)
                 found.at = time.monotonic()
             self._streams = found.streams
 
     def start(self) -> str:
         """Return the offset at which a query begins that has no checkpoint."""
-        return self._reading().start().to_json()
+        return self._open().start().to_json()
 
     def last(self) -> str:
         """Return the offset at which the streams end now."""
-        return self._reading().last().to_json()
+        return self._open().last().to_json()
 
     def end(self, since: str, last: str | None, limits: Limits, checkpoint: str) -> MicroBatchEnd:
         """Return where the next micro-batch ends."""
         query = self._memory.query(checkpoint)
-        reading = self._reading(query)
+        reading = self._open(query)
         begin = reading.read_offset(since)
         bound = None if last is None else reading.read_offset(last)
         end = reading.end(begin, bound, limits, query)
@@ -142,14 +142,14 @@ class _MergedReading:
 
     def plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
         """Plan what a micro-batch reads, without streams that are dropped, if the query may go on without them."""
-        reading = self._reading()
+        reading = self._open()
         found = reading.slices(reading.read_offset(since), reading.read_offset(until))
         slices = {name: pieces for name, pieces in found.items() if pieces}
         table = replace(self._table, members=tuple(self._streams[name][0] for name in slices))
         merged = MergedStreams(self._catalog.pravega, table, self._options)
         return merged.plan_slices(list(slices.values()), self._required, checkpoint)
 
-    def _reading(self, query: QueryMemory | None = None) -> TableStreams:
+    def _open(self, query: QueryMemory | None = None) -> TableStreams:
         query = QueryMemory() if query is None else query
         members = {}
         for name, (table, known) in self._streams.items():
@@ -159,12 +159,12 @@ class _MergedReading:
             members[name] = MemberStream(read, stream, query.member(name))
         return TableStreams(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
 
-    def _as_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:
+    def _list_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:
         members = self._table.members
         names = self._options.get(o.STREAMS) or [member.stream.name for member in members]
         return dict(zip(names, zip(members, json.loads(identities or "[]"), strict=True), strict=True))
 
-    def _as_now(self, before: FoundStreams) -> dict[str, tuple[StreamTable, str | None]]:
+    def _discover(self, before: FoundStreams) -> dict[str, tuple[StreamTable, str | None]]:
         pravega = self._catalog.pravega
         names = names_of_streams(pravega, self._options)
         if self._options.is_set(o.STREAMS):

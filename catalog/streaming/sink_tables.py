@@ -64,7 +64,7 @@ def settle(
         return stream_tables.load(catalog, (scope,), name)
     if _is_written(catalog, stream):
         raise StreamExistsError(
-            f"Table {shown} was made for this query, and somebody has written to it before its properties were set: "
+            f"Table {shown} was created for this query, but somebody wrote to it before its properties were set: "
             f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
     drop_stream(catalog, stream)
@@ -88,13 +88,13 @@ def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict
         if option in (o.TXN_APP_ID, o.TXN_VERSION):
             raise InvalidOptionError(
                 f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
-                "known by its own id, and each of its micro-batches is written once. Leave it out."
+                "identified by its own id, and writes each of its micro-batches once. Leave it out."
             )
         if option in _FIXED:
             has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
             if text.strip().lower() != has:
                 raise InvalidOptionError(
-                    f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "
+                    f"'{key}'='{text}' does not fit: the table exists, and has '{has}'. Leave the option out, "
                     "or write into another table."
                 )
         elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:

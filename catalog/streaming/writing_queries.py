@@ -96,7 +96,7 @@ class WritingQueries:
             _check_rights(pravega, insert)
         return insert
 
-    def log_for(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
+    def find_log(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
         """Return the log that has committed the query's last epoch if the stream is what it was then, or a new one."""
         with self._lock:
             query = self._queries.get(key)
@@ -105,13 +105,13 @@ class WritingQueries:
             return query.log
         return CommitLog(pravega, key[0], timeout=insert.settings.commit_timeout)
 
-    def goes_on(self, key: Key, epoch: Epoch) -> bool:
+    def is_continued_by(self, key: Key, epoch: Epoch) -> bool:
         """Tell whether the epoch follows one that the same run has committed here: nothing is left to settle."""
         with self._lock:
             query = self._queries.get(key)
         return query is not None and query.epoch.run == epoch.run and query.epoch.number < epoch.number
 
-    def committed(self, key: Key, catalog: Catalog, insert: Insert, epoch: Epoch, log: CommitLog) -> None:
+    def note_commit(self, key: Key, catalog: Catalog, insert: Insert, epoch: Epoch, log: CommitLog) -> None:
         """Remember a commit, and begin the next transaction if the query does not pause between its micro-batches."""
         with self._lock:
             former = self._queries.pop(key, None)
@@ -122,7 +122,7 @@ class WritingQueries:
         if busy:
             self._prepare(key, catalog, insert, lambda: Insert.begin(catalog.pravega, insert.table, insert.settings))
 
-    def failed(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
         """Forget a query whose commit has failed."""
         with self._lock:
             self._queries.pop(key, None)

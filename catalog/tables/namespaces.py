@@ -114,7 +114,7 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
     """
     scope = _find_scope(catalog, namespace)
     if is_internal(scope):
-        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not changed.")
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and cannot be changed.")
     for change in changes:
         if change.property in _REFUSED:
             statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
@@ -145,7 +145,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     scope = resolve_scope(catalog, namespace)
     controller = catalog.pravega.controller
     if is_internal(scope):
-        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and cannot be dropped.")
     streams = controller.list_streams(scope)
     visible = [name for name in streams if not is_internal(name)]
     tables = controller.list_key_value_tables(scope)
@@ -173,8 +173,8 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
     if left:
         raise ScopeNotEmptyError(
-            f"The scope {quote_all(namespace)} was emptied, but others have made {shorten(', '.join(left))} meanwhile. "
-            "Drop it again if that may go too."
+            f"The scope {quote_all(namespace)} was emptied, but others have created {shorten(', '.join(left))} "
+            "meanwhile. Drop it again if that may go too."
         )
     _delete(catalog, scope, OWN)
     return True

@@ -75,8 +75,9 @@ def _check_mode(table: StreamTable, options: o.Options) -> None:
     demanded = [field.name for field in table.schema if not field.nullable]
     if options.get(o.MODE) == PERMISSIVE and demanded and not table.permissive:
         raise UnsupportedOperationError(
-            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but an option of a query makes NOT NULL columns "
-            f"({', '.join(demanded)}) nullable from Spark 4.3 on. Set the table property '{o.MODE.key}'. {_BY_OPTIONS}"
+            f"'{o.MODE.key}'='{PERMISSIVE}' reads bad events as nulls, but only from Spark 4.3 on can an option of a "
+            f"query make NOT NULL columns ({', '.join(demanded)}) nullable. Set the table property '{o.MODE.key}'. "
+            f"{_BY_OPTIONS}"
         )
 
 
@@ -90,6 +91,6 @@ def _check_version(table: StreamTable, version: int | None) -> None:
             "Leave it out."
         )
     raise UnsupportedOperationError(
-        f"'{o.SCHEMA_VERSION.key}'='{version}' gives a table its columns from Spark 4.3 on; these are those of version "
-        f"{loaded}. {_BY_OPTIONS}"
+        f"'{o.SCHEMA_VERSION.key}'='{version}' selects a table's columns only from Spark 4.3 on; this query has the "
+        f"columns of version {loaded}. {_BY_OPTIONS}"
     )

@@ -21,10 +21,10 @@ def test_the_row_and_the_key_are_told() -> None:
     table = StructType([StructField("m", MapType(StringType(), LongType()))])
     rows = RowsOfTable(pa.schema([("m", MAP)]), table)
     good = pa.record_batch({"m": pa.array([[("a", 1)], None, [("a", 2), ("b", 3)], []], MAP)})
-    assert rows.conformed(good).equals(good)
+    assert rows.conform(good).equals(good)
     bad = pa.record_batch({"m": pa.array([None, [("b", 1), ("a", 1), ("b", None)]], MAP)})
     with pytest.raises(InvalidRowError, match="Row 5 has the key 'b' twice in a map of column m, .* Keep one of them"):
-        rows.conformed(bad)
+        rows.conform(bad)
 
 
 ENTRIES = st.none() | st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), max_size=4)
