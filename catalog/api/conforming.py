@@ -20,61 +20,25 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
+_LONGEST_INTEGER = 20
+"""Digits of the greatest number of 64 bits."""
 
-def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
-    """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
-    found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
-    return min(found, key=lambda finding: finding[0], default=None)
-
-
-def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
-    """Yield findings in the maps of an array. `rows`: the column's row of each of its values."""
-    kind = array.type
-    if not _has_maps(kind):
-        return
-    if types.is_struct(kind):
-        there = array.is_valid()
-        inside = rows[there.to_numpy(zero_copy_only=False)]
-        for part in array.filter(there).flatten():
-            yield from _find_repeated(part, inside)
-        return
-    if types.is_map(kind):
-        array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
-    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
-    values = array.flatten()
-    if not types.is_map(kind):
-        yield from _find_repeated(values, inside)
-        return
-    # Entries are never null, so that their parts are the values'.
-    keys, items = values.flatten()
-    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
-    yield from _find_repeated(items, inside)
-
-
-def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
-    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
-    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
-
-
-def _find_first_repeated(
-    keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
-) -> tuple[int, Any] | None:
-    """Return the row and the key of the first entry whose map had the key before."""
-    if not len(keys):
-        return None
-    coded = keys.dictionary_encode()
-    pairs = maps * len(coded.dictionary) + coded.indices.to_numpy()
-    _, first = np.unique(pairs, return_index=True)
-    if len(first) == len(pairs):
-        return None
-    again = np.ones(len(pairs), np.bool_)
-    again[first] = False
-    place = int(np.flatnonzero(again)[0])
-    return int(rows[place]), keys[place].as_py()
-
-
-def _has_maps(kind: pa.DataType) -> bool:
-    return types.is_map(kind) or any(_has_maps(kind.field(place).type) for place in range(kind.num_fields))
+_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
+    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
+    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
+    lambda type: (
+        types.is_binary(type)
+        or types.is_large_binary(type)
+        or types.is_binary_view(type)
+        or types.is_fixed_size_binary(type)
+    ),
+    types.is_boolean,
+    types.is_date,
+    lambda type: types.is_timestamp(type) and type.tz is None,
+    lambda type: types.is_timestamp(type) and type.tz is not None,
+    types.is_duration,
+    types.is_time,
+)
 
 
 class RowsOfTable:
@@ -226,27 +190,6 @@ def _cast_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return cast
 
 
-_LONGEST_INTEGER = 20
-"""Digits of the greatest number of 64 bits."""
-
-_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
-    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
-    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
-    lambda type: (
-        types.is_binary(type)
-        or types.is_large_binary(type)
-        or types.is_binary_view(type)
-        or types.is_fixed_size_binary(type)
-    ),
-    types.is_boolean,
-    types.is_date,
-    lambda type: types.is_timestamp(type) and type.tz is None,
-    lambda type: types.is_timestamp(type) and type.tz is not None,
-    types.is_duration,
-    types.is_time,
-)
-
-
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Tell whether values of a type may be those of another: of the same sort, and each is checked when it is cast."""
     if given.equals(wanted) or types.is_null(given):
@@ -267,3 +210,59 @@ def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _is_list(type: pa.DataType) -> bool:
     return bool(types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type))
+
+
+def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
+    """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
+    found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
+    return min(found, key=lambda finding: finding[0], default=None)
+
+
+def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
+    """Yield findings in the maps of an array. `rows`: the column's row of each of its values."""
+    kind = array.type
+    if not _has_maps(kind):
+        return
+    if types.is_struct(kind):
+        there = array.is_valid()
+        inside = rows[there.to_numpy(zero_copy_only=False)]
+        for part in array.filter(there).flatten():
+            yield from _find_repeated(part, inside)
+        return
+    if types.is_map(kind):
+        array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
+    values = array.flatten()
+    if not types.is_map(kind):
+        yield from _find_repeated(values, inside)
+        return
+    # Entries are never null, so that their parts are the values'.
+    keys, items = values.flatten()
+    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
+    yield from _find_repeated(items, inside)
+
+
+def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
+    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
+    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
+
+
+def _find_first_repeated(
+    keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> tuple[int, Any] | None:
+    """Return the row and the key of the first entry whose map had the key before."""
+    if not len(keys):
+        return None
+    coded = keys.dictionary_encode()
+    pairs = maps * len(coded.dictionary) + coded.indices.to_numpy()
+    _, first = np.unique(pairs, return_index=True)
+    if len(first) == len(pairs):
+        return None
+    again = np.ones(len(pairs), np.bool_)
+    again[first] = False
+    place = int(np.flatnonzero(again)[0])
+    return int(rows[place]), keys[place].as_py()
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    return types.is_map(kind) or any(_has_maps(kind.field(place).type) for place in range(kind.num_fields))

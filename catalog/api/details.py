@@ -27,7 +27,15 @@ from .arrow_columns import to_arrow_columns
 
 @dataclass(frozen=True)
 class TableSize:
-    """The segments of a table that take appends now, and the bytes of all its events."""
+    """The size of a table, as `Table.size` measures it.
+
+    Attributes
+    ----------
+    segments : int
+        The number of segments that take appends now.
+    bytes : int
+        The bytes of all events.
+    """
 
     segments: int
     bytes: int
@@ -35,7 +43,17 @@ class TableSize:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A version of the schema of a type of events: `columns` as Spark's types, or why they are none."""
+    """A version of a table's schema, as `Table.schema_versions` lists them.
+
+    Attributes
+    ----------
+    version : int
+        Its number, counted from 0 among the schemas of its type.
+    type : str
+        The type of events in the schema registry.
+    columns : str
+        The columns as Spark's types, or why there are none.
+    """
 
     version: int
     type: str
@@ -44,7 +62,21 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of a table: what a commit added. `position` is the text of the stream cut at which it ends."""
+    """A version of a table, made by one commit, as `Table.history` lists them.
+
+    Attributes
+    ----------
+    version : int
+        Its number, counted from 1.
+    time : datetime
+        When it was published, in UTC.
+    operation : str
+        What committed it, such as INSERT or STREAM.
+    rows : int
+        The number of rows that it added.
+    position : str
+        The text of the stream cut at which it ends.
+    """
 
     version: int
     time: datetime
@@ -55,9 +87,18 @@ class TableVersion:
 
 @dataclass(frozen=True)
 class ConsumerLag:
-    """A consumer, or a reader group of others: None where only its readers know how far they are.
+    """A consumer, or a reader group of another client, as `PravegaCatalog.consumers` lists them.
 
-    `position` is the text of a stream cut.
+    Attributes
+    ----------
+    consumer : str
+        Its name, with its scope.
+    table : str
+        The table that it reads.
+    bytes_behind : int or None
+        The bytes from its position to the end; None where only its readers know the position.
+    position : str or None
+        The text of the stream cut where it is, None where only its readers know it.
     """
 
     consumer: str

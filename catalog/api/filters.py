@@ -12,6 +12,23 @@ import pyarrow.compute as pc
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.errors import InvalidOptionError
 
+_Field: TypeAlias = int | bytes
+_Message: TypeAlias = Mapping[int, Sequence[_Field]]
+"""The values of a message's fields, by their numbers."""
+
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_SIGN = 1 << 63
+
+_FUNCTIONS, _EXPRESSIONS = 2, 3
+"""Of an extended expression: the functions that it uses, and the expression itself, both wrapped."""
+_SELECTION, _CALL, _ONE_OF = 2, 3, 8
+"""Kinds of expressions beside literals, which are 1."""
+_NAMES = {"and": "AND", "or": "OR", "not": "NOT", "equal": "=", "not_equal": "<>"}
+_NAMES |= {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_INTEGERS = {2: "tinyint", 3: "smallint", 5: "int", 7: "bigint"}
+_STRING, _DATE = 12, 16
+_UNKNOWN = Term("UNKNOWN", 0, None, None)
+
 
 def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
     """Return the names of the columns that a condition is about. Raises InvalidOptionError if it fits no such rows."""
@@ -37,24 +54,6 @@ def _find_misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
     except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
         return str(error).splitlines()[0]
     return None
-
-
-_Field: TypeAlias = int | bytes
-_Message: TypeAlias = Mapping[int, Sequence[_Field]]
-"""The values of a message's fields, by their numbers."""
-
-_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
-_SIGN = 1 << 63
-
-_FUNCTIONS, _EXPRESSIONS = 2, 3
-"""Of an extended expression: the functions that it uses, and the expression itself, both wrapped."""
-_SELECTION, _CALL, _ONE_OF = 2, 3, 8
-"""Kinds of expressions beside literals, which are 1."""
-_NAMES = {"and": "AND", "or": "OR", "not": "NOT", "equal": "=", "not_equal": "<>"}
-_NAMES |= {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_INTEGERS = {2: "tinyint", 3: "smallint", 5: "int", 7: "bigint"}
-_STRING, _DATE = 12, 16
-_UNKNOWN = Term("UNKNOWN", 0, None, None)
 
 
 def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:

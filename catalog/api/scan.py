@@ -44,9 +44,19 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class ScanTask:
-    """A part of a scan that can be read anywhere, also in another process: tasks are picklable.
+    """A part of a scan that can be read anywhere, even in another process: tasks can be pickled.
 
-    They hold the credentials of the catalog. What a task reads is fixed: all tasks together are the scan.
+    Tasks hold the credentials of the catalog. What a task reads is fixed, and all tasks together are the scan.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ProcessPoolExecutor
+    >>> from pyspark_pravega.catalog import connect
+    >>> def count(task):
+    ...     return sum(batch.num_rows for batch in task.to_batches())
+    >>> pravega = connect(controller_uri="tcp://localhost:9090")
+    >>> with ProcessPoolExecutor() as processes:
+    ...     print(sum(processes.map(count, pravega.load_table("iot.sensor").scan().tasks())))
     """
 
     reader: PlannedReader[Any, InputPartition] = field(repr=False)
@@ -57,7 +67,20 @@ class ScanTask:
     condition: pc.Expression | None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the task's rows. Raises MalformedEventError naming an event that does not fit, and servers' errors."""
+        """Read the rows of the task.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            Some of the rows.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        PravegaError
+            Other errors of the servers.
+        """
         for batch in self.reader.batches(self.partition):
             if self.counted and counts_of(batch) is not None:
                 continue
@@ -70,9 +93,19 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scan:
-    """Rows of a table that are to be read. Nothing is read before one of the methods asks for it, each anew.
+    """Rows of a table that are to be read, as `Table.scan` and `Table.changes` return them.
 
-    Other libraries take a scan as it is, by Arrow's C stream interface: `polars.DataFrame(scan)`.
+    Each method that reads rows reads them again; nothing is read before. Other libraries take a scan as it is, through
+    Arrow's C stream interface: `polars.DataFrame(scan)`.
+
+    Examples
+    --------
+    >>> import pyarrow.compute as pc
+    >>> from pyspark_pravega.catalog import connect
+    >>> pravega = connect(controller_uri="tcp://localhost:9090")
+    >>> scan = pravega.load_table("iot.sensor").scan(["id", "temp"], filter=pc.field("temp") > 30)
+    >>> for batch in scan.to_batches():
+    ...     print(batch.num_rows)
     """
 
     catalog: Catalog = field(repr=False)
@@ -88,21 +121,46 @@ class Scan:
         return _make_schema(self.described, self.columns)
 
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
-        """Read all rows into memory, in the order of the table's segments, oldest first."""
+        """Read all rows into memory.
+
+        Parameters
+        ----------
+        threads : int, optional
+            The number of threads that read; by default one for each core, at most 8.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows in the order of the table's segments, oldest first.
+        """
         return _collect_in_order(self._read_batches(self.tasks(), threads), self.schema)
 
     def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
-        """Return a reader of the rows in bounded memory, up to the table's end at this moment.
+        """Read the rows in bounded memory, up to the table's end at this moment.
 
-        Rows of a segment come in their order, and those of several segments mixed unless `threads` is 1. What a thread
-        reads at a time takes about 32 MiB, see the option `read-window`. The threads end with the last row, or when
-        nothing refers to the reader any more.
+        Parameters
+        ----------
+        threads : int, optional
+            The number of threads that read; by default one for each core, at most 8. Each needs about 32 MiB; see the
+            option `read-window`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows. Those of one segment come in their order, and those of several segments mixed unless `threads` is
+            1. The threads end with the last row, or when nothing refers to the reader any more.
         """
         batches = self._read_batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
 
     def count(self) -> int:
-        """Return the number of rows."""
+        """Count the rows.
+
+        Returns
+        -------
+        int
+            Their number.
+        """
         if self.condition is None and self.limit is None:
             planned = self._plan(StructType([]))
             known = events_by_log(self.catalog.pravega, self.described.table.stream, planned)
@@ -116,9 +174,13 @@ class Scan:
             return sum(batch.num_rows for _, batch in batches)
 
     def tasks(self) -> list[ScanTask]:
-        """Plan the scan and return its parts, to be read in other threads, processes or machines.
+        """Plan the scan as parts, to be read in other threads, processes or machines.
 
-        A `limit` is that of each task: whoever puts their rows together keeps so many.
+        Returns
+        -------
+        list of ScanTask
+            The parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps only so
+            many.
         """
         planned = self._plan(select_columns(self.described, self.columns, self.condition))
         return _make_tasks(planned, self.schema, self.condition)

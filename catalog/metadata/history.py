@@ -1,4 +1,4 @@
-"""Metadata tables of history: versions, transactions that are being committed, consumers, and known stream cuts."""
+"""Metadata tables about time: versions, transactions to commit, consumers, tags, and all known stream cuts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
 
 from .table import MetadataTable, Rows, column
 
+LOG = logging.getLogger(__name__)
+MOST_WATERMARKS = 1000
+"""Watermarks that are shown, the newest ones: there is one every ten seconds."""
+_CUT = "a position, as Java's StreamCut.asText() writes it"
 _OPERATION = column("operation", StringType(), "what committed it: INSERT, CTAS, STREAM")
 _ROWS = column("rows", LongType(), "rows that it added")
 
@@ -36,40 +40,6 @@ def _read_transactions(pravega: Pravega, stream: Stream) -> Rows:
     for place, entry in enumerate(head.queue, 1):
         state = pravega.controller.transaction_status(stream, entry.transaction).name.lower()
         yield str(entry.transaction), state, place, entry.operation, entry.rows
-
-
-HISTORY = MetadataTable(
-    "history",
-    StructType(
-        [
-            column("version", LongType(), "counted from 1", nullable=False),
-            column("committed_at", TimestampType(), "when it was published", nullable=False),
-            _OPERATION,
-            _ROWS,
-            column("transaction", StringType(), "id of the Pravega transaction"),
-            column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
-        ]
-    ),
-    _read_history,
-)
-TRANSACTIONS = MetadataTable(
-    "transactions",
-    StructType(
-        [
-            column("transaction", StringType(), "id of the Pravega transaction", nullable=False),
-            column("state", StringType(), "what the server says: open, committing, committed, ...", nullable=False),
-            column("place", IntegerType(), "in the queue of commits; the first one is being committed", nullable=False),
-            _OPERATION,
-            _ROWS,
-        ]
-    ),
-    _read_transactions,
-)
-
-
-LOG = logging.getLogger(__name__)
-MOST_WATERMARKS = 1000
-"""Watermarks that are shown, the newest: there is one every ten seconds."""
 
 
 def _read_consumers(pravega: Pravega, stream: Stream) -> Rows:
@@ -105,7 +75,7 @@ def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
 
 
 def _list_visible_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
-    """Return the consumers; none for a user who may only read, whom the server tells of no others."""
+    """Return the consumers; none for a user who may only read, to whom the server shows none."""
     try:
         return list_consumers(pravega, stream)
     except PermissionDeniedError as error:
@@ -113,7 +83,33 @@ def _list_visible_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerSt
         return []
 
 
-_CUT = "a position, as Java's StreamCut.asText() writes it"
+HISTORY = MetadataTable(
+    "history",
+    StructType(
+        [
+            column("version", LongType(), "counted from 1", nullable=False),
+            column("committed_at", TimestampType(), "when it was published", nullable=False),
+            _OPERATION,
+            _ROWS,
+            column("transaction", StringType(), "id of the Pravega transaction"),
+            column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
+        ]
+    ),
+    _read_history,
+)
+TRANSACTIONS = MetadataTable(
+    "transactions",
+    StructType(
+        [
+            column("transaction", StringType(), "id of the Pravega transaction", nullable=False),
+            column("state", StringType(), "what the server says: open, committing, committed, ...", nullable=False),
+            column("place", IntegerType(), "in the queue of commits; the first one is being committed", nullable=False),
+            _OPERATION,
+            _ROWS,
+        ]
+    ),
+    _read_transactions,
+)
 CONSUMERS = MetadataTable(
     "consumers",
     StructType(

@@ -21,6 +21,10 @@ from pyspark_pravega.formats.core.format import find_registry_format
 from ..storage.table_properties import show_policy, show_properties, show_stream_properties
 from .table import MetadataTable, Rows, column
 
+_VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
+_ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
+_TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
+
 
 def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
@@ -59,9 +63,18 @@ def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:
         yield encoding_id, found.version.version, found.version.id, found.version.type, found.codec or "none"
 
 
-_VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
-_ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
-_TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
+def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
+    try:
+        found = show_properties(load_table(pravega, stream))
+    except StreamNotFoundError:
+        raise
+    except PravegaError:  # the schema is missing, or cannot be read
+        configuration = pravega.controller.stream_configuration(stream)
+        stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
+        found = stored | show_stream_properties(configuration)
+    yield from sorted((key, text) for key, text in found.items() if key != "provider")
+
+
 SCHEMAS = MetadataTable(
     "schemas",
     StructType(
@@ -90,20 +103,6 @@ ENCODINGS = MetadataTable(
     ),
     _read_encodings,
 )
-
-
-def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
-    try:
-        found = show_properties(load_table(pravega, stream))
-    except StreamNotFoundError:
-        raise
-    except PravegaError:  # the schema is missing, or cannot be read
-        configuration = pravega.controller.stream_configuration(stream)
-        stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
-        found = stored | show_stream_properties(configuration)
-    yield from sorted((key, text) for key, text in found.items() if key != "provider")
-
-
 PROPERTIES = MetadataTable(
     "properties",
     StructType(

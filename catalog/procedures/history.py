@@ -16,7 +16,7 @@ from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 
-_MAY_CHANGE = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"
+_RIGHTS = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"
 _TAG = column("tag", StringType(), "its name", nullable=False)
 _REPLACE = flag("replace", "whether a tag of this name may be there, and is replaced")
 
@@ -47,55 +47,6 @@ def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     yield log.newest(), made
 
 
-CREATE_TAG = Procedure(
-    "create_tag",
-    "Names a position of a table for VERSION AS OF.",
-    (
-        TABLE,
-        parameter("tag", "its name"),
-        parameter("version", "a version, a tag or a stream cut; by default the end of the table now", optional=True),
-        _REPLACE,
-    ),
-    StructType(
-        [
-            _TAG,
-            column("version", LongType(), "the one that ends there, if one does"),
-            column("stream_cut", StringType(), "the position", nullable=False),
-        ]
-    ),
-    _MAY_CHANGE,
-    _create_tag,
-)
-DROP_TAG = Procedure(
-    "drop_tag",
-    "Removes a tag. The events stay.",
-    (TABLE, parameter("tag", "its name"), DRY_RUN),
-    StructType(
-        [
-            _TAG,
-            column("version", LongType(), "the one that ended there, if one did"),
-            column("stream_cut", StringType(), "where it was; null if there was none of this name"),
-            column("dropped", BooleanType(), "whether it was removed", nullable=False),
-        ]
-    ),
-    _MAY_CHANGE,
-    _drop_tag,
-)
-COMPACT_HISTORY = Procedure(
-    "compact_history",
-    "Folds all old versions of the commit log into checkpoints, which commits do by and by. No version is lost.",
-    (TABLE,),
-    StructType(
-        [
-            column("versions", LongType(), "that the table has", nullable=False),
-            column("checkpoints", IntegerType(), "that were made", nullable=False),
-        ]
-    ),
-    _MAY_CHANGE,
-    _compact_history,
-)
-
-
 def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     stream, query = find_stream(catalog, arguments), require(arguments, "query")
     log = CommitLog(catalog.pravega, stream)
@@ -116,6 +67,53 @@ def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     yield query, row.epoch, row.runs[-1] if row.runs else None, not dry
 
 
+CREATE_TAG = Procedure(
+    "create_tag",
+    "Names a position of a table for VERSION AS OF.",
+    (
+        TABLE,
+        parameter("tag", "its name"),
+        parameter("version", "a version, a tag or a stream cut; by default the end of the table now", optional=True),
+        _REPLACE,
+    ),
+    StructType(
+        [
+            _TAG,
+            column("version", LongType(), "the one that ends there, if one does"),
+            column("stream_cut", StringType(), "the position", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _create_tag,
+)
+DROP_TAG = Procedure(
+    "drop_tag",
+    "Removes a tag. The events stay.",
+    (TABLE, parameter("tag", "its name"), DRY_RUN),
+    StructType(
+        [
+            _TAG,
+            column("version", LongType(), "the one that ended there, if one did"),
+            column("stream_cut", StringType(), "where it was; null if there was none of this name"),
+            column("dropped", BooleanType(), "whether it was removed", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _drop_tag,
+)
+COMPACT_HISTORY = Procedure(
+    "compact_history",
+    "Folds all old versions of the commit log into checkpoints, which commits do by and by. No version is lost.",
+    (TABLE,),
+    StructType(
+        [
+            column("versions", LongType(), "that the table has", nullable=False),
+            column("checkpoints", IntegerType(), "that were made", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _compact_history,
+)
 RESET_QUERY = Procedure(
     "reset_query",
     "Makes a table forget which micro-batches of a streaming query it has. What they wrote stays, and the query may "
@@ -134,6 +132,6 @@ RESET_QUERY = Procedure(
             column("reset", BooleanType(), "whether it was done", nullable=False),
         ]
     ),
-    "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope",
+    _RIGHTS,
     _reset_query,
 )

@@ -88,7 +88,7 @@ def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None
         wanted, type = parameters[name].type, field.dataType
         if not isinstance(type, (NullType, *_TAKEN[wanted.__class__])):
             raise InvalidOptionError(
-                f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but must be "
+                f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but takes "
                 f"{wanted.simpleString().upper()}. {describe_arguments(procedure)}"
             )
         found.add(name)

@@ -72,38 +72,6 @@ def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], 
     return sealed, [key_range for key_range in wanted if key_range not in kept]
 
 
-SEAL_STREAM = Procedure(
-    "seal_stream",
-    "Ends a stream: it can be read, and takes no events any more. Open transactions are aborted. It cannot be undone.",
-    (TABLE, DRY_RUN),
-    StructType(
-        [
-            column("stream_cut", StringType(), "where the stream ends", nullable=False),
-            column("waiting_commits", IntegerType(), "of INSERTs, just before; they fail", nullable=False),
-            column("sealed", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    _RIGHTS,
-    _seal_stream,
-)
-SCALE_STREAM = Procedure(
-    "scale_stream",
-    "Gives a stream another number of segments, with equal parts of the key space.",
-    (TABLE, parameter("segments", "how many it has afterwards", IntegerType()), DRY_RUN),
-    StructType(
-        [
-            column("segments_before", IntegerType(), "that took events", nullable=False),
-            column("segments", IntegerType(), "that take events afterwards", nullable=False),
-            column("sealed", IntegerType(), "segments that end; one that has its part already stays", nullable=False),
-            column("created", IntegerType(), "segments that take their place", nullable=False),
-            column("scaled", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    _RIGHTS,
-    _scale_stream,
-)
-
-
 def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     pravega, stream = catalog.pravega, find_stream(catalog, arguments)
     _check_kind(catalog, stream)
@@ -142,6 +110,36 @@ def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> 
     return behind is not None and left is not None and behind > left
 
 
+SEAL_STREAM = Procedure(
+    "seal_stream",
+    "Ends a stream: it can be read, and takes no events any more. Open transactions are aborted. It cannot be undone.",
+    (TABLE, DRY_RUN),
+    StructType(
+        [
+            column("stream_cut", StringType(), "where the stream ends", nullable=False),
+            column("waiting_commits", IntegerType(), "of INSERTs, just before; they fail", nullable=False),
+            column("sealed", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _seal_stream,
+)
+SCALE_STREAM = Procedure(
+    "scale_stream",
+    "Gives a stream another number of segments, with equal parts of the key space.",
+    (TABLE, parameter("segments", "how many it has afterwards", IntegerType()), DRY_RUN),
+    StructType(
+        [
+            column("segments_before", IntegerType(), "that took events", nullable=False),
+            column("segments", IntegerType(), "that take events afterwards", nullable=False),
+            column("sealed", IntegerType(), "segments that end; one that has its part already stays", nullable=False),
+            column("created", IntegerType(), "segments that take their place", nullable=False),
+            column("scaled", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _scale_stream,
+)
 TRUNCATE_STREAM = Procedure(
     "truncate_stream",
     "Removes the events before a position for good.",
@@ -159,6 +157,6 @@ TRUNCATE_STREAM = Procedure(
             column("truncated", BooleanType(), "whether it was done", nullable=False),
         ]
     ),
-    "READ_UPDATE on the stream",
+    _RIGHTS,
     _truncate_stream,
 )

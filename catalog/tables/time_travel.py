@@ -21,6 +21,7 @@ from ..storage.spelling import name_table_and_stream
 
 _TIME_TRAVEL_OPTIONS = ("versionasof", "timestampasof")
 """Options of `spark.read` that Spark has read itself, and hands on with the others."""
+_BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
 
 def drop_time_travel_options(table: StreamTable, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -48,9 +49,6 @@ def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel |
             point = point_of_version(catalog.pravega, stream, asked.text)
             words = f"VERSION AS OF '{asked.text}'"
     return replace(described, table=replace(described.table, as_of=AsOf(words, point.cut.to_text())))
-
-
-_BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
 
 def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:

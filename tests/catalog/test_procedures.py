@@ -343,7 +343,7 @@ def test_consumers(called: Called) -> None:
     assert called.rows("consumers")[0].stream_cut == history[2]
     assert called.call("move_consumer", "consumer => 'nightly', position => 'head'").bytes_behind > made.bytes_behind
     said = called.refused("drop_consumer", "consumer => 'daily'")
-    assert "It has nightly;" in said and "pravega.system.create_consumer makes one" in said
+    assert "It has nightly;" in said and "pravega.system.create_consumer creates one" in said
     assert not called.call("drop_consumer", "consumer => 'nightly', dry_run => true").dropped
     assert called.call("drop_consumer", "consumer => 'nightly'").dropped
     assert called.rows("consumers") == []

@@ -12,7 +12,10 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega import DefaultSource, configure, errors
+from pyspark_pravega.catalog import PravegaCatalog, Scan, Table
 from pyspark_pravega.catalog import connect as connect_catalog
+from pyspark_pravega.catalog.api.following import NewRows
+from pyspark_pravega.catalog.api.scan import ScanTask
 from pyspark_pravega.client import ClientConfig, connect
 from pyspark_pravega.commands.cli import main
 from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format
@@ -27,6 +30,14 @@ ENTRY_POINTS: list[object] = [
     Format,
     LocalCluster,
     LocalCluster.start,
+    NewRows,
+    PravegaCatalog,
+    PravegaCatalog.create_table,
+    PravegaCatalog.load_table,
+    Scan,
+    ScanTask,
+    Table,
+    Table.add_column,
     errors,
     configure,
     connect,
