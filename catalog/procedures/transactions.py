@@ -61,7 +61,9 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     status = transaction.status()
     if status is not TransactionStatus.OPEN:
         raise (
-            _make_unknown_error(stream, transaction_id) if status is TransactionStatus.UNKNOWN else transaction.explain_end()
+            _make_unknown_error(stream, transaction_id)
+            if status is TransactionStatus.UNKNOWN
+            else transaction.explain_end()
         )
     log.make_ready()  # before it is sealed: an INSERT may commit without the log, but this is to be a version
     insert = Insert(pravega, StreamTable(stream, "raw", "none", RAW_SCHEMA), transaction, settings)
