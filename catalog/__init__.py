@@ -16,18 +16,35 @@ __all__ = ["PravegaCatalog", "Scan", "Table", "connect"]
 
 
 def connect(catalog: str = "pravega", **options: str | int | bool | None) -> PravegaCatalog:
-    """Open a catalog in this process. No JVM is started, and nothing is sent before the first question.
+    """Open a catalog in this process, without Spark and without a JVM.
 
-    For example:
+    Nothing is sent to the servers before the first method needs an answer.
 
-        from pyspark_pravega.catalog import connect
+    Parameters
+    ----------
+    catalog : str, default "pravega"
+        The name of the catalog, in messages and in front of names of tables.
+    **options : str, int, bool or None
+        The options of docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`,
+        `schema_registry_uri`. Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
 
-        with connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092") as pravega:
-            rows = pravega.load_table("iot.sensor").scan(columns=["location", "temp"], limit=10).to_arrow()
+    Returns
+    -------
+    PravegaCatalog
+        The catalog; as a context manager it closes its connections at the end.
 
-    `options` are those of docs/options.md that may stand in catalog conf, with `_` for `-` and `.`. What is not given
-    comes from the environment (`PRAVEGA_CONTROLLER_URI`, ...). `catalog` is the name in messages. Raises
-    InvalidOptionError and InvalidNameError.
+    Raises
+    ------
+    InvalidOptionError
+        If there is no such option, or its value is wrong.
+    InvalidNameError
+        If no catalog can have the name `catalog`.
+
+    Examples
+    --------
+    >>> from pyspark_pravega.catalog import connect
+    >>> with connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092") as pravega:
+    ...     rows = pravega.load_table("iot.sensor").scan(columns=["location", "temp"], limit=10).to_arrow()
     """
     from .api.catalog import open_catalog
 

@@ -1,4 +1,4 @@
-"""Keeps the writes in flight of this service: INSERTs by their handles, and DELETE, UPDATE and MERGE by keys."""
+"""Begins and ends the writes of this service: INSERTs, in one transaction each, and DELETE, UPDATE and MERGE by key."""
 
 from __future__ import annotations
 
@@ -33,29 +33,27 @@ from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 from .protocol import BeginRowChanges
 from .protocol.replies import InsertBegun, InsertHandle, RowChangesBegun
 from .storage.connections import Catalog
-from .storage.naming import errors_about
-from .storage.spelling import subject
+from .storage.naming import prefix_errors
+from .storage.spelling import name_table_and_stream
 from .streaming.writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
 _ABANDONED_SECONDS = 30.0
-"""How long the abort of an INSERT that nobody waits for may take: a service should end soon after its driver."""
-
-
+"""How long it may take to abort an INSERT that nobody waits for: the service should end soon after its driver."""
 _NONE = ""
-"""The transaction of a write that has none."""
+"""Stands for the transaction in the handle of a write without one."""
 
 
 @dataclass(frozen=True)
-class _Open:
-    """An INSERT, the number of the call that began it, and what gives its connection back."""
+class _OpenInsert:
+    """An open INSERT, the number of the call that began it, and a function that gives its connection back."""
 
     insert: Insert
     begun_by: int
     release: Callable[[], None]
 
     def abort(self) -> None:
-        """Abort it as far as the server can be reached; its lease ends it otherwise."""
+        """Abort the INSERT if the server can be reached; otherwise its lease ends it."""
         try:
             with limit_retries(_ABANDONED_SECONDS):
                 self.insert.abort()
@@ -67,9 +65,9 @@ class _Open:
 
 @dataclass(frozen=True)
 class InsertStart:
-    """What begins one INSERT: the call's number, the schema of the rows, how many tasks write, and write options.
+    """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
 
-    The `number` is for `abort_begun_by`; `query` is the id of the query whose micro-batch it is.
+    `number` is that of the call, for `abort_begun_by`. `query` is the id of the streaming query if it is a micro-batch.
     """
 
     number: int
@@ -80,15 +78,15 @@ class InsertStart:
 
 
 class Inserts:
-    """Thread-safe; a handle is enough to finish an INSERT that another service process began."""
+    """The open INSERTs of this service; thread-safe. A handle suffices to end one that another process began."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, uuid.UUID], _Open] = {}
+        self._open: dict[tuple[str, uuid.UUID], _OpenInsert] = {}
         self._queries = WritingQueries()
 
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
-        """Begin one INSERT into a table that `prepare_insert` returned; return its handle and its tasks' function."""
+        """Begin an INSERT into a table that `prepare_insert` returned; return its handle and the tasks' function."""
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
         tasks, given, query = start.tasks, dict(start.given), start.query
         plain = prepared.plain_writer(start.schema)
@@ -106,12 +104,12 @@ class Inserts:
                 insert = self._queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
         with self._lock:
-            self._open[str(table.stream), transaction.id] = _Open(insert, start.number, catalog.hold())
+            self._open[str(table.stream), transaction.id] = _OpenInsert(insert, start.number, catalog.hold())
         try:
             function = pickle_write(InsertWriter(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
-            for thread in self._abort_in_threads(lambda each: each.insert is insert):
+            for thread in self._abort_in_threads(lambda opened: opened.insert is insert):
                 thread.join()
             raise
         return InsertBegun(InsertHandle(str(transaction.id), tasks, given, seen), function, PYTHON)
@@ -125,17 +123,18 @@ class Inserts:
         again: bool,
         epoch: Epoch | None = None,
     ) -> int:
-        """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already.
+        """Commit an INSERT; return the number of its rows.
 
-        An `epoch` is committed once, however often it is written.
+        `again` says that an earlier service process may have committed it already. An `epoch` is committed once,
+        however often it is written.
         """
         pickles = CPickleSerializer()
         if handle.transaction == _NONE:
-            return _stored(table, [pickles.loads(base64.b64decode(message)) for message in messages])
+            return _count_stored_rows(table, [pickles.loads(base64.b64decode(message)) for message in messages])
         unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
         with (
             cancellation.shield(),
-            self._taken(catalog, table, handle, unit, again=again and epoch is None) as insert,
+            self._take(catalog, table, handle, unit, again=again and epoch is None) as insert,
         ):
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
@@ -156,47 +155,47 @@ class Inserts:
     ) -> int:
         """Commit a micro-batch of a streaming query."""
         key = table.stream, epoch.writer
-        if not any(report.rows for report in reports) and self._queries.goes_on(key, epoch):
+        if not any(report.rows for report in reports) and self._queries.is_continued_by(key, epoch):
             self._queries.keep(key, catalog, insert)
             return 0
-        log = self._queries.log_for(key, catalog.pravega, insert)
+        log = self._queries.find_log(key, catalog.pravega, insert)
         try:
             rows = commit_epoch(catalog.pravega, table, insert, reports, epoch, log)
         except BaseException:
-            self._queries.failed(key)
+            self._queries.forget(key)
             raise
-        self._queries.committed(key, catalog, insert, epoch, log)
+        self._queries.note_commit(key, catalog, insert, epoch, log)
         return rows
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
-        """Abort an INSERT; nothing happens when it has ended. Its lease does so where the servers do not answer."""
+        """Abort an INSERT unless it has ended. If the servers do not answer, its lease ends it."""
         if handle.transaction == _NONE:
             return
-        with cancellation.shield(), limit_retries(CLEAN_UP_SECONDS), self._taken(catalog, table, handle) as insert:
+        with cancellation.shield(), limit_retries(CLEAN_UP_SECONDS), self._take(catalog, table, handle) as insert:
             insert.abort()
 
     def abort_begun_by(self, number: int) -> None:
-        """Abort the INSERT that a call began whose answer nobody has read, if it began one."""
-        self._abort_in_threads(lambda each: each.begun_by == number)
+        """Abort the INSERT that this call began, if it began one, because nobody has read its answer."""
+        self._abort_in_threads(lambda opened: opened.begun_by == number)
 
     def abort_all(self) -> list[threading.Thread]:
-        """Abort what is open, because the driver is gone; return the threads that do it.
+        """Abort all open INSERTs, because the driver is gone; return the threads that do it.
 
-        Each has its own: the cluster of one may not answer.
+        Each INSERT has its own thread, because its cluster may not answer.
         """
-        return [*self._abort_in_threads(lambda each: True), *self._queries.end()]
+        return [*self._abort_in_threads(lambda opened: True), *self._queries.end()]
 
-    def _abort_in_threads(self, which: Callable[[_Open], bool]) -> list[threading.Thread]:
+    def _abort_in_threads(self, which: Callable[[_OpenInsert], bool]) -> list[threading.Thread]:
         with self._lock:
-            keys = [key for key, each in self._open.items() if which(each)]
+            keys = [key for key, opened in self._open.items() if which(opened)]
             left = [self._open.pop(key) for key in keys]
-        threads = [threading.Thread(target=each.abort, name="abort", daemon=True) for each in left]
+        threads = [threading.Thread(target=opened.abort, name="abort", daemon=True) for opened in left]
         for thread in threads:
             thread.start()
         return threads
 
     @contextmanager
-    def _taken(
+    def _take(
         self,
         catalog: Catalog,
         table: StreamTable,
@@ -205,10 +204,10 @@ class Inserts:
         *,
         again: bool = False,
     ) -> Iterator[Insert]:
-        """Take an INSERT out of those that are open, or take over one that another service process began.
+        """Take an INSERT out of the open ones, or take over one that another service process began.
 
-        Whatever comes of it, the transaction is not kept alive afterwards. Raises TransactionOutcomeUnknownError if
-        servers do not answer and that process may have committed it, which `again` says.
+        The transaction is not kept alive after the body. Raises TransactionOutcomeUnknownError if the servers do not
+        answer and, as `again` says, that process may have committed it.
         """
         transaction_id = uuid.UUID(handle.transaction)
         with self._lock:
@@ -236,18 +235,21 @@ class Inserts:
             transaction.stop()
 
 
-def _stored(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
-    """Return the number of rows that were written without a transaction; those that were lost are told of."""
+def _count_stored_rows(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
+    """Return the number of rows that were written without a transaction; warn of those that may be lost."""
     lost = sum(report.lost for report in reports)
     if lost:
         LOG.warning("Stream %s: %d rows of a best-effort write may be lost.", table.stream, lost)
     return sum(report.rows for report in reports)
 
 
-def begin(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
-    """Return the function of the tasks that change rows. Raises UnsupportedOperationError, InvalidOptionError."""
+def begin_row_changes(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
+    """Begin a DELETE, UPDATE or MERGE by key: return its tasks' function.
+
+    Raises UnsupportedOperationError, InvalidOptionError.
+    """
     table = request.table
-    with errors_about("Table", subject(catalog, table)):
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = catalog.options(write=request.options)
         writer = open_table(catalog.pravega, table, options).row_changes_writer(request.schema)
     return RowChangesBegun(pickle_write(writer), PYTHON)

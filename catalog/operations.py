@@ -17,13 +17,13 @@ from pyspark_pravega.sql.refusals import describe_refusal
 
 from . import inserts, sources
 from . import protocol as r
-from .altering.column_changes import takes_change
+from .altering.column_changes import can_evolve
 from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
 from .inserts import Inserts, InsertStart
 from .metadata import parts as metadata
-from .metadata.parts import belongs_to_stream
+from .metadata.parts import is_stream_namespace
 from .procedures import calling as procedures
 from .protocol.replies import (
     InsertBegun,
@@ -40,10 +40,10 @@ from .protocol.replies import (
     ViewDefinition,
 )
 from .queries import changes, planning, relations
-from .queries.relations import hint_of_table
+from .queries.relations import suggest_table
 from .storage.connections import Catalog, Connections
-from .storage.naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
-from .storage.spelling import stream_named, subject
+from .storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
+from .storage.spelling import name_table_and_stream, resolve_stream
 from .streaming import merged_streams, micro_batches, sink_tables
 from .tables import namespaces, stream_tables, views
 from .tables.stream_tables import key_space
@@ -88,7 +88,7 @@ class Operations:
         """Carry one request out, the call of this number; raises what went wrong."""
         request = envelope.request
         if isinstance(request, r.LoadSource):
-            conf = sources.conf_of(envelope.conf, request)
+            conf = sources.resolve_conf(envelope.conf, request)
             with self._connections.catalog(conf) as catalog:
                 return sources.load(catalog, conf, request)
         with self._connections.catalog(envelope.conf) as catalog:
@@ -132,18 +132,18 @@ class Operations:
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
                 return stream_tables.list_tables(catalog, namespace)
-            case r.LoadTable(namespace, name, options, writing, at) if belongs_to_stream(namespace):
+            case r.LoadTable(namespace, name, options, writing, at) if is_stream_namespace(namespace):
                 return metadata.load(catalog, namespace, name, options, writing, at)
             case r.LoadTable():
                 return relations.load(catalog, request)
             case r.LoadChangelog(namespace, name, options, range):
                 return changes.load_changes(catalog, namespace, name, range, options)
             case r.ReadMetadata(namespace, name, options):
-                return metadata.rows(catalog, namespace, name, options)
-            case r.TableExists(namespace, name, False) if belongs_to_stream(namespace):
+                return metadata.read_rows(catalog, namespace, name, options)
+            case r.TableExists(namespace, name, False) if is_stream_namespace(namespace):
                 return metadata.exists(catalog, namespace, name)
             case r.HintOfTable(namespace, name):
-                return hint_of_table(catalog, namespace, name)
+                return suggest_table(catalog, namespace, name)
             case r.TableExists(namespace, name, creating):
                 return stream_tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():
@@ -151,13 +151,13 @@ class Operations:
             case r.SettleTable(table, schema, options, output_mode):
                 with shield():
                     return sink_tables.settle(catalog, table, schema, options, output_mode)
-            case r.AlterTable(namespace, name, _) if belongs_to_stream(namespace):
+            case r.AlterTable(namespace, name, _) if is_stream_namespace(namespace):
                 metadata.refuse_change(catalog, namespace, name)
                 raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
             case r.AlterTable(namespace, name, table_changes):
                 with shield():
                     return alter(catalog, namespace, name, table_changes)
-            case r.DropTable(namespace, name) if belongs_to_stream(namespace):
+            case r.DropTable(namespace, name) if is_stream_namespace(namespace):
                 return metadata.refuse_change(catalog, namespace, name)
             case r.DropTable(namespace, name):
                 with shield():
@@ -167,9 +167,9 @@ class Operations:
                     stream_tables.undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
-                return takes_change(table, change)
+                return can_evolve(table, change)
             case r.LoadSegments(namespace, name):
-                return key_space(catalog, stream_named(catalog, namespace, name))
+                return key_space(catalog, resolve_stream(catalog, namespace, name))
             case r.TruncateTable(table):
                 with shield():
                     truncate(catalog, table)
@@ -195,26 +195,26 @@ class Operations:
                 with changes.open_changes(catalog, table, options) as (_, opened):
                     return opened.start_of_changes().to_json()
             case r.EndOfChanges():
-                return planning.end_of_changes(catalog, request, self._source)
+                return planning.find_end_of_changes(catalog, request, self._source)
             case r.LimitsOfChanges(table, options):
                 with changes.open_changes(catalog, table, options) as (_, opened):
                     return limits_of(opened.options)
             case r.PlanNewChanges():
                 return planning.plan_new_changes(catalog, request, self._changes)
             case r.StartOfStream():
-                return micro_batches.start_of_stream(catalog, self._source, request)
+                return micro_batches.find_start(catalog, self._source, request)
             case r.LastOfStream():
-                return micro_batches.last_of_stream(catalog, self._source, request)
+                return micro_batches.find_last(catalog, self._source, request)
             case r.LimitsOfStream():
-                return micro_batches.limits_of_stream(catalog, self._source, request)
+                return micro_batches.find_limits(catalog, self._source, request)
             case r.EndOfMicroBatch():
-                return micro_batches.end_of_micro_batch(catalog, self._source, self._queries, request)
+                return micro_batches.find_end(catalog, self._source, self._queries, request)
             case r.PlanMicroBatch():
                 return micro_batches.plan_micro_batch(catalog, self._source, self._queries, request)
             case r.PlanRealTime():
                 return micro_batches.plan_real_time(catalog, self._source, self._queries, request)
             case r.EndOfRealTime():
-                return micro_batches.end_of_real_time(catalog, self._source, request)
+                return micro_batches.find_end_of_real_time(catalog, self._source, request)
             case r.CommitMicroBatch():
                 micro_batches.commit_micro_batch(catalog, self._source, self._queries, request)
                 return None
@@ -226,7 +226,7 @@ class Operations:
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
             case r.BeginRowChanges():
-                return inserts.begin(catalog, request)
+                return inserts.begin_row_changes(catalog, request)
             case r.CommitInsert(table, insert, messages, again):
                 return self._inserts.commit(catalog, table, insert, messages, again)
             case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets):
@@ -239,12 +239,12 @@ class Operations:
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
         table, given, query = request.table, request.options, None
-        with errors_about("Table", subject(catalog, table)):
+        with prefix_errors("Table", name_table_and_stream(catalog, table)):
             if isinstance(request, r.BeginEpoch):
-                given, query = sink_tables.write_options(table, given), request.query
+                given, query = sink_tables.select_write_options(table, given), request.query
             options = catalog.options(write=given)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
-        with errors_about_dropped_streams(WRITE_AGAIN):
+        with explain_dropped_streams(WRITE_AGAIN):
             start = InsertStart(number, request.schema, request.tasks, given, query)
             return self._inserts.begin(catalog, prepared, start)
 

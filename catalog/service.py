@@ -1,6 +1,6 @@
 """The catalog service: one process per driver, which answers the Java adapter's calls over stdin and stdout.
 
-Calls are read from a pipe, carried out side by side, and each one is answered, whatever happens.
+Calls are read from a pipe and carried out side by side. Each one is answered, whatever happens.
 """
 
 from __future__ import annotations
@@ -24,25 +24,29 @@ from .protocol import read_request
 from .protocol.messages import encode
 
 LOG = logging.getLogger(__name__)
+GRACE = 30.0
+"""Seconds that calls have to end after the driver: to finish a commit, or to undo half of a CREATE TABLE."""
+DEFECT = 70
+"""Exit code after a failure of this module (EX_SOFTWARE). Python's own is 1 if the package cannot be imported."""
 
 
 class Calls:
-    """The calls that are running. `answer` carries out a request, given its number and the value of its JSON."""
+    """The calls that are running."""
 
     def __init__(self, answer: Callable[[int, Any], object], replies: int) -> None:
-        """`replies` is a file descriptor."""
+        """Answer calls by `answer`, which gets a number and parsed JSON; write to the file descriptor `replies`."""
         self._answer = answer
         self._replies = replies
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._running: dict[int, tuple[Cancellation, threading.Thread]] = {}
         self.ended = threading.Event()
-        """The driver has closed its end, or does not read any more."""
+        """Set once the driver has closed its end, or no longer reads."""
 
-    def read(self, requests: BinaryIO, taken_back: Callable[[int], None]) -> None:
-        """Begin the calls that come in until there are no more.
+    def read(self, requests: BinaryIO, take_back: Callable[[int], None]) -> None:
+        """Begin the calls that come in, until there are no more.
 
-        `taken_back` is told the number of a call that was cancelled, which may have been answered before.
+        `take_back` gets the number of each call that was cancelled; it may have been answered already.
         """
         try:
             for line in requests:
@@ -54,14 +58,14 @@ class Calls:
                     found = self._running.get(int(number))
                 if found is not None:
                     found[0].cancel()
-                taken_back(int(number))
+                take_back(int(number))
         except BaseException:
             LOG.exception("The driver's requests cannot be read.")
         finally:
             self.ended.set()
 
     def end(self, seconds: float) -> bool:
-        """Cancel all that is running and wait until it has ended, at most for some seconds; whether it has."""
+        """Cancel all running calls, and wait for them this long at most; return whether they have ended."""
         deadline = time.monotonic() + seconds
         with self._lock:
             running = list(self._running.values())
@@ -81,7 +85,9 @@ class Calls:
         try:
             thread.start()
         except RuntimeError as error:  # the system has no thread left
-            self._done(number, _failure(InternalError(f"The catalog service cannot take the request: {error}.")))
+            self._reply(
+                number, _describe_failure(InternalError(f"The catalog service cannot take the request: {error}."))
+            )
 
     def _run(self, number: int, text: bytes, cancellation: Cancellation) -> None:
         operation, started = "a request", time.monotonic()
@@ -91,55 +97,49 @@ class Calls:
             with activate(cancellation):
                 reply = json.dumps({"result": encode(self._answer(number, request))})
         except Cancelled:
-            reply = _failure(StatementCancelledError("The statement was cancelled."))
+            reply = _describe_failure(StatementCancelledError("The statement was cancelled."))
         except PravegaError as error:
-            reply = _failure(error)
-        except BaseException as error:  # a plug-in may call sys.exit, and the answer is waited for all the same
-            # A defect of ours: the statement fails with its name, the log has the rest.
+            reply = _describe_failure(error)
+        except BaseException as error:  # a plug-in may call sys.exit, but the driver still waits for an answer
+            # This is a defect: the statement fails with its name, and the log has the rest.
             LOG.error("%s failed:\n%s", operation, traceback.format_exc())
-            reply = _failure(InternalError(f"{type(error).__name__} in {operation}: {error}"))
-        self._done(number, reply)
+            reply = _describe_failure(InternalError(f"{type(error).__name__} in {operation}: {error}"))
+        self._reply(number, reply)
         LOG.debug("%s took %.1f ms", operation, (time.monotonic() - started) * 1e3)
 
-    def _done(self, number: int, reply: str) -> None:
+    def _reply(self, number: int, reply: str) -> None:
         left = memoryview(f"{number} {reply}\n".encode())
         try:
             with self._writing:
                 while left:
                     left = left[os.write(self._replies, left) :]
         except OSError:
-            # The driver does not read answers any more, and must not wait for one: the pipe ends with this process.
+            # The driver no longer reads answers, and must not wait for one: the pipe ends with this process.
             self.ended.set()
         finally:
             with self._lock:
                 del self._running[number]
 
 
-def _failure(error: PravegaError) -> str:
+def _describe_failure(error: PravegaError) -> str:
     return json.dumps(
         {"error": {"condition": error.condition, "sql_state": error.sql_state, "message": error.sentence}}
     )
 
 
-GRACE = 30.0
-"""Seconds that calls get to end after the driver has: a commit to be done, half of a CREATE TABLE to be undone."""
-DEFECT = 70
-"""Exit code after a failure of this module (EX_SOFTWARE). Python's own is 1 when the package cannot be imported."""
-
-
 def serve(requests: int, replies: int) -> None:
-    """Answer requests until the driver closes its end, then abort what is open. Both are file descriptors."""
+    """Answer requests until the driver closes its end, then abort what is open. Both arguments are descriptors."""
     operations = Operations()
 
     def answer(number: int, request: Any) -> object:
         return operations.answer(number, read_request(request))
 
     calls = Calls(answer, replies)
-    # Never closed: its reader may wait in it for ever, when the driver reads no answers but does not end.
+    # Never closed: its reader may wait in it for ever if the driver reads no answers but does not end.
     lines = os.fdopen(requests, "rb", closefd=False)
     threading.Thread(target=calls.read, args=(lines, operations.take_back), name="requests", daemon=True).start()
     calls.ended.wait()
-    # Before all else: what the driver left open is held against other writers until it is aborted.
+    # First of all: what the driver left open blocks other writers until it is aborted.
     aborts = operations.abort_open_inserts()
     if not calls.end(GRACE):
         LOG.warning("The driver has ended, and some of its calls did not end in %.0f s after it.", GRACE)
@@ -150,7 +150,7 @@ def serve(requests: int, replies: int) -> None:
 
 def main() -> None:
     """Run the service on this process's stdin and stdout."""
-    # Ctrl-C in a shell goes to all of its processes and means the statement: the driver cancels that by a request.
+    # Ctrl-C in a shell reaches all its processes but means the statement, which the driver cancels by a request.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(format="pyspark-pravega: %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)
     # Nothing but answers may reach the pipe, whatever a library prints.

@@ -22,7 +22,7 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from .protocol import LoadSource
 from .protocol.replies import SourceDescription, TableDescription
-from .queries.changes import SPARKS, described_changes, without_sparks
+from .queries.changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 from .storage.connections import BY_OPTIONS, Catalog
 from .streaming import merged_streams
 from .tables.stream_tables import hidden_columns, identity
@@ -30,41 +30,43 @@ from .tables.stream_tables import hidden_columns, identity
 T = TypeVar("T")
 
 
-def read_options(options: Mapping[str, str]) -> Mapping[str, str]:
+def select_read_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return the options of a read that are for this package, without the bounds of changes if changes are read.
 
     Raises InvalidOptionError for one that is nearly a bound, and for a bound where no changes are read.
     """
     asked = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
     if any(text.strip().lower() == "true" for text in asked):
-        return without_sparks(options)
+        return drop_spark_options(options)
     for key in options:
-        if key.lower() in SPARKS:
-            raise InvalidOptionError(f"'{key}' is an option of changes. Add 'changes'='true', or leave it out.")
+        if key.lower() in SPARK_OPTIONS:
+            raise InvalidOptionError(
+                f"'{key}' applies only to reads of changes. Add 'changes'='true', or leave it out."
+            )
     return options
 
 
-def change_range(options: Mapping[str, str]) -> ChangeRange:
+def read_change_range(options: Mapping[str, str]) -> ChangeRange:
     """Read what Spark reads itself for `spark.read.changes`; without bounds the range has all changes.
 
     Raises InvalidOptionError for a wrong value and for bounds of two kinds, and UnsupportedOperationError for net
     changes, which Spark makes of the changes of a table in a catalog.
     """
-    given = {SPARKS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in SPARKS}
+    given = {SPARK_OPTIONS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in SPARK_OPTIONS}
     mode = given.get("deduplicationMode", "none")
     if mode.lower() == "netchanges":
         raise UnsupportedOperationError(
-            "'deduplicationMode'='netChanges' is not possible by options: Spark makes net changes of a table in a "
-            "catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
+            "'deduplicationMode'='netChanges' is not possible with options: Spark computes net changes only for a "
+            "table in a catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
         )
     if mode.lower() not in ("none", "dropcarryovers"):
         raise InvalidOptionError(f"'deduplicationMode'='{shorten(mode)}': expected none or dropCarryovers.")
-    _value("computeUpdates", given, BOOLEAN)
+    _parse_value("computeUpdates", given, BOOLEAN)
     if len({key.removeprefix("starting").removeprefix("ending") for key in given} & {"Version", "Timestamp"}) > 1:
-        raise InvalidOptionError("The bounds of changes are two versions or two timestamps. Give those of one kind.")
-    inclusive = (_value(f"{bound}BoundInclusive", given, BOOLEAN) for bound in ("starting", "ending"))
+        raise InvalidOptionError("The bounds of changes are either versions or timestamps. Give both in the same way.")
+    inclusive = (_parse_value(f"{bound}BoundInclusive", given, BOOLEAN) for bound in ("starting", "ending"))
     start_inclusive, end_inclusive = (True if value is None else value for value in inclusive)
-    times = [_value(f"{bound}Timestamp", given, MOMENT) for bound in ("starting", "ending")]
+    times = [_parse_value(f"{bound}Timestamp", given, MOMENT) for bound in ("starting", "ending")]
     if any(times):
         start, end = (None if time is None else str(round(time.timestamp() * 1_000_000)) for time in times)
         return ChangeRange(TIMESTAMP, start, end, start_inclusive, end_inclusive)
@@ -72,7 +74,7 @@ def change_range(options: Mapping[str, str]) -> ChangeRange:
     return ChangeRange(VERSION, *versions, start_inclusive, end_inclusive)
 
 
-def _value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T | None:
+def _parse_value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T | None:
     text = given.get(key)
     if text is None:
         return None
@@ -82,7 +84,7 @@ def _value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T | None:
         raise InvalidOptionError(f"'{key}'='{shorten(text)}': {error}.") from None
 
 
-def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
+def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
     """Return how to connect, as the conf of a catalog: what the options say of it, else `conf`, the session's.
 
     Never both, so that no query can send a catalog's credentials to servers of its own choice. Raises
@@ -105,8 +107,8 @@ def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
     for key, text in given.items():
         if OPTIONS[key].secret and text.strip().startswith("${"):
             raise InvalidOptionError(
-                f"'{key}' refers to an environment variable, which only the conf of a catalog can. Set it there, and "
-                f"name the catalog with '{o.CATALOG.key}'."
+                f"'{key}' refers to an environment variable, which only the conf of a catalog can do. Set it there, "
+                f"and name the catalog with '{o.CATALOG.key}'."
             )
     return {**conf, **given, BY_OPTIONS: "true"}
 
@@ -114,12 +116,12 @@ def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
 def _check_catalog(catalog: str, request: LoadSource, given: Mapping[str, str]) -> None:
     if catalog not in request.catalogs:
         there = ", ".join(request.catalogs)
-        known = f"Those of this session are {there}." if there else "This session has none; see configure()."
-        raise InvalidOptionError(f"'{o.CATALOG.key}'='{catalog}' is no catalog of Pravega. {known}")
+        known = f"The catalogs of this session are {there}." if there else "This session has none; see configure()."
+        raise InvalidOptionError(f"'{o.CATALOG.key}'='{catalog}' is not a Pravega catalog. {known}")
     for key in given:
         raise InvalidOptionError(
-            f"'{key}' cannot be given together with '{o.CATALOG.key}'='{catalog}', whose conf settles it. Leave one of "
-            "them out."
+            f"'{key}' cannot be given together with '{o.CATALOG.key}'='{catalog}', whose conf already sets it. Leave "
+            "one of them out."
         )
 
 
@@ -135,16 +137,16 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         if not request.writing:
             raise
         raise StreamNotFoundError(
-            f"{error.message}. Create it first, with CREATE TABLE. Of the writers only df.writeTo(...).create(), "
-            "df.write.saveAsTable and writeStream.toTable create a table that is missing, by its name in a catalog."
+            f"{error.message}. Create it first with CREATE TABLE. Only df.writeTo(...).create(), df.write.saveAsTable "
+            "and writeStream.toTable create a missing table, by its name in a catalog."
         ) from None
     if options.get(o.CHANGES):
-        return _changes(catalog, conf, request, table)
+        return _describe_changes(catalog, conf, request, table)
     columns = request.schema or full_schema(table, _resolve(request, catalog.conf, table.scan_properties))
-    return _described(catalog, conf, table, columns)
+    return _describe(catalog, conf, table, columns)
 
 
-def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
+def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = find_table_kind(table)
     name = kind.name_of(table)
     described = TableDescription(
@@ -153,27 +155,29 @@ def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, co
         properties={},
         metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=merged_streams.identities(catalog, table) if kind.of_several else identity(catalog, table.stream),
+        id=merged_streams.identify_members(catalog, table) if kind.of_several else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key_of(table)),
     )
     return SourceDescription(conf, (table.stream.scope, name), described)
 
 
-def _changes(catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable) -> SourceDescription:
+def _describe_changes(
+    catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable
+) -> SourceDescription:
     if find_table_kind(table).of_several:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
         )
-    source = _described(catalog, conf, table, table.schema)
+    source = _describe(catalog, conf, table, table.schema)
     options = _resolve(request, catalog.conf, table.scan_properties)
-    changes = described_changes(source.table, change_range(request.options), options)
+    changes = describe_changes(source.table, read_change_range(request.options), options)
     if request.schema not in (None, changes.schema):
-        raise InvalidOptionError(f"'{o.CHANGES.key}' has columns of its own. Leave .schema(...) out.")
+        raise InvalidOptionError(f"'{o.CHANGES.key}' defines the columns itself. Leave .schema(...) out.")
     return replace(source, table=changes)
 
 
 def _resolve(request: LoadSource, conf: Mapping[str, str], properties: Mapping[str, str] | None = None) -> o.Options:
     if request.writing:
         return o.resolve(conf=conf, properties=properties, write=request.options)
-    return o.resolve(conf=conf, properties=properties, read=read_options(request.options))
+    return o.resolve(conf=conf, properties=properties, read=select_read_options(request.options))

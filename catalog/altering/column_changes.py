@@ -36,7 +36,7 @@ _OF_PARTS = ("UpdateColumnType", "UpdateColumnNullability")
 _NUMBERS = [kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)]
 
 
-def edited_columns(columns: StructType, changes: Sequence[TableChange]) -> list[EditedColumn]:
+def edit_columns(columns: StructType, changes: Sequence[TableChange]) -> list[EditedColumn]:
     """Return the columns after all the changes.
 
     Raises UnsupportedOperationError naming the column for a change with which events written before could not be read,
@@ -44,50 +44,50 @@ def edited_columns(columns: StructType, changes: Sequence[TableChange]) -> list[
     """
     edited = [EditedColumn(field, field.name) for field in columns]
     for change in changes:
-        edited = _within(edited, change, 0)
+        edited = _edit_within(edited, change, 0)
     return edited
 
 
-def takes_change(table: StreamTable, change: TableChange) -> bool:
+def can_evolve(table: StreamTable, change: TableChange) -> bool:
     """Tell whether an INSERT whose rows ask for it may make a change: a new column or field, or a wider type."""
     if change.kind == "AddColumn":
         return True
     old: DataType | None = table.schema
     for name in change.column:
         parts = () if old is None else list_parts(EditedColumn(StructField("", old), None)) or ()
-        old = next((each.field.dataType for each in parts if each.field.name == name), None)
+        old = next((part.field.dataType for part in parts if part.field.name == name), None)
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
     return is_wider(old, change.field.fields[0].dataType)
 
 
-def changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:
+def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:
     """Return the names of the columns, and of the fields within them, that are new, changed or gone."""
     before, found = {field.name: field for field in columns}, []
-    for each in edited:
-        here = join_path(path, each.field.name)
-        if each.changed:
+    for column in edited:
+        here = join_path(path, column.field.name)
+        if column.changed:
             found.append(here)
-        elif each.parts is not None and each.source is not None:
-            inner = list_parts(EditedColumn(before[each.source], None)) or ()
-            found += changed_names(each.parts, [part.field for part in inner], here)
-    gone = before.keys() - {each.source for each in edited}
+        elif column.parts is not None and column.source is not None:
+            inner = list_parts(EditedColumn(before[column.source], None)) or ()
+            found += list_changed_names(column.parts, [part.field for part in inner], here)
+    gone = before.keys() - {column.source for column in edited}
     return [*found, *(join_path(path, name) for name in sorted(gone))]
 
 
-def _within(columns: Sequence[EditedColumn], change: TableChange, depth: int) -> list[EditedColumn]:
+def _edit_within(columns: Sequence[EditedColumn], change: TableChange, depth: int) -> list[EditedColumn]:
     """Return columns, or the parts of one, after a change; `depth` parts of its name lead to them."""
     name, *inner = change.column[depth:]
     if not inner:
-        return _after([*columns], change, ".".join(change.column))
-    place = _place(columns, name)
+        return _edit_column([*columns], change, ".".join(change.column))
+    place = _find_place(columns, name)
     column = columns[place]
     parts = list_parts(column)
     if parts is None:
         raise InvalidOptionError(f"Column {'.'.join(change.column[: depth + 1])} has no fields.")
     if not isinstance(column.field.dataType, StructType):
         _check_part(change, inner)
-    return [*columns[:place], replace_parts(column, _within(parts, change, depth + 1)), *columns[place + 1 :]]
+    return [*columns[:place], replace_parts(column, _edit_within(parts, change, depth + 1)), *columns[place + 1 :]]
 
 
 def _check_part(change: TableChange, names: Sequence[str]) -> None:
@@ -95,13 +95,13 @@ def _check_part(change: TableChange, names: Sequence[str]) -> None:
     if names[0] in (ELEMENT, VALUE) and (len(names) > 1 or change.kind in _OF_PARTS):
         return
     raise UnsupportedOperationError(
-        f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}: of the elements of an array and "
-        "the values of a map, the type can be widened and NOT NULL dropped, and their fields can be changed; keys of "
-        "maps stay as they are."
+        f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}. The elements of an array and "
+        "the values of a map can get a wider type, lose NOT NULL, and have their fields changed; the keys of a map "
+        "cannot be changed."
     )
 
 
-def _after(columns: list[EditedColumn], change: TableChange, path: str) -> list[EditedColumn]:
+def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) -> list[EditedColumn]:
     """Return columns after a change of one of them, or with a new one; `path` is its whole name, for messages."""
     name = change.column[-1]
     if change.kind == "AddColumn":
@@ -115,31 +115,31 @@ def _after(columns: list[EditedColumn], change: TableChange, path: str) -> list[
                 f"Column {path} cannot be added as NOT NULL: events that were written before have no value for it. "
                 "Leave NOT NULL out, or give it a DEFAULT."
             )
-        return _placed(columns, EditedColumn(field, None), change.after)
-    place = _place(columns, name)
+        return _put_column(columns, EditedColumn(field, None), change.after)
+    place = _find_place(columns, name)
     column, others = columns[place], columns[:place] + columns[place + 1 :]
     match change.kind:
         case "DeleteColumn":
             if not others:
-                advice = "REPLACE COLUMNS drops all of them first. Use ADD, DROP and RENAME COLUMN."
+                advice = "REPLACE COLUMNS drops all columns first. Use ADD, DROP and RENAME COLUMN."
                 if len(change.column) > 1:
-                    advice = f"a struct needs a field. Drop {'.'.join(change.column[:-1])}."
+                    advice = f"A struct needs a field. Drop {'.'.join(change.column[:-1])}."
                 raise UnsupportedOperationError(
-                    f"Column {path} cannot be dropped, because no column would be left; {advice}"
+                    f"Column {path} cannot be dropped, because no column would be left. {advice}"
                 )
             return others
         case "UpdateColumnPosition":
-            return _placed(others, column, change.after)
+            return _put_column(others, column, change.after)
         case "RenameColumn":
             _check_free(str(change.value), others)
-            column = replace(column, field=_field(column.field, name=change.value))
+            column = replace(column, field=_change_field(column.field, name=change.value))
         case "UpdateColumnComment":
             metadata = {key: value for key, value in (column.field.metadata or {}).items() if key != "comment"}
             comment = {"comment": change.value} if change.value else {}
-            column = replace(column, field=_field(column.field, metadata=metadata | comment))
+            column = replace(column, field=_change_field(column.field, metadata=metadata | comment))
         case "UpdateColumnDefaultValue":
             metadata = {key: value for key, value in (column.field.metadata or {}).items() if key != CURRENT_DEFAULT}
-            field = _field(column.field, metadata=metadata)
+            field = _change_field(column.field, metadata=metadata)
             column = replace(column, field=add_default(field, change.value, None) if change.value else field)
         case "UpdateColumnNullability":
             if change.value != "true":
@@ -147,23 +147,23 @@ def _after(columns: list[EditedColumn], change: TableChange, path: str) -> list[
                     f"Column {path} cannot become NOT NULL: events that were written before may have no value for it."
                 )
             relaxed = column.relaxed or not column.field.nullable
-            column = replace(column, field=_field(column.field, nullable=True), relaxed=relaxed)
+            column = replace(column, field=_change_field(column.field, nullable=True), relaxed=relaxed)
         case _:
             assert change.field is not None
             wanted = change.field.fields[0].dataType
             if wanted != column.field.dataType:
                 _check_wider(path, column.field.dataType, wanted)
-                column = replace(column, field=_field(column.field, dataType=wanted), retyped=True)
+                column = replace(column, field=_change_field(column.field, dataType=wanted), retyped=True)
     return [*columns[:place], column, *columns[place + 1 :]]
 
 
-def _field(field: StructField, **new: Any) -> StructField:
+def _change_field(field: StructField, **new: Any) -> StructField:
     kept: dict[str, Any] = {"name": field.name, "dataType": field.dataType, "nullable": field.nullable}
     kept["metadata"] = field.metadata
     return StructField(**(kept | new))
 
 
-def _place(columns: Sequence[EditedColumn], name: str) -> int:
+def _find_place(columns: Sequence[EditedColumn], name: str) -> int:
     for place, column in enumerate(columns):
         if column.field.name == name:
             return place
@@ -172,10 +172,10 @@ def _place(columns: Sequence[EditedColumn], name: str) -> int:
     raise InvalidOptionError(f"There is no column {name}.{hint} Its columns are {', '.join(names)}.")
 
 
-def _placed(columns: list[EditedColumn], column: EditedColumn, after: str | None) -> list[EditedColumn]:
+def _put_column(columns: list[EditedColumn], column: EditedColumn, after: str | None) -> list[EditedColumn]:
     if after is None:
         return [*columns, column]
-    place = _place(columns, after) + 1 if after else 0
+    place = _find_place(columns, after) + 1 if after else 0
     return [*columns[:place], column, *columns[place:]]
 
 
@@ -187,16 +187,20 @@ def _check_free(name: str, columns: Sequence[EditedColumn]) -> None:
 
 def _check_wider(name: str, old: DataType, new: DataType) -> None:
     if not is_wider(old, new):
-        widths = ", ".join(f"{one.simpleString()} to {' or '.join(_wider(one))}" for one in _NUMBERS if _wider(one))
+        widths = ", ".join(
+            f"{one.simpleString()} to {' or '.join(_list_wider_types(one))}"
+            for one in _NUMBERS
+            if _list_wider_types(one)
+        )
         raise UnsupportedOperationError(
             f"Column {name} cannot be changed from {old.simpleString()} to {new.simpleString()}, because events that "
-            f"were written before could not be read. Possible are {widths}; varchar to a longer one or to string. Add "
-            "a column of the other type, or create another table and INSERT INTO it."
+            f"were written before could not be read. Allowed are {widths}; varchar to a longer varchar or to string. "
+            "Add a column of the other type, or create another table and INSERT INTO it."
         )
 
 
-def _wider(number: DataType) -> list[str]:
-    return [each.simpleString() for each in _NUMBERS if each != number and can_hold_number(each, number)]
+def _list_wider_types(number: DataType) -> list[str]:
+    return [wider.simpleString() for wider in _NUMBERS if wider != number and can_hold_number(wider, number)]
 
 
 def is_wider(old: DataType, new: DataType) -> bool:

@@ -27,54 +27,54 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
     A policy that is not transitive looks at the last version only.
     """
     if policy.policy == "DenyAll":
-        raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no other columns")
+        raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no change of columns")
     judged = versions if policy.policy.endswith("Transitive") else versions[-1:]
     for old in judged:
         reasons: list[str] = []
         if policy.policy in _BACKWARD:
-            reasons += _unreadable(old, new, "events that were written before")
+            reasons += _find_unreadable(old, new, "events that were written before")
         if policy.policy in _FORWARD:
-            reasons += _unreadable(new, old, "programs that know the columns of before")
+            reasons += _find_unreadable(new, old, "programs that know the earlier columns")
         if reasons:
             raise IncompatibleSchemaError(
                 f"the policy of its schema group does not allow the change: {'; '.join(reasons)}. {CHANGE_POLICY}"
             )
 
 
-def _unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterable[str]:
+def _find_unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterable[str]:
     """Yield why values of a type are not read as those of another one; `path` is their column."""
     match written, read:
         case StructType(), StructType():
-            yield from _unreadable_fields(written, read, who, path)
+            yield from _find_unreadable_fields(written, read, who, path)
         case ArrayType(), ArrayType():
-            yield from _unreadable_parts(
+            yield from _find_unreadable_parts(
                 (written.elementType, written.containsNull), (read.elementType, read.containsNull), who, path, ELEMENT
             )
         case MapType(), MapType():
             before, now = (written.valueType, written.valueContainsNull), (read.valueType, read.valueContainsNull)
-            yield from _unreadable_parts(before, now, who, path, VALUE)
+            yield from _find_unreadable_parts(before, now, who, path, VALUE)
         case _ if not is_wider(written, read):
             types = f"{written.simpleString()} is not read as {read.simpleString()}"
             yield f"column {path}: {types} ({who})"
 
 
-def _unreadable_fields(written: StructType, read: StructType, who: str, path: str) -> Iterable[str]:
+def _find_unreadable_fields(written: StructType, read: StructType, who: str, path: str) -> Iterable[str]:
     before = {field.name: field for field in written}
     for field in read:
         here, other = join_path(path, field.name), before.get(field.name)
         if other is not None:
-            yield from _unreadable_parts(
+            yield from _find_unreadable_parts(
                 (other.dataType, other.nullable), (field.dataType, field.nullable), who, path, field.name
             )
         elif not field.nullable and not is_read_as_default(field):
-            yield f"column {here} is NOT NULL for one side and not there for the other ({who})"
+            yield f"column {here} is NOT NULL for one side and missing for the other ({who})"
 
 
-def _unreadable_parts(
+def _find_unreadable_parts(
     written: tuple[DataType, bool], read: tuple[DataType, bool], who: str, path: str, name: str
 ) -> Iterable[str]:
     """Yield why a part of a column is not read; each side is a type, and whether it may be null."""
-    here, reasons = join_path(path, name), list(_unreadable(written[0], read[0], who, join_path(path, name)))
+    here, reasons = join_path(path, name), list(_find_unreadable(written[0], read[0], who, join_path(path, name)))
     yield from reasons
     if not reasons and written[1] and not read[1]:
         yield f"column {here} may be null for one side and is NOT NULL for the other ({who})"

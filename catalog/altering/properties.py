@@ -33,8 +33,8 @@ from ..protocol.replies import TableDescription
 from ..storage import table_properties
 from ..storage.connections import Catalog
 from ..storage.dropping import undo_on_failure
-from ..storage.naming import errors_about
-from ..storage.spelling import stream_named, with_stream
+from ..storage.naming import prefix_errors
+from ..storage.spelling import add_stream_name, resolve_stream
 from ..tables import key_value_tables
 from ..tables.stream_tables import describe
 from .column_changes import COLUMN_CHANGES
@@ -99,7 +99,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
             "retention, scaling and policy with Pravega's own tools."
         )
-    asked = stream_named(catalog, namespace, name)
+    asked = resolve_stream(catalog, namespace, name)
     try:
         loaded = load_table(catalog.pravega, asked)
     except StreamNotFoundError:
@@ -107,10 +107,10 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown)) from None
         raise
     stream, called = loaded.table.stream, (namespace[0], name)
-    about = with_stream(shown, called, stream)
+    about = add_stream_name(shown, called, stream)
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
         try:
-            with errors_about("Table", about):
+            with prefix_errors("Table", about):
                 change_columns(catalog, loaded, changes)
         except UnsupportedOperationError as error:
             raise UnsupportedOperationError(f"Table {about}: {error.message}") from None
@@ -122,8 +122,8 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
         if change.property in ("location", "collation"):
             clause = "SET LOCATION" if change.property == "location" else "DEFAULT COLLATION"
             raise UnsupportedOperationError(describe_refusal(f"ALTER TABLE ... {clause}", shown))
-    with errors_about("Table", about):
-        properties = _changed(catalog, table_properties.before_change(loaded), changes)
+    with prefix_errors("Table", about):
+        properties = _change_properties(catalog, table_properties.list_alterable_properties(loaded), changes)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         bad_event_rule(options, stream)
@@ -137,7 +137,9 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
 
 
-def _changed(catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]) -> dict[str, str]:
+def _change_properties(
+    catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]
+) -> dict[str, str]:
     asked = {str(change.property).lower(): change.value for change in changes}
     # Unknown keys and ill-typed values are refused before the old properties can get into the message.
     catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
@@ -174,8 +176,8 @@ def _apply(
     catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None, policy_asked: bool
 ) -> None:
     stream, old = loaded.table.stream, loaded.configuration
-    wanted = table_properties.stream_configuration(settings, {})
-    kept = table_properties.stored(settings, comment)
+    wanted = table_properties.make_stream_configuration(settings, {})
+    kept = table_properties.make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that no table was made of may still become one of any format
     if SCHEMA_KEY in loaded.stored:
@@ -192,12 +194,37 @@ def _apply(
     with undo_on_failure("ALTER TABLE") as undo:
         if loaded.group is not None and settings.format != "raw":
             registry = catalog.pravega.registry(stream.scope)
-            policy, before = table_properties.policy(settings), loaded.group.compatibility
+            policy, before = table_properties.get_policy(settings), loaded.group.compatibility
             # An advanced policy has no name there: it stays unless the statement gives another one.
-            if policy != before if policy_asked else table_properties.policy_name(before) != settings.compatibility:
+            if policy != before if policy_asked else table_properties.name_policy(before) != settings.compatibility:
                 registry.set_compatibility(stream.name, policy)
                 undo.append(lambda: registry.set_compatibility(stream.name, before))
             if settings.codec not in ("none", loaded.table.codec):
                 registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
         if new != old:
             catalog.pravega.controller.update_stream(stream, new)
+
+
+def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
+    """Raise InvalidOptionError unless the newest events of each segment are framed so, or there are none.
+
+    A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
+    """
+    if find_format(table.format).registry_format is None or not (
+        find_table_kind(table).has_schema_versions and table.schema_version
+    ):
+        raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
+    pieces = take_snapshot(
+        pravega, table.stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+    )
+    for piece in pieces:
+        tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
+        if tail is None or not len(tail.starts):
+            continue
+        ids, _ = read_encoding_ids(EventBuffer(tail.data, tail.starts, tail.lengths))
+        if not ((ids >= 0) == (framing == "registry")).all():
+            said = "have no header" if framing == "registry" else "have the header of the schema registry"
+            raise InvalidOptionError(
+                f"'framing'='{framing}' does not fit: the newest events of its stream {said}, so they could no longer "
+                "be read. Leave it as it is, or create another table."
+            )

@@ -23,7 +23,7 @@ from pyspark_pravega.formats.core.format import Settings, find_format
 from ..protocol import TableChange
 from ..storage import table_properties
 from ..storage.connections import Catalog
-from .column_changes import changed_names, edited_columns
+from .column_changes import edit_columns, list_changed_names
 from .compatibility import CHANGE_POLICY, check_compatible
 
 
@@ -36,32 +36,32 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
     table = loaded.table
     format = find_format(table.format)
     if not find_table_kind(table).has_schema_versions or not isinstance(format, EditableFormat) or loaded.group is None:
-        where = "" if loaded.group else ", whose schema is in no schema registry"
+        where = "" if loaded.group else ", and its schema is in no schema registry"
         raise UnsupportedOperationError(
-            f"Its columns cannot be changed: it is a table of 'format'='{table.format}'{where}. Columns of avro and "
-            "json tables with a schema in a registry can be. Create another table, and INSERT INTO it."
+            f"Its columns cannot be changed: its format is '{table.format}'{where}. Only avro and json tables with a "
+            "schema in a registry allow that. Create another table, and INSERT INTO it."
         )
     if table.format == "avro" and not table.framed:
         raise UnsupportedOperationError(
-            "Its columns cannot be changed: with 'framing'='none' its events do not tell by which version of the "
-            "schema they were written. Create another table, and INSERT INTO it."
+            "Its columns cannot be changed: with 'framing'='none' its events do not say which version of the "
+            "schema they were written with. Create another table, and INSERT INTO it."
         )
-    edited = edited_columns(table.schema, changes)
-    columns = StructType([each.field for each in edited])
+    edited = edit_columns(table.schema, changes)
+    columns = StructType([column.field for column in edited])
     check_settings(catalog, loaded, columns)
     registry = catalog.pravega.registry(table.stream.scope)
-    versions = _versions(registry, loaded)
+    versions = _find_versions(registry, loaded)
     _check_names(format, versions, edited)
     if table.format == "json":
         check_compatible(
-            loaded.group.compatibility, [format.spark_schema(each.schema.text) for each in versions], columns
+            loaded.group.compatibility, [format.spark_schema(version.schema.text) for version in versions], columns
         )
     _register(registry, loaded, format, versions, edited)
 
 
 def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
     """Raise InvalidOptionError if columns do not have what a table's properties name, such as its routing key."""
-    settings = declared_settings(catalog.options(properties=table_properties.before_change(loaded)))
+    settings = declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
         settings = kind_with_format(loaded.table.format).check_settings(columns, settings)
         with_columns(settings, columns)
@@ -72,42 +72,46 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
         ) from error
 
 
-def _versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
+def _find_versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
     """Return all versions of the table's schema, the last of which is the table's."""
     known = loaded.table.schema_version
     found = registry.versions(loaded.table.stream.name)
-    [current] = [each for each in found if each.version.to_json() == known]
-    same = [each for each in found if each.version.type == current.version.type]
-    return sorted((each for each in same if each.version.id <= current.version.id), key=lambda each: each.version.id)
+    [current] = [version for version in found if version.version.to_json() == known]
+    same = [version for version in found if version.version.type == current.version.type]
+    return sorted(
+        (version for version in same if version.version.id <= current.version.id),
+        key=lambda version: version.version.id,
+    )
 
 
 def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edited: Sequence[EditedColumn]) -> None:
     """Refuse a new name that older events have for something else: their values would come back under it."""
     former = format.former_names(versions[-1].schema.text)
-    for each in versions:
-        if (used := _used_name(edited, format.spark_schema(each.schema.text), former)) is not None:
+    for version in versions:
+        if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
             raise UnsupportedOperationError(
-                f"Column {'.'.join(used)} cannot be there again: events of version {each.version.version} of the "
-                "schema have other values of this name, which would be read as the new column's. Choose another name."
+                f"Column {'.'.join(used)} cannot exist again: events of version {version.version.version} of the "
+                "schema have other values under this name, which would be read as the new column's. Choose another "
+                "name."
             )
 
 
-def _used_name(
+def _find_used_name(
     edited: Sequence[EditedColumn],
     written: DataType,
     former: Mapping[tuple[str, ...], Sequence[str]],
     path: tuple[str, ...] = (),
 ) -> tuple[str, ...] | None:
     """Find a column with a new name that columns have in a version of before, there or in a part of one."""
-    there = {each.field.name: each.field for each in list_parts(EditedColumn(StructField("", written), None)) or ()}
-    for each in edited:
-        name = each.field.name
-        if each.source != name and name in there:
+    there = {field.field.name: field.field for field in list_parts(EditedColumn(StructField("", written), None)) or ()}
+    for column in edited:
+        name = column.field.name
+        if column.source != name and name in there:
             return (*path, name)
-        if each.parts is not None and each.source is not None:
-            here = (*path, each.source)
-            found = next((there[name] for name in (each.source, *former.get(here, ())) if name in there), None)
-            used = None if found is None else _used_name(each.parts, found.dataType, former, here)
+        if column.parts is not None and column.source is not None:
+            here = (*path, column.source)
+            found = next((there[name] for name in (column.source, *former.get(here, ())) if name in there), None)
+            used = None if found is None else _find_used_name(column.parts, found.dataType, former, here)
             if used is not None:
                 return used
     return None
@@ -121,30 +125,32 @@ def _register(
     edited: Sequence[EditedColumn],
 ) -> None:
     table, group, current = loaded.table, loaded.table.stream.name, versions[-1]
-    schema = _edited(format, current, edited, None, table.settings)
+    schema = _make_edited_schema(format, current, edited, None, table.settings)
     if registry.find_version(group, schema) is not None:
         # The registry would take it for that version, and the table would stay as it is.
-        schema = _edited(format, current, edited, current.version.version + 1, table.settings)
+        schema = _make_edited_schema(format, current, edited, current.version.version + 1, table.settings)
     try:
         added = registry.add_schema(group, schema)
     except IncompatibleSchemaError as error:
         assert loaded.group is not None
-        policy = table_properties.policy_name(loaded.group.compatibility)
-        changed = ", ".join(changed_names(edited, table.schema.fields))
+        policy = table_properties.name_policy(loaded.group.compatibility)
+        changed = ", ".join(list_changed_names(edited, table.schema.fields))
         raise IncompatibleSchemaError(
-            f"{error.message}. The policy of its schema group is '{policy}'; changed are "
+            f"{error.message}. The policy of its schema group is '{policy}'; the change concerns "
             f"{changed or 'the order and comments'}. {CHANGE_POLICY}"
         ) from None
     between = range(current.version.id + 1, added.id)
-    if any(each.version.id in between and each.version.type == added.type for each in registry.versions(group)):
+    if any(
+        version.version.id in between and version.version.type == added.type for version in registry.versions(group)
+    ):
         registry.delete_schema(group, added.id)
         raise UnsupportedOperationError(
-            "Its columns were changed by another program at the same time, and this change was taken back. Look at the "
-            "columns by DESCRIBE, and try again."
+            "Another program changed its columns at the same time, so this change was undone. Look at the columns with "
+            "DESCRIBE, and try again."
         )
 
 
-def _edited(
+def _make_edited_schema(
     format: EditableFormat,
     current: SchemaVersion,
     edited: Sequence[EditedColumn],
@@ -152,25 +158,29 @@ def _edited(
     settings: Settings,
 ) -> SchemaInfo:
     text = format.edited_text(current.schema.text, edited, revision, settings)
-    wanted = _bare(StructType([each.field for each in edited]))
+    wanted = _strip_metadata(StructType([column.field for column in edited]))
     try:
-        found: DataType | None = _bare(format.spark_schema(text))
+        found: DataType | None = _strip_metadata(format.spark_schema(text))
     except InvalidSchemaError as error:
         found, reason = None, error.message
     else:
-        reason = "other columns come of it"
+        reason = "the result would have other columns"
     if found != wanted:
-        raise UnsupportedOperationError(f"Its schema, made by another program, cannot be changed so: {reason}.")
+        raise UnsupportedOperationError(
+            f"Its schema, which was made by another program, cannot be changed like this: {reason}."
+        )
     return SchemaInfo.of_text(current.version.type, current.schema.format, text)
 
 
-def _bare(data_type: DataType) -> DataType:
+def _strip_metadata(data_type: DataType) -> DataType:
     """Return a type without comments and other metadata."""
     match data_type:
         case StructType():
-            return StructType([StructField(each.name, _bare(each.dataType), each.nullable) for each in data_type])
+            return StructType(
+                [StructField(field.name, _strip_metadata(field.dataType), field.nullable) for field in data_type]
+            )
         case ArrayType():
-            return ArrayType(_bare(data_type.elementType), data_type.containsNull)
+            return ArrayType(_strip_metadata(data_type.elementType), data_type.containsNull)
         case MapType():
-            return MapType(data_type.keyType, _bare(data_type.valueType), data_type.valueContainsNull)
+            return MapType(data_type.keyType, _strip_metadata(data_type.valueType), data_type.valueContainsNull)
     return data_type

@@ -11,7 +11,7 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
 from ..storage.connections import Catalog
-from ..storage.spelling import table_name
+from ..storage.spelling import name_table
 
 _TRIES = 5
 
@@ -33,7 +33,7 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
 def check_kind(catalog: Catalog, table: StreamTable, statements: str) -> None:
     """Raise UnsupportedOperationError if a table's events cannot be removed; `statements` end with "is" or "are"."""
     whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
-    refused = find_table_kind(table).refusal_to_truncate(table_name(catalog, table), whole)
+    refused = find_table_kind(table).refusal_to_truncate(name_table(catalog, table), whole)
     if refused is not None:
         raise UnsupportedOperationError(f"{statements} not possible on {refused}")
 

@@ -18,8 +18,8 @@ from pyspark_pravega.formats.core.arrow_types import replace_char_types
 
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
-from ..storage.naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
-from ..storage.spelling import subject
+from ..storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
+from ..storage.spelling import name_table_and_stream
 from .conforming import RowsOfTable
 
 _ROWS = 16_384
@@ -29,23 +29,23 @@ _ROWS = 16_384
 def append(catalog: Catalog, described: TableDescription, rows: object, given: Mapping[str, str]) -> int:
     """Append rows to a table in one transaction; see `Table.append`."""
     pravega, table = catalog.pravega, described.table
-    with errors_about("Table", subject(catalog, described.table)), errors_about_dropped_streams(WRITE_AGAIN):
-        reader = _reader(rows)
+    with prefix_errors("Table", name_table_and_stream(catalog, described.table)), explain_dropped_streams(WRITE_AGAIN):
+        reader = _open_reader(rows)
         columns = replace_char_types(described.schema)
         assert isinstance(columns, StructType)
-        batches = _batches(reader, RowsOfTable(reader.schema, described.schema))
+        batches = _conform_batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=given)
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.plain_writer(columns)
         if plain is not None:
-            return _report(plain.write(batches)).rows
+            return _check_report(plain.write(batches)).rows
         epoch = epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
         insert = Insert.begin(pravega, table, write_settings(options))
         try:
             try:
-                report = _report(InsertWriter(insert.spec(columns)).write(batches))
+                report = _check_report(InsertWriter(insert.spec(columns)).write(batches))
             except BaseException:
                 insert.abort()
                 raise
@@ -56,7 +56,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
             insert.transaction.stop()
 
 
-def _reader(rows: object) -> pa.RecordBatchReader:
+def _open_reader(rows: object) -> pa.RecordBatchReader:
     match rows:
         case pa.RecordBatchReader():
             return rows
@@ -67,17 +67,17 @@ def _reader(rows: object) -> pa.RecordBatchReader:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(rows)
     raise InvalidSchemaError(
-        f"'rows' is a {type(rows).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, or what exports "
-        "Arrow data, such as a data frame of Polars or a relation of DuckDB"
+        f"'rows' is a {type(rows).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, or an object "
+        "that exports Arrow data, such as a Polars data frame or a DuckDB relation"
     )
 
 
-def _batches(reader: pa.RecordBatchReader, wanted: RowsOfTable) -> Iterator[pa.RecordBatch]:
+def _conform_batches(reader: pa.RecordBatchReader, wanted: RowsOfTable) -> Iterator[pa.RecordBatch]:
     for batch in reader:
         for first in range(0, batch.num_rows, _ROWS):
-            yield wanted.conformed(batch.slice(first, _ROWS))
+            yield wanted.conform(batch.slice(first, _ROWS))
 
 
-def _report(message: object) -> InsertMessage:
+def _check_report(message: object) -> InsertMessage:
     assert isinstance(message, InsertMessage)
     return message

@@ -15,18 +15,18 @@ _MOST_DIGITS = 38
 """Digits of a decimal of Spark's."""
 
 
-def arrow_columns(columns: StructType) -> pa.Schema:
+def to_arrow_columns(columns: StructType) -> pa.Schema:
     """Return the Arrow schema of columns, with their comments in the fields' metadata."""
-    return pa.schema([_arrow_field(field) for field in columns])
+    return pa.schema([_to_arrow_field(field) for field in columns])
 
 
-def _arrow_field(field: StructField) -> pa.Field:
+def _to_arrow_field(field: StructField) -> pa.Field:
     comment = (field.metadata or {}).get("comment")
     metadata = None if comment is None else {_COMMENT: comment.encode()}
     return pa.field(field.name, find_arrow_type(field.dataType), field.nullable, metadata)
 
 
-def spark_columns(schema: pa.Schema | StructType | None) -> StructType:
+def to_spark_columns(schema: pa.Schema | StructType | None) -> StructType:
     """Return columns as Spark's types.
 
     Raises UnsupportedTypeError for what are no columns, and naming a column that Spark has no type for.
@@ -35,29 +35,32 @@ def spark_columns(schema: pa.Schema | StructType | None) -> StructType:
         return schema
     if not isinstance(schema, pa.Schema | None):
         raise UnsupportedTypeError(
-            f"Its columns are given as {type(schema).__name__} {shorten(repr(schema))}. Give a schema of Arrow, like "
-            "pyarrow.schema([('id', pyarrow.int32())]), or a StructType of Spark. Columns in SQL are Spark's alone."
+            f"Its columns are given as {type(schema).__name__} {shorten(repr(schema))}. Give an Arrow schema, like "
+            "pyarrow.schema([('id', pyarrow.int32())]), or a StructType of Spark. Columns as SQL text work only in "
+            "Spark."
         )
-    return StructType([] if schema is None else [spark_field(field) for field in schema])
+    return StructType([] if schema is None else [to_spark_field(field) for field in schema])
 
 
-def spark_field(field: pa.Field) -> StructField:
+def to_spark_field(field: pa.Field) -> StructField:
     """Return a column as Spark's type. Raises UnsupportedTypeError naming it."""
     comment = (field.metadata or {}).get(_COMMENT)
     metadata = None if comment is None else {"comment": comment.decode()}
-    return StructField(field.name, spark_type(field.name, field.type), field.nullable, metadata)
+    return StructField(field.name, to_spark_type(field.name, field.type), field.nullable, metadata)
 
 
-def spark_type(name: str, type: pa.DataType | DataType) -> DataType:
+def to_spark_type(name: str, type: pa.DataType | DataType) -> DataType:
     """Return the type of a column as Spark's. Raises UnsupportedTypeError naming the column."""
     if isinstance(type, DataType):
         return type
     if pa.types.is_decimal(type) and type.precision > _MOST_DIGITS:
-        raise UnsupportedTypeError(f"Column {name} has Arrow's type {type}, but Spark's have at most 38 digits.")
+        raise UnsupportedTypeError(
+            f"Column {name} has the Arrow type {type}, but Spark's decimals have at most 38 digits."
+        )
     try:
         return from_arrow_type(type)
     except (PySparkException, AttributeError, KeyError):
         raise UnsupportedTypeError(
-            f"Column {name} has Arrow's type {type}, which a table cannot have. Cast it: unsigned numbers to the next "
-            "larger type with a sign, times of day to a string."
+            f"Column {name} has the Arrow type {type}, which a table cannot have. Cast it: unsigned numbers to the "
+            "next larger signed type, times of day to a string."
         ) from None

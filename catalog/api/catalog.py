@@ -17,20 +17,20 @@ from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
 from ..protocol.tables import CreateTable
-from ..queries.relations import naming_near_tables
+from ..queries.relations import suggest_near_tables
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import stream_named
+from ..storage.naming import prefix_errors
+from ..storage.spelling import resolve_stream
 from ..tables import namespaces, stream_tables
-from .arrow_columns import spark_columns
-from .details import ConsumerLag, inspected, lags, refuse_metadata_table
+from .arrow_columns import to_spark_columns
+from .details import ConsumerLag, inspect_table, list_lags, refuse_metadata_table
 from .table import Table
 
 
 def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> PravegaCatalog:
     """Return the catalog of these options; see `pyspark_pravega.catalog.connect`."""
     check_catalog_name(name)
-    with errors_about("Catalog", name):
+    with prefix_errors("Catalog", name):
         settings = convert_keywords(options)
         resolved = resolve(conf=settings)
         config = client_config(resolved)
@@ -39,11 +39,23 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
 
 
 class PravegaCatalog:
-    """The namespaces and tables of one Pravega cluster. Thread-safe; a context manager that closes its connections.
+    """The namespaces and tables of one Pravega cluster, as `connect` of `pyspark_pravega.catalog` returns them.
 
-    Names of tables are written as in SQL: `iot.sensor_raw`, with the catalog's name before it or not, and parts with
-    `.` or other signs in backticks. `_` also means `-`. `stream$type` is the table of the events of one type, and
-    `stream$changelog` that of the events of a table of changes.
+    A catalog may be used by several threads. As a context manager it closes its connections at the end.
+
+    Names of tables are written as in SQL: `iot.sensor_raw`, with or without the catalog's name in front, and with
+    backticks around parts that have `.` or other signs. `_` also means `-`. `stream$type` is the table of the events of
+    one type, and `stream$changelog` that of the events of a table of changes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pyspark_pravega.catalog import connect
+    >>> with connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092") as pravega:
+    ...     pravega.create_namespace("iot", if_not_exists=True)
+    ...     table = pravega.create_table("iot.sensor", pa.schema([("id", pa.int64()), ("temp", pa.float64())]))
+    ...     table.append(pa.table({"id": [1, 2], "temp": [20.5, 21.0]}))
+    ...     print(pravega.list_tables("iot"))
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -58,57 +70,151 @@ class PravegaCatalog:
         self.close()
 
     def close(self) -> None:
-        """Close all connections. Tables and scans of this catalog cannot be used any more."""
+        """Close all connections. The tables and scans of this catalog cannot be used any more."""
         self._catalog.pravega.close()
 
     def list_namespaces(self) -> list[str]:
-        """Return the names of the namespaces, which are scopes, in order."""
+        """List the namespaces, which are Pravega's scopes.
+
+        Returns
+        -------
+        list of str
+            Their names, in order.
+        """
         return namespaces.list_namespaces(self._catalog)
 
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
-        """Create a namespace. Raises ScopeExistsError, InvalidNameError."""
+        """Create a namespace.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        if_not_exists : bool, default False
+            Whether a namespace of this name may exist already; nothing happens then.
+
+        Raises
+        ------
+        ScopeExistsError
+            If the namespace exists, unless `if_not_exists`.
+        InvalidNameError
+            If no scope can have this name.
+        """
         try:
-            namespaces.create_namespace(self._catalog, self._namespace(name), {})
+            namespaces.create_namespace(self._catalog, self._split_namespace(name), {})
         except ScopeExistsError:
             if not if_not_exists:
                 raise
 
     def namespace_exists(self, name: str) -> bool:
-        """Tell whether there is a namespace of this name."""
+        """Return whether a namespace exists.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        bool
+            True if there is such a scope.
+        """
         try:
-            namespaces.load_namespace(self._catalog, self._namespace(name))
+            namespaces.load_namespace(self._catalog, self._split_namespace(name))
         except ScopeNotFoundError:
             return False
         return True
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a namespace, with `cascade` its tables too. Raises ScopeNotEmptyError, ScopeNotFoundError."""
-        namespaces.load_namespace(self._catalog, self._namespace(name))
-        namespaces.drop_namespace(self._catalog, self._namespace(name), cascade)
+        """Drop a namespace.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        cascade : bool, default False
+            Whether its tables are dropped too.
+
+        Raises
+        ------
+        ScopeNotEmptyError
+            If the namespace has tables or views, unless `cascade`.
+        ScopeNotFoundError
+            If there is no such namespace.
+        """
+        namespaces.load_namespace(self._catalog, self._split_namespace(name))
+        namespaces.drop_namespace(self._catalog, self._split_namespace(name), cascade)
 
     def list_tables(self, namespace: str) -> list[str]:
-        """Return the names of the tables of a namespace, as `load_table` takes them. Raises ScopeNotFoundError.
+        """List the tables of a namespace. Views are left out: only Spark can read them.
 
-        Views are not among them: Spark alone can read one.
+        Parameters
+        ----------
+        namespace : str
+            The name of the namespace.
+
+        Returns
+        -------
+        list of str
+            The names of the tables, as `load_table` takes them.
+
+        Raises
+        ------
+        ScopeNotFoundError
+            If there is no such namespace.
         """
-        parts = self._namespace(namespace)
-        with naming_near_tables(self._catalog, parts):
+        parts = self._split_namespace(namespace)
+        with suggest_near_tables(self._catalog, parts):
             return [quote_all((*parts, name)) for name in stream_tables.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
-        """Tell whether there is a table of this name."""
-        namespace, table = self._table(name)
+        """Return whether a table exists.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        bool
+            True if there is such a table, even if it cannot be read.
+        """
+        namespace, table = self._split_name(name)
         return stream_tables.exists(self._catalog, namespace, table, creating=False)
 
     def load_table(self, name: str) -> Table:
-        """Return a table.
+        """Load a table.
 
-        Raises StreamNotFoundError, UnsupportedOperationError for a view and for a metadata table, which `inspect`
-        returns, and the errors of a table that cannot be read.
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        Table
+            The table as it is now.
+
+        Raises
+        ------
+        StreamNotFoundError
+            If there is no such table.
+        UnsupportedOperationError
+            For a view, and for a metadata table, which `inspect` returns.
+        PravegaError
+            Other errors of a table that cannot be read.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090")
+        >>> pravega.load_table("iot.sensor").schema.names
+        ['id', 'temp']
         """
-        namespace, table = self._table(name)
+        namespace, table = self._split_name(name)
         refuse_metadata_table(self._catalog, namespace, table)
-        with naming_near_tables(self._catalog, namespace, table):
+        with suggest_near_tables(self._catalog, namespace, table):
             return Table(self._catalog, namespace, table)
 
     def create_table(
@@ -120,20 +226,58 @@ class PravegaCatalog:
         properties: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Create a table as one unit, stream and schema, or nothing; return it.
+        """Create a table as one unit, with its stream and its schema, or nothing.
 
-        `schema` is Arrow's, with comments in the metadata of its fields under `comment`, or Spark's; formats with fixed
-        columns need none. `properties` are those of docs/options.md: `format`, `routing-key`, `scaling.min-segments`.
-        A stream that has no schema becomes the table, and keeps its events. Raises StreamExistsError,
-        ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the column.
+        A stream that has no schema becomes the table, and keeps its events.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        schema : pyarrow.Schema or StructType, optional
+            Its columns, as an Arrow schema with comments in the metadata of its fields under `comment`, or as Spark's
+            type. Formats with fixed columns need none.
+        comment : str, optional
+            The comment of the table.
+        properties : mapping of str to str, optional
+            Table properties of docs/options.md, such as `format`, `routing-key` or `scaling.min-segments`.
+        if_not_exists : bool, default False
+            Whether a table of this name may exist already; it is returned then.
+
+        Returns
+        -------
+        Table
+            The table.
+
+        Raises
+        ------
+        StreamExistsError
+            If the table exists, unless `if_not_exists`.
+        ScopeNotFoundError
+            If there is no such namespace.
+        InvalidNameError
+            If no table can have this name.
+        InvalidOptionError
+            If a property is wrong.
+        UnsupportedTypeError
+            If a table cannot have a column of such a type; the message names the column.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> columns = pa.schema([("id", pa.int64()), ("temp", pa.float64())])
+        >>> pravega.create_table("iot.sensor", columns, properties={"format": "avro", "routing-key": "id"})
+        Table(pravega.iot.sensor: id, temp)
         """
-        namespace, table = self._table(name)
+        namespace, table = self._split_name(name)
         if stream_tables.exists(self._catalog, namespace, table, creating=True):
             if if_not_exists:
                 return self.load_table(name)
             raise StreamExistsError(f"The table {self._catalog.named(*namespace, table)} exists.")
-        with errors_about("Table", self._catalog.named(*namespace, table)):
-            columns = spark_columns(schema)
+        with prefix_errors("Table", self._catalog.named(*namespace, table)):
+            columns = to_spark_columns(schema)
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
             create(self._catalog, CreateTable.of(namespace, table, columns, given, adopt=True))
@@ -143,33 +287,74 @@ class PravegaCatalog:
         return self.load_table(name)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a table: its events, its stream and its schemas. Raises StreamNotFoundError."""
-        namespace, table = self._table(name)
+        """Drop a table: its events, its stream and its schemas.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        if_exists : bool, default False
+            Whether the table may be missing; nothing happens then.
+
+        Raises
+        ------
+        StreamNotFoundError
+            If there is no such table, unless `if_exists`.
+        """
+        namespace, table = self._split_name(name)
         if not stream_tables.drop(self._catalog, namespace, table) and not if_exists:
             raise StreamNotFoundError(f"There is no table {self._catalog.named(*namespace, table)}.")
 
     def inspect(self, table: str, name: str) -> pa.Table:
-        """Return the rows of a metadata table of a table, also of one that cannot be loaded: "segments", "schemas".
+        """Read a metadata table of a table, even of one that cannot be loaded.
 
-        Raises InvalidNameError naming those that there are, StreamNotFoundError.
+        Parameters
+        ----------
+        table : str
+            The name of the table.
+        name : str
+            The name of the metadata table: "segments", "schemas", "history", ...
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, as they are now.
+
+        Raises
+        ------
+        InvalidNameError
+            If there is no such metadata table; the message names those that exist.
+        StreamNotFoundError
+            If there is no such table.
         """
-        parts, table_name = self._table(table)
-        with naming_near_tables(self._catalog, parts, table_name):
-            return inspected(self._catalog, parts, table_name, name)
+        parts, table_name = self._split_name(table)
+        with suggest_near_tables(self._catalog, parts, table_name):
+            return inspect_table(self._catalog, parts, table_name, name)
 
     def consumers(self, table: str | None = None) -> list[ConsumerLag]:
-        """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
-        if table is None:
-            return list(lags(self._catalog, None))
-        parts, name = self._table(table)
-        with naming_near_tables(self._catalog, parts, name):
-            return list(lags(self._catalog, stream_named(self._catalog, parts, name)))
+        """List the consumers of a table, or of all tables.
 
-    def _namespace(self, name: str) -> tuple[str, ...]:
+        Parameters
+        ----------
+        table : str, optional
+            The name of the table; by default all tables.
+
+        Returns
+        -------
+        list of ConsumerLag
+            Each consumer with the number of bytes that it is behind the end.
+        """
+        if table is None:
+            return list(list_lags(self._catalog, None))
+        parts, name = self._split_name(table)
+        with suggest_near_tables(self._catalog, parts, name):
+            return list(list_lags(self._catalog, resolve_stream(self._catalog, parts, name)))
+
+    def _split_namespace(self, name: str) -> tuple[str, ...]:
         parts = split_name(name)
         return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
 
-    def _table(self, name: str) -> tuple[tuple[str, ...], str]:
+    def _split_name(self, name: str) -> tuple[tuple[str, ...], str]:
         parts = split_name(name)
         if len(parts) in (3, 4) and parts[0] == self._catalog.name:
             parts = parts[1:]

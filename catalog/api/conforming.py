@@ -20,59 +20,25 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
+_LONGEST_INTEGER = 20
+"""Digits of the greatest number of 64 bits."""
 
-def repeated_key(array: pa.Array) -> tuple[int, Any] | None:
-    """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
-    found = [each for each in _repeated(array, np.arange(len(array), dtype=np.int64)) if each is not None]
-    return min(found, key=lambda each: each[0], default=None)
-
-
-def _repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
-    """Yield findings in the maps of an array. `rows`: the column's row of each of its values."""
-    kind = array.type
-    if not _has_maps(kind):
-        return
-    if types.is_struct(kind):
-        there = array.is_valid()
-        inside = rows[there.to_numpy(zero_copy_only=False)]
-        for part in array.filter(there).flatten():
-            yield from _repeated(part, inside)
-        return
-    if types.is_map(kind):
-        array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
-    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
-    values = array.flatten()
-    if not types.is_map(kind):
-        yield from _repeated(values, inside)
-        return
-    # Entries are never null, so that their parts are the values'.
-    keys, items = values.flatten()
-    yield _twice(keys, _map_of_each(array, len(values)), inside)
-    yield from _repeated(items, inside)
-
-
-def _map_of_each(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
-    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
-    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
-
-
-def _twice(keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> tuple[int, Any] | None:
-    """Return the row and the key of the first entry whose map had the key before."""
-    if not len(keys):
-        return None
-    coded = keys.dictionary_encode()
-    pairs = maps * len(coded.dictionary) + coded.indices.to_numpy()
-    _, first = np.unique(pairs, return_index=True)
-    if len(first) == len(pairs):
-        return None
-    again = np.ones(len(pairs), np.bool_)
-    again[first] = False
-    place = int(np.flatnonzero(again)[0])
-    return int(rows[place]), keys[place].as_py()
-
-
-def _has_maps(kind: pa.DataType) -> bool:
-    return types.is_map(kind) or any(_has_maps(kind.field(place).type) for place in range(kind.num_fields))
+_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
+    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
+    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
+    lambda type: (
+        types.is_binary(type)
+        or types.is_large_binary(type)
+        or types.is_binary_view(type)
+        or types.is_fixed_size_binary(type)
+    ),
+    types.is_boolean,
+    types.is_date,
+    lambda type: types.is_timestamp(type) and type.tz is None,
+    lambda type: types.is_timestamp(type) and type.tz is not None,
+    types.is_duration,
+    types.is_time,
+)
 
 
 class RowsOfTable:
@@ -89,17 +55,20 @@ class RowsOfTable:
                 given = found.field(self._places[field.name]).type
                 if not can_become(given, field.type):
                     raise InvalidSchemaError(
-                        f"Column {field.name} is {field.type}, and the rows have {given} for it. Cast it before."
+                        f"Column {field.name} is {field.type}, but the rows have {given} for it. Cast it first."
                     )
         self._rows = 0
 
-    def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch's rows as those of the table. Raises InvalidRowError naming a value that does not fit."""
-        arrays = [self._column(batch, field, wanted) for field, wanted in zip(self._columns, self._schema, strict=True)]
+        arrays = [
+            self._conform_column(batch, field, wanted)
+            for field, wanted in zip(self._columns, self._schema, strict=True)
+        ]
         self._rows += batch.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
+    def _conform_column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
         if field.name not in self._places:
             return pa.nulls(batch.num_rows, wanted.type)
         array = batch.column(self._places[field.name])
@@ -108,17 +77,17 @@ class RowsOfTable:
                 array = _cast(array, wanted.type)
             except pa.ArrowException as error:
                 raise InvalidRowError(
-                    f"Column {field.name} is {wanted.type}, and a value of type {array.type} does not fit: "
+                    f"Column {field.name} is {wanted.type}, but a value of type {array.type} does not fit: "
                     f"{str(error).splitlines()[0]}"
                 ) from None
         if not field.nullable and array.null_count:
             place = self._rows + pc.index(array.is_null(), True).as_py()
             raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL")
-        if (twice := repeated_key(array)) is not None:
+        if (twice := find_repeated_key(array)) is not None:
             place, key = twice
             raise InvalidRowError(
                 f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
-                "and a map has one value of each key. Keep one of them."
+                "but a map has one value for each key. Keep one of them."
             )
         if isinstance(field.dataType, CharType | VarcharType):
             self._check_length(field, field.dataType.length, array)
@@ -142,8 +111,8 @@ def _check_names(found: pa.Schema, columns: StructType) -> None:
         raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {known}.")
     if unknown := [name for name in found.names if name not in columns.names]:
         raise InvalidSchemaError(
-            f"The rows have {', '.join(unknown)}, which are no columns of it. Its columns are {known}. Leave the "
-            "others out, or add them with add_column."
+            f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {known}. Leave "
+            "the others out, or add them with add_column."
         )
     if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
         raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")
@@ -160,9 +129,9 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if types.is_nested(array.type) and _has_decimals(wanted):
-        return _nested(array, wanted)
+        return _cast_nested(array, wanted)
     if types.is_decimal(wanted) and (types.is_decimal(array.type) or types.is_integer(array.type)):
-        return _decimals(array, wanted)
+        return _cast_decimals(array, wanted)
     cast = array.cast(wanted)  # says what is too large, or no number
     if not (types.is_decimal(wanted) and types.is_floating(array.type)):
         return cast
@@ -179,12 +148,12 @@ def _has_decimals(type: pa.DataType) -> bool:
     return types.is_decimal(type) or any(_has_decimals(type.field(place).type) for place in range(type.num_fields))
 
 
-def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Cast what is within lists, maps and structs as columns are: of decimals there, Arrow checks nothing."""
     absent = array.is_null()
     if types.is_struct(wanted):
         # A part is null where the whole is, whatever lies there.
-        parts = [_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
+        parts = [_cast_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=absent)
     if types.is_map(wanted):
         keys, items = array.type.key_field, array.type.item_field
@@ -197,19 +166,19 @@ def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     offsets = pa.concat_arrays([starts, ends[-1:] if len(ends) else pa.array([0], pa.int32())])
     if types.is_map(wanted):
         key_values, item_values = values.flatten()
-        key_values, item_values = _part(key_values, wanted.key_field), _part(item_values, wanted.item_field)
+        key_values, item_values = _cast_part(key_values, wanted.key_field), _cast_part(item_values, wanted.item_field)
         return pa.MapArray.from_arrays(offsets, key_values, item_values, type=wanted)
-    return pa.ListArray.from_arrays(offsets, _part(values, wanted.value_field), type=wanted)
+    return pa.ListArray.from_arrays(offsets, _cast_part(values, wanted.value_field), type=wanted)
 
 
-def _part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
+def _cast_part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
     """Cast what a column has within it. `absent`: where the whole is null, which is the reason for a null here."""
     if not wanted.nullable and array.null_count > (0 if absent is None else absent.true_count):
         raise pa.ArrowInvalid(f"There is a null in {wanted.name}, which is NOT NULL")
     return array if array.type == wanted.type else _cast(array, wanted.type)
 
 
-def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Cast whole numbers and decimals, each of which must fit."""
     if types.is_integer(array.type):
         # Arrow asks for room for all numbers of the type, whichever there are.
@@ -219,27 +188,6 @@ def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if wanted.scale > array.type.scale and not cast.cast(array.type, safe=False).equals(array):
         raise pa.ArrowInvalid(f"Decimal value does not fit in precision {wanted.precision}")
     return cast
-
-
-_LONGEST_INTEGER = 20
-"""Digits of the greatest number of 64 bits."""
-
-_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
-    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
-    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
-    lambda type: (
-        types.is_binary(type)
-        or types.is_large_binary(type)
-        or types.is_binary_view(type)
-        or types.is_fixed_size_binary(type)
-    ),
-    types.is_boolean,
-    types.is_date,
-    lambda type: types.is_timestamp(type) and type.tz is None,
-    lambda type: types.is_timestamp(type) and type.tz is not None,
-    types.is_duration,
-    types.is_time,
-)
 
 
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -262,3 +210,59 @@ def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _is_list(type: pa.DataType) -> bool:
     return bool(types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type))
+
+
+def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
+    """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
+    found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
+    return min(found, key=lambda finding: finding[0], default=None)
+
+
+def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
+    """Yield findings in the maps of an array. `rows`: the column's row of each of its values."""
+    kind = array.type
+    if not _has_maps(kind):
+        return
+    if types.is_struct(kind):
+        there = array.is_valid()
+        inside = rows[there.to_numpy(zero_copy_only=False)]
+        for part in array.filter(there).flatten():
+            yield from _find_repeated(part, inside)
+        return
+    if types.is_map(kind):
+        array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
+    values = array.flatten()
+    if not types.is_map(kind):
+        yield from _find_repeated(values, inside)
+        return
+    # Entries are never null, so that their parts are the values'.
+    keys, items = values.flatten()
+    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
+    yield from _find_repeated(items, inside)
+
+
+def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
+    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
+    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
+
+
+def _find_first_repeated(
+    keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> tuple[int, Any] | None:
+    """Return the row and the key of the first entry whose map had the key before."""
+    if not len(keys):
+        return None
+    coded = keys.dictionary_encode()
+    pairs = maps * len(coded.dictionary) + coded.indices.to_numpy()
+    _, first = np.unique(pairs, return_index=True)
+    if len(first) == len(pairs):
+        return None
+    again = np.ones(len(pairs), np.bool_)
+    again[first] = False
+    place = int(np.flatnonzero(again)[0])
+    return int(rows[place]), keys[place].as_py()
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    return types.is_map(kind) or any(_has_maps(kind.field(place).type) for place in range(kind.num_fields))

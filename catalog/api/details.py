@@ -19,23 +19,41 @@ from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOp
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
-from ..metadata.parts import TABLES, belongs_to_stream, load, rows
+from ..metadata.parts import TABLES, is_stream_namespace, load, read_rows
 from ..storage.connections import Catalog
-from ..storage.spelling import table_name
-from .arrow_columns import arrow_columns
+from ..storage.spelling import name_table
+from .arrow_columns import to_arrow_columns
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """The segments of a table that take appends now, and the bytes of all its events."""
+    """The size of a table, as `Table.size` measures it.
+
+    Attributes
+    ----------
+    segments : int
+        The number of segments that take appends now.
+    bytes : int
+        The bytes of all events.
+    """
 
     segments: int
     bytes: int
 
 
 @dataclass(frozen=True)
-class SchemaVersion:
-    """A version of the schema of a type of events: `columns` as Spark's types, or why they are none."""
+class TableSchema:
+    """A version of a table's schema, as `Table.schema_versions` lists them.
+
+    Attributes
+    ----------
+    version : int
+        Its number, counted from 0 among the schemas of its type.
+    type : str
+        The type of events in the schema registry.
+    columns : str
+        The columns as Spark's types, or why there are none.
+    """
 
     version: int
     type: str
@@ -43,8 +61,22 @@ class SchemaVersion:
 
 
 @dataclass(frozen=True)
-class Commit:
-    """A version of a table: what a commit added. `position` is the text of the stream cut at which it ends."""
+class TableVersion:
+    """A version of a table, made by one commit, as `Table.history` lists them.
+
+    Attributes
+    ----------
+    version : int
+        Its number, counted from 1.
+    time : datetime
+        When it was published, in UTC.
+    operation : str
+        What committed it, such as INSERT or STREAM.
+    rows : int
+        The number of rows that it added.
+    position : str
+        The text of the stream cut at which it ends.
+    """
 
     version: int
     time: datetime
@@ -55,9 +87,18 @@ class Commit:
 
 @dataclass(frozen=True)
 class ConsumerLag:
-    """A consumer, or a reader group of others: None where only its readers know how far they are.
+    """A consumer, or a reader group of another client, as `PravegaCatalog.consumers` lists them.
 
-    `position` is the text of a stream cut.
+    Attributes
+    ----------
+    consumer : str
+        Its name, with its scope.
+    table : str
+        The table that it reads.
+    bytes_behind : int or None
+        The bytes from its position to the end; None where only its readers know the position.
+    position : str or None
+        The text of the stream cut where it is, None where only its readers know it.
     """
 
     consumer: str
@@ -70,10 +111,10 @@ def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
     """Raise UnsupportedOperationError for what key-value tables do not have."""
     kind = find_table_kind(table)
     if not kind.of_stream:
-        raise UnsupportedOperationError(kind.refusal(what, table_name(catalog, table)))
+        raise UnsupportedOperationError(kind.refusal(what, name_table(catalog, table)))
 
 
-def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
+def measure_table(catalog: Catalog, table: StreamTable) -> TableSize:
     """Measure a table's stream. Raises UnsupportedOperationError for a key-value table."""
     _check_stream(catalog, table, "size")
     pravega, stream = catalog.pravega, table.stream
@@ -83,7 +124,7 @@ def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
     return TableSize(len(pravega.controller.current_segments(stream)), sum(piece.end - piece.start for piece in slices))
 
 
-def schemas_of(catalog: Catalog, table: StreamTable) -> list[SchemaVersion]:
+def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
     """Return the versions of a table's schema in the registry, the oldest first; none of a table without any.
 
     Raises UnsupportedOperationError for a key-value table.
@@ -92,36 +133,36 @@ def schemas_of(catalog: Catalog, table: StreamTable) -> list[SchemaVersion]:
     if table.schema_version is None:
         return []
     found = []
-    for each in catalog.pravega.registry(table.stream.scope).versions(table.stream.name):
-        if table.event_type in (None, each.version.type):
+    for known in catalog.pravega.registry(table.stream.scope).versions(table.stream.name):
+        if table.event_type in (None, known.version.type):
             try:
-                columns = find_format(table.format).spark_schema(each.schema.text).simpleString()
+                columns = find_format(table.format).spark_schema(known.schema.text).simpleString()
                 columns = columns.removeprefix("struct<").removesuffix(">")
             except PravegaError as error:
                 columns = error.sentence
-            found.append(SchemaVersion(each.version.version, each.version.type, columns))
+            found.append(TableSchema(known.version.version, known.version.type, columns))
     return found
 
 
-def commits_of(catalog: Catalog, table: StreamTable) -> list[Commit]:
+def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
     """Return the versions of a table that its commit log has, the oldest first.
 
     Raises UnsupportedOperationError for a key-value table.
     """
     _check_stream(catalog, table, "history")
     return [
-        Commit(
-            version=each.number,
-            time=datetime.fromtimestamp(each.timestamp / 1_000_000, UTC),
-            operation=each.operation,
-            rows=each.rows,
-            position=each.cut.to_text(),
+        TableVersion(
+            version=version.number,
+            time=datetime.fromtimestamp(version.timestamp / 1_000_000, UTC),
+            operation=version.operation,
+            rows=version.rows,
+            position=version.cut.to_text(),
         )
-        for each in CommitLog(catalog.pravega, table.stream).versions()
+        for version in CommitLog(catalog.pravega, table.stream).versions()
     ]
 
 
-def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
+def inspect_table(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
     """Return the rows of a metadata table of a table, which need not be one that can be read.
 
     Raises StreamNotFoundError, and InvalidNameError if there is no metadata table of this name.
@@ -133,33 +174,33 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
             f"A table has {', '.join(TABLES)}."
         )
     found = load(catalog, place, name, {}, writing=False)
-    schema = arrow_columns(found.schema)
-    found_rows = rows(catalog, place, name, {}).rows
+    schema = to_arrow_columns(found.schema)
+    found_rows = read_rows(catalog, place, name, {}).rows
     arrays = [pa.array([row[index] for row in found_rows], field.type) for index, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
     """Raise UnsupportedOperationError if a name is that of a metadata table, saying how its rows are got."""
-    if belongs_to_stream(namespace) and name.lower() in TABLES:
+    if is_stream_namespace(namespace) and name.lower() in TABLES:
         call = f"inspect('{quote_all(namespace)}', '{name.lower()}')"
         raise UnsupportedOperationError(
-            f"{catalog.named(*namespace, name)} is a metadata table, and is not loaded: {call} of the catalog returns "
-            "its rows."
+            f"{catalog.named(*namespace, name)} is a metadata table, which cannot be loaded: {call} of the catalog "
+            "returns its rows."
         )
 
 
-def lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
+def list_lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
     """Yield the consumers of a stream, or of all that the user may see."""
     pravega = catalog.pravega
     if stream is not None:
-        yield from map(_lag, list_consumers(pravega, stream))
+        yield from map(_describe_lag, list_consumers(pravega, stream))
         return
     scopes = (scope for scope in pravega.controller.list_scopes() if not is_internal(scope))
-    yield from map(_lag, list_consumers_of_scopes(pravega, scopes))
+    yield from map(_describe_lag, list_consumers_of_scopes(pravega, scopes))
 
 
-def _lag(found: ConsumerStatus) -> ConsumerLag:
+def _describe_lag(found: ConsumerStatus) -> ConsumerLag:
     return ConsumerLag(
         consumer=quote_all((found.scope, found.name)),
         table=quote_all((found.stream.scope, found.stream.name)),

@@ -12,32 +12,6 @@ import pyarrow.compute as pc
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.errors import InvalidOptionError
 
-
-def columns_of(condition: pc.Expression, every: pa.Schema) -> list[str]:
-    """Return the names of the columns that a condition is about. Raises InvalidOptionError if it fits no such rows."""
-    if not isinstance(condition, pc.Expression):
-        raise InvalidOptionError(
-            f"'filter' is a {type(condition).__name__}; give an expression of pyarrow, for example "
-            'pyarrow.compute.field("temp") > 30'
-        )
-    if (wrong := _misfit(condition, every)) is not None:
-        raise InvalidOptionError(f"The filter {condition} does not fit the columns {', '.join(every.names)}: {wrong}")
-    # An expression does not tell what it is about, but it cannot do without.
-    return [
-        name
-        for place, name in enumerate(every.names)
-        if _misfit(condition, pa.schema([field for other, field in enumerate(every) if other != place])) is not None
-    ]
-
-
-def _misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
-    try:
-        columns.empty_table().filter(condition)
-    except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
-        return str(error).splitlines()[0]
-    return None
-
-
 _Field: TypeAlias = int | bytes
 _Message: TypeAlias = Mapping[int, Sequence[_Field]]
 """The values of a message's fields, by their numbers."""
@@ -56,57 +30,93 @@ _STRING, _DATE = 12, 16
 _UNKNOWN = Term("UNKNOWN", 0, None, None)
 
 
-def conditions_of(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
+def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
+    """Return the names of the columns that a condition is about. Raises InvalidOptionError if it fits no such rows."""
+    if not isinstance(condition, pc.Expression):
+        raise InvalidOptionError(
+            f"'filter' is a {type(condition).__name__}; give a pyarrow expression, for example "
+            'pyarrow.compute.field("temp") > 30'
+        )
+    if (wrong := _find_misfit(condition, every)) is not None:
+        raise InvalidOptionError(f"The filter {condition} does not fit the columns {', '.join(every.names)}: {wrong}")
+    # An expression does not tell what it is about, but it cannot do without.
+    return [
+        name
+        for place, name in enumerate(every.names)
+        if _find_misfit(condition, pa.schema([field for other, field in enumerate(every) if other != place]))
+        is not None
+    ]
+
+
+def _find_misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
+    try:
+        columns.empty_table().filter(condition)
+    except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
     """Return the conditions that all rows fulfil which an expression keeps; none if it cannot be read."""
     try:
         from pyarrow import substrait
 
-        message = _message(bytes(substrait.serialize_expressions([condition], ["condition"], columns)))
+        message = _split_message(bytes(substrait.serialize_expressions([condition], ["condition"], columns)))
         # Types that Substrait does not have are declared, too.
-        declared = [_message(_bytes(each, 3)) for each in map(_message, _each(message, _FUNCTIONS)) if 3 in each]
-        functions = {_number(each, 2): _bytes(each, 3).decode().split(":")[0] for each in declared if 3 in each}
-        whole = _message(_bytes(_message(_bytes(message, _EXPRESSIONS)), 1))
-        return [Condition(tuple(_terms(each, functions, columns.names))) for each in _all_of(whole, functions)]
+        declared = [
+            _split_message(_get_bytes(declaration, 3))
+            for declaration in map(_split_message, _get_messages(message, _FUNCTIONS))
+            if 3 in declaration
+        ]
+        functions = {
+            _get_number(function, 2): _get_bytes(function, 3).decode().split(":")[0]
+            for function in declared
+            if 3 in function
+        }
+        whole = _split_message(_get_bytes(_split_message(_get_bytes(message, _EXPRESSIONS)), 1))
+        return [
+            Condition(tuple(_read_terms(part, functions, columns.names))) for part in _split_at_and(whole, functions)
+        ]
     except (ImportError, pa.ArrowException, ValueError, LookupError, RecursionError):
         return []  # it has what Substrait has no words for, or what is not known here
 
 
-def _all_of(expression: _Message, functions: Mapping[int, str]) -> Iterator[_Message]:
+def _split_at_and(expression: _Message, functions: Mapping[int, str]) -> Iterator[_Message]:
     """Yield the parts of an expression that AND joins."""
     if _CALL in expression:
-        call = _message(_bytes(expression, _CALL))
-        if functions.get(_number(call, 1)) == "and":
-            for part in _arguments(call):
-                yield from _all_of(part, functions)
+        call = _split_message(_get_bytes(expression, _CALL))
+        if functions.get(_get_number(call, 1)) == "and":
+            for part in _read_arguments(call):
+                yield from _split_at_and(part, functions)
             return
     yield expression
 
 
-def _terms(expression: _Message, functions: Mapping[int, str], names: Sequence[str]) -> Iterator[Term]:
+def _read_terms(expression: _Message, functions: Mapping[int, str], names: Sequence[str]) -> Iterator[Term]:
     """Yield the terms of an expression, those that another is about before it."""
     if _SELECTION in expression:
-        yield _column(_message(_bytes(expression, _SELECTION)), names)
+        yield _read_column(_split_message(_get_bytes(expression, _SELECTION)), names)
     elif _CALL in expression:
-        call = _message(_bytes(expression, _CALL))
-        arguments = _arguments(call)
-        name = _NAMES.get(functions.get(_number(call, 1), ""))
+        call = _split_message(_get_bytes(expression, _CALL))
+        arguments = _read_arguments(call)
+        name = _NAMES.get(functions.get(_get_number(call, 1), ""))
         if name is None or not arguments:
             yield _UNKNOWN
             return
-        yield from _joined(name, [list(_terms(each, functions, names)) for each in arguments])
+        yield from _join_terms(name, [list(_read_terms(argument, functions, names)) for argument in arguments])
     elif _ONE_OF in expression:
-        choice = _message(_bytes(expression, _ONE_OF))
+        choice = _split_message(_get_bytes(expression, _ONE_OF))
         parts = [choice[1][0], *choice.get(2, ())]
         for part in parts:
-            yield from _terms(_message(_of_bytes(part)), functions, names)
+            yield from _read_terms(_split_message(_check_bytes(part)), functions, names)
         yield Term("IN", len(parts), None, None)
     elif 1 in expression:
-        yield _literal(_message(_bytes(expression, 1)))
+        yield _read_literal(_split_message(_get_bytes(expression, 1)))
     else:
         yield _UNKNOWN
 
 
-def _joined(name: str, parts: Sequence[Sequence[Term]]) -> Iterator[Term]:
+def _join_terms(name: str, parts: Sequence[Sequence[Term]]) -> Iterator[Term]:
     """Yield a function of its arguments; AND and OR, which may have many, two at a time."""
     if name not in ("AND", "OR"):
         for part in parts:
@@ -119,48 +129,48 @@ def _joined(name: str, parts: Sequence[Sequence[Term]]) -> Iterator[Term]:
         yield Term(name, 2, None, None)
 
 
-def _arguments(call: _Message) -> list[_Message]:
+def _read_arguments(call: _Message) -> list[_Message]:
     """Return the arguments of a function that are values."""
-    wrapped = [_message(each) for each in _each(call, 4)]
-    return [_message(_bytes(each, 3)) for each in wrapped if 3 in each]
+    wrapped = [_split_message(argument) for argument in _get_messages(call, 4)]
+    return [_split_message(_get_bytes(argument, 3)) for argument in wrapped if 3 in argument]
 
 
-def _column(selection: _Message, names: Sequence[str]) -> Term:
+def _read_column(selection: _Message, names: Sequence[str]) -> Term:
     """Return a column of the rows; a field inside of one is unknown."""
-    direct = _message(_bytes(selection, 1)) if 1 in selection else {}
-    place = _message(_bytes(direct, 2)) if 2 in direct else None
+    direct = _split_message(_get_bytes(selection, 1)) if 1 in selection else {}
+    place = _split_message(_get_bytes(direct, 2)) if 2 in direct else None
     if place is None or 2 in place:
         return _UNKNOWN
-    return Term(COLUMN, 0, None, names[_number(place, 1)])
+    return Term(COLUMN, 0, None, names[_get_number(place, 1)])
 
 
-def _literal(literal: _Message) -> Term:
+def _read_literal(literal: _Message) -> Term:
     for number, type in _INTEGERS.items():
         if number in literal:
-            return Term(LITERAL, 0, type, str(_signed(_number(literal, number))))
+            return Term(LITERAL, 0, type, str(_to_signed(_get_number(literal, number))))
     if _STRING in literal:
-        return Term(LITERAL, 0, "string", base64.b64encode(_bytes(literal, _STRING)).decode())
+        return Term(LITERAL, 0, "string", base64.b64encode(_get_bytes(literal, _STRING)).decode())
     if _DATE in literal:
-        return Term(LITERAL, 0, "date", str(_signed(_number(literal, _DATE))))
+        return Term(LITERAL, 0, "date", str(_to_signed(_get_number(literal, _DATE))))
     return _UNKNOWN
 
 
-def _signed(number: int) -> int:
+def _to_signed(number: int) -> int:
     return number - 2 * _SIGN if number >= _SIGN else number
 
 
-def _message(data: bytes) -> _Message:
+def _split_message(data: bytes) -> _Message:
     """Split a message of Protocol Buffers into its fields."""
     found: dict[int, list[_Field]] = {}
     place = 0
     while place < len(data):
-        key, place = _varint(data, place)
+        key, place = _read_varint(data, place)
         number, kind = key >> 3, key & 7
         value: _Field
         if kind == _VARINT:
-            value, place = _varint(data, place)
+            value, place = _read_varint(data, place)
         elif kind in (_BYTES, _EIGHT_BYTES, _FOUR_BYTES):
-            length, place = _varint(data, place) if kind == _BYTES else (8 if kind == _EIGHT_BYTES else 4, place)
+            length, place = _read_varint(data, place) if kind == _BYTES else (8 if kind == _EIGHT_BYTES else 4, place)
             value, place = data[place : place + length], place + length
         else:
             raise ValueError(f"a field of kind {kind}")
@@ -168,7 +178,7 @@ def _message(data: bytes) -> _Message:
     return found
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[place]
@@ -178,21 +188,21 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
             return value, place
 
 
-def _each(message: _Message, number: int) -> list[bytes]:
-    return [_of_bytes(each) for each in message.get(number, ())]
+def _get_messages(message: _Message, number: int) -> list[bytes]:
+    return [_check_bytes(value) for value in message.get(number, ())]
 
 
-def _bytes(message: _Message, number: int) -> bytes:
-    return _of_bytes(message[number][0])
+def _get_bytes(message: _Message, number: int) -> bytes:
+    return _check_bytes(message[number][0])
 
 
-def _of_bytes(value: _Field) -> bytes:
+def _check_bytes(value: _Field) -> bytes:
     if not isinstance(value, bytes):
         raise ValueError("a number where a message should be")
     return value
 
 
-def _number(message: _Message, number: int) -> int:
+def _get_number(message: _Message, number: int) -> int:
     """Return a number, which is 0 where it is left out."""
     value = message.get(number, (0,))[0]
     if not isinstance(value, int):

@@ -71,8 +71,8 @@ class _Reading(Generic[P]):
     def _work(self) -> None:
         try:
             with activate(self._cancellation):
-                while (each := self._next()) is not None:
-                    number, partition = each
+                while (taken := self._take_next()) is not None:
+                    number, partition = taken
                     for batch in self._read(partition):
                         self._free.acquire()
                         self._cancellation.check()
@@ -84,6 +84,6 @@ class _Reading(Generic[P]):
         else:
             self._read_ahead.put(None)
 
-    def _next(self) -> tuple[int, P] | None:
+    def _take_next(self) -> tuple[int, P] | None:
         with self._lock:
             return next(self._left, None)

@@ -31,10 +31,10 @@ from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
 from ..queries.changes import open_changes
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import subject
-from .arrow_columns import arrow_columns
-from .filters import columns_of, conditions_of
+from ..storage.naming import prefix_errors
+from ..storage.spelling import name_table_and_stream
+from .arrow_columns import to_arrow_columns
+from .filters import find_columns, read_conditions
 from .parallel import Numbered, read_in_threads
 
 Bound: TypeAlias = int | datetime | str
@@ -44,9 +44,19 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class ScanTask:
-    """A part of a scan that can be read anywhere, also in another process: tasks are picklable.
+    """A part of a scan that can be read anywhere, even in another process: tasks can be pickled.
 
-    They hold the credentials of the catalog. What a task reads is fixed: all tasks together are the scan.
+    Tasks hold the credentials of the catalog. What a task reads is fixed, and all tasks together are the scan.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ProcessPoolExecutor
+    >>> from pyspark_pravega.catalog import connect
+    >>> def count(task):
+    ...     return sum(batch.num_rows for batch in task.to_batches())
+    >>> pravega = connect(controller_uri="tcp://localhost:9090")
+    >>> with ProcessPoolExecutor() as processes:
+    ...     print(sum(processes.map(count, pravega.load_table("iot.sensor").scan().tasks())))
     """
 
     reader: PlannedReader[Any, InputPartition] = field(repr=False)
@@ -57,7 +67,20 @@ class ScanTask:
     condition: pc.Expression | None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the task's rows. Raises MalformedEventError naming an event that does not fit, and servers' errors."""
+        """Read the rows of the task.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            Some of the rows.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        PravegaError
+            Other errors of the servers.
+        """
         for batch in self.reader.batches(self.partition):
             if self.counted and counts_of(batch) is not None:
                 continue
@@ -70,9 +93,19 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scan:
-    """Rows of a table that are to be read. Nothing is read before one of the methods asks for it, each anew.
+    """Rows of a table that are to be read, as `Table.scan` and `Table.changes` return them.
 
-    Other libraries take a scan as it is, by Arrow's C stream interface: `polars.DataFrame(scan)`.
+    Each method that reads rows reads them again; nothing is read before. Other libraries take a scan as it is, through
+    Arrow's C stream interface: `polars.DataFrame(scan)`.
+
+    Examples
+    --------
+    >>> import pyarrow.compute as pc
+    >>> from pyspark_pravega.catalog import connect
+    >>> pravega = connect(controller_uri="tcp://localhost:9090")
+    >>> scan = pravega.load_table("iot.sensor").scan(["id", "temp"], filter=pc.field("temp") > 30)
+    >>> for batch in scan.to_batches():
+    ...     print(batch.num_rows)
     """
 
     catalog: Catalog = field(repr=False)
@@ -85,68 +118,97 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """Return the columns of the rows."""
-        return _schema(self.described, self.columns)
+        return _make_schema(self.described, self.columns)
 
     def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
-        """Read all rows into memory, in the order of the table's segments, oldest first."""
-        return _in_order(self._batches(self.tasks(), threads), self.schema)
+        """Read all rows into memory.
+
+        Parameters
+        ----------
+        threads : int, optional
+            The number of threads that read; by default one for each core, at most 8.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows in the order of the table's segments, oldest first.
+        """
+        return _collect_in_order(self._read_batches(self.tasks(), threads), self.schema)
 
     def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
-        """Return a reader of the rows in bounded memory, up to the table's end at this moment.
+        """Read the rows in bounded memory, up to the table's end at this moment.
 
-        Rows of a segment come in their order, and those of several segments mixed unless `threads` is 1. What a thread
-        reads at a time takes about 32 MiB, see the option `read-window`. The threads end with the last row, or when
-        nothing refers to the reader any more.
+        Parameters
+        ----------
+        threads : int, optional
+            The number of threads that read; by default one for each core, at most 8. Each needs about 32 MiB; see the
+            option `read-window`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows. Those of one segment come in their order, and those of several segments mixed unless `threads` is
+            1. The threads end with the last row, or when nothing refers to the reader any more.
         """
-        batches = self._batches(self.tasks(), threads)
-        return pa.RecordBatchReader.from_batches(self.schema, _unnumbered(batches))
+        batches = self._read_batches(self.tasks(), threads)
+        return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
 
     def count(self) -> int:
-        """Return the number of rows."""
+        """Count the rows.
+
+        Returns
+        -------
+        int
+            Their number.
+        """
         if self.condition is None and self.limit is None:
             planned = self._planned(StructType([]))
             known = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if known is not None:
                 return known
-            reader = _planned_reader(planned)
+            reader = _get_reader(planned)
             batches = read_in_threads(reader.planned, reader.batches, _THREADS)
         else:
-            batches = self._batches(self.tasks(), _THREADS)
+            batches = self._read_batches(self.tasks(), _THREADS)
         with closing(batches):
             return sum(batch.num_rows for _, batch in batches)
 
     def tasks(self) -> list[ScanTask]:
-        """Plan the scan and return its parts, to be read in other threads, processes or machines.
+        """Plan the scan as parts, to be read in other threads, processes or machines.
 
-        A `limit` is that of each task: whoever puts their rows together keeps so many.
+        Returns
+        -------
+        list of ScanTask
+            The parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps only so
+            many.
         """
-        planned = self._planned(columns_to_read(self.described, self.columns, self.condition))
-        return _tasks(planned, self.schema, self.condition)
+        planned = self._plan(select_columns(self.described, self.columns, self.condition))
+        return _make_tasks(planned, self.schema, self.condition)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as one stream, for libraries that take Arrow data."""
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
-    def _planned(self, required: StructType) -> PlannedScan:
+    def _plan(self, required: StructType) -> PlannedScan:
         """Plan what is read: only the segments, offsets and versions that can have rows which the condition keeps."""
         table = self.described.table
-        fields = StructType(list(_fields(self.described).values()))
+        fields = StructType(list(_find_fields(self.described).values()))
         condition = self.condition
         request = ScanRequest(
             required,
             every=fields,
-            hints=[] if condition is None else conditions_of(condition, arrow_schema(fields)),
+            hints=[] if condition is None else read_conditions(condition, arrow_schema(fields)),
             filtered=condition is not None,
             limit=self.limit,
         )
         if table.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_changes(request)
-        with errors_about("Table", subject(self.catalog, table)):
+        with prefix_errors("Table", name_table_and_stream(self.catalog, table)):
             options = self.catalog.options(read=self.options, properties=table.scan_properties)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
-    def _batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
+    def _read_batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
         left = self.limit
         if left == 0:
             return
@@ -160,7 +222,7 @@ class Scan:
                 break
 
 
-def new_scan(
+def make_scan(
     catalog: Catalog,
     described: TableDescription,
     columns: Sequence[str] | None,
@@ -169,14 +231,14 @@ def new_scan(
     options: Mapping[str, str],
 ) -> Scan:
     """Return a scan of a table. Raises InvalidSchemaError for columns that it does not have, InvalidOptionError."""
-    with errors_about("Table", subject(catalog, described.table)):
+    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
         names = described.schema.names if columns is None else columns
         check_columns(described, names)
         scan = Scan(catalog, described, tuple(names), condition, limit, options)
         if condition is not None:
-            columns_to_read(described, names, condition)
+            select_columns(described, names, condition)
         return scan
 
 
@@ -198,7 +260,7 @@ def check_columns(described: TableDescription, names: Sequence[str]) -> None:
         )
 
 
-def bounds(start: Bound | None, end: Bound | None) -> dict[str, str]:
+def make_bound_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
     """Return the read options of bounds. Raises InvalidOptionError for a bound of another type."""
     options = {}
     kinds = (
@@ -223,7 +285,7 @@ def bounds(start: Bound | None, end: Bound | None) -> dict[str, str]:
     return options
 
 
-def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
+def make_change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
     """Return the range of changes between two versions, or two times. Raises InvalidOptionError for other bounds."""
     units: list[str] = []
     texts: dict[str, str | None] = {}
@@ -232,7 +294,7 @@ def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
             if bound.tzinfo is None:
                 raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
             units.append(TIMESTAMP)
-            texts[name] = _microseconds(bound)
+            texts[name] = _to_microseconds(bound)
         elif bound is None or (isinstance(bound, int | str) and not isinstance(bound, bool)):
             units += [] if bound is None else [VERSION]
             texts[name] = None if bound is None else str(bound)
@@ -245,21 +307,21 @@ def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
     return ChangeRange(units[0] if units else VERSION, texts["start"], texts["end"])
 
 
-def _microseconds(moment: datetime) -> str:
+def _to_microseconds(moment: datetime) -> str:
     return str(round(moment.timestamp() * 1_000_000))
 
 
-def columns_to_read(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
+def select_columns(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
     """Return columns as a scan reads them, followed by those that only its condition needs."""
-    fields = _fields(described)
+    fields = _find_fields(described)
     asked = list(columns)
     if condition is not None:
         every = arrow_schema(StructType(list(fields.values())))
-        asked += [name for name in columns_of(condition, every) if name not in asked]
+        asked += [name for name in find_columns(condition, every) if name not in asked]
     return StructType([fields[name] for name in asked])
 
 
-def _fields(described: TableDescription) -> dict[str, StructField]:
+def _find_fields(described: TableDescription) -> dict[str, StructField]:
     """Return the columns that a scan can name: those of the table, and the hidden ones that it has."""
     hidden = {column.name for column in described.metadata_columns}
     every = fields_by_name(described.schema)
@@ -269,33 +331,35 @@ def _fields(described: TableDescription) -> dict[str, StructField]:
 def read_planned(
     planned: PlannedScan, described: TableDescription, columns: tuple[str, ...], condition: pc.Expression | None
 ) -> pa.Table:
-    """Read what was planned for `columns_to_read` into memory, in the order of its partitions."""
-    schema = _schema(described, columns)
-    return _in_order(read_in_threads(_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema)
+    """Read what was planned for `select_columns` into memory, in the order of its partitions."""
+    schema = _make_schema(described, columns)
+    return _collect_in_order(
+        read_in_threads(_make_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema
+    )
 
 
-def _schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
-    fields = _fields(described)
-    return arrow_columns(StructType([fields[name] for name in columns]))
+def _make_schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
+    fields = _find_fields(described)
+    return to_arrow_columns(StructType([fields[name] for name in columns]))
 
 
-def _tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
-    reader = _planned_reader(planned)
+def _make_tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
+    reader = _get_reader(planned)
     return [ScanTask(reader, partition, planned.source.counted, schema, condition) for partition in reader.planned]
 
 
-def _in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
+def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
     with closing(batches):
-        found = sorted(batches, key=lambda each: each[0])
+        found = sorted(batches, key=lambda numbered: numbered[0])
     return pa.Table.from_batches([batch for _, batch in found], schema)
 
 
-def travel(as_of: Bound) -> TimeTravel:
+def make_time_travel(as_of: Bound) -> TimeTravel:
     """Return what a table is asked for as of. Raises InvalidOptionError for a point of another type."""
     if isinstance(as_of, datetime):
         if as_of.tzinfo is None:
             raise InvalidOptionError(f"'as_of' is {as_of}, a time without a zone. Give one with tzinfo.")
-        return TimeTravel(TIMESTAMP, _microseconds(as_of))
+        return TimeTravel(TIMESTAMP, _to_microseconds(as_of))
     if isinstance(as_of, bool) or not isinstance(as_of, int | str):
         raise InvalidOptionError(
             f"'as_of' is a {type(as_of).__name__}; give a version's number, a tag, a stream cut, or a time with a zone."
@@ -303,12 +367,12 @@ def travel(as_of: Bound) -> TimeTravel:
     return TimeTravel(VERSION, str(as_of))
 
 
-def _planned_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:
+def _get_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:
     assert isinstance(planned.reader, PlannedReader)
     return planned.reader
 
 
-def _unnumbered(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:
+def _drop_numbers(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:
     with closing(batches):
         for _, batch in batches:
             yield batch

@@ -17,62 +17,83 @@ from ..protocol import TableChange
 from ..protocol.replies import TableDescription
 from ..queries.changes import load_changes
 from ..storage.connections import Catalog
-from ..storage.table_properties import place
+from ..storage.table_properties import make_place_properties
 from ..tables import stream_tables, views
-from ..tables.time_travel import at
+from ..tables.time_travel import travel_to
 from .appending import append
-from .arrow_columns import arrow_columns, spark_field, spark_type
-from .details import Commit, SchemaVersion, TableSize, commits_of, inspected, schemas_of, size_of
-from .following import NewRows, follow
-from .scan import Bound, Scan, bounds, change_range, check_columns, new_scan, travel
+from .arrow_columns import to_arrow_columns, to_spark_field, to_spark_type
+from .details import TableSchema, TableSize, TableVersion, inspect_table, list_schemas, list_versions, measure_table
+from .following import FollowRequest, NewRows, follow
+from .scan import Bound, Scan, check_columns, make_bound_options, make_change_range, make_scan, make_time_travel
 
 
 class Table:
-    """A table of a catalog, as it was when it was loaded; `refresh` loads it again."""
+    """A table of a catalog, as it was when it was loaded; `refresh` loads it again.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> from pyspark_pravega.catalog import connect
+    >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+    >>> table = pravega.load_table("iot.sensor")
+    >>> table.append(pa.table({"id": [1, 2], "temp": [20.5, 31.0]}))
+    2
+    >>> table.scan(["id"], filter=pc.field("temp") > 30).to_arrow().to_pylist()
+    [{'id': 2}]
+    """
 
     def __init__(self, catalog: Catalog, namespace: tuple[str, ...], name: str) -> None:
         self._catalog = catalog
         self._namespace = namespace
         self._name = name
-        self._described = self._loaded({})
+        self._described = self._load({})
 
     def __repr__(self) -> str:
         return f"Table({self.name}: {', '.join(self.schema.names)})"
 
     @property
     def name(self) -> str:
-        """Return the full name, as SQL has it."""
+        """Return the full name, as SQL writes it."""
         return self._described.name
 
     @property
     def schema(self) -> pa.Schema:
         """Return the columns; a comment is in the metadata of its field, under `comment`."""
-        return arrow_columns(self._described.schema)
+        return to_arrow_columns(self._described.schema)
 
     @property
     def spark_schema(self) -> StructType:
-        """Return the columns as Spark's types, which know more than Arrow's: VARCHAR(20)."""
+        """Return the columns as Spark's types, which are more exact than Arrow's: VARCHAR(20)."""
         return self._described.schema
 
     @property
     def properties(self) -> Mapping[str, str]:
         """Return the properties, as `create_table` takes them."""
         found = self._described.properties
-        return {key: text for key, text in found.items() if key not in place(self._described.table.stream)}
+        return {
+            key: text for key, text in found.items() if key not in make_place_properties(self._described.table.stream)
+        }
 
     @property
     def stream(self) -> str:
-        """Return the stream that the table is, as `scope/name`."""
+        """Return the table's stream, as `scope/name`."""
         return str(self._described.table.stream)
 
     @property
     def hidden_columns(self) -> Mapping[str, str]:
-        """Return the columns that a scan has only if it names them, each with what it tells."""
+        """Return the columns that a scan has only if it names them, each with its description."""
         return {column.name: column.comment for column in self._described.metadata_columns}
 
     def refresh(self) -> None:
-        """Load the table again. Raises StreamNotFoundError if it was dropped."""
-        self._described = self._loaded({})
+        """Load the table again.
+
+        Raises
+        ------
+        StreamNotFoundError
+            If it was dropped.
+        """
+        self._described = self._load({})
 
     def scan(
         self,
@@ -85,19 +106,42 @@ class Table:
         end: Bound | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Scan:
-        """Return a scan of some columns (None: all but hidden ones), of rows that fulfil `filter`, at most `limit`.
+        """Describe a scan of the table; nothing is read yet.
 
-        `filter` is an expression of pyarrow: `pyarrow.compute.field("temp") > 30`. `as_of` is a version,
-        a tag, a stream cut or a time with a zone: the table as it was, as with VERSION AS OF and TIMESTAMP AS OF.
-        `start` and `end`, versions, times with a zone or texts of stream cuts, are bounds of what is read, both
-        included; None: all that there is. `options` are read options, such as `{"mode": "permissive"}`.
-        Raises InvalidOptionError, InvalidSchemaError.
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The names of the columns; by default all but the hidden ones.
+        filter : pyarrow.compute.Expression, optional
+            The condition that the rows fulfil: `pyarrow.compute.field("temp") > 30`.
+        limit : int, optional
+            The largest number of rows.
+        as_of : int, str or datetime, optional
+            A version, a tag, a stream cut or a time with a zone: the table is read as it was then, as with VERSION AS
+            OF and TIMESTAMP AS OF.
+        start, end : int, str or datetime, optional
+            The bounds of what is read, both included: versions, texts of stream cuts or times with a zone. By default
+            everything is read.
+        options : mapping of str to str, optional
+            Read options of docs/options.md, such as `{"mode": "permissive"}`.
+
+        Returns
+        -------
+        Scan
+            The scan.
+
+        Raises
+        ------
+        InvalidOptionError
+            If the filter, the limit, a bound or an option is wrong.
+        InvalidSchemaError
+            If there is no such column.
         """
-        given = {**(options or {}), **bounds(start, end)}
-        described = self._loaded(given) if given else self._described
+        given = {**(options or {}), **make_bound_options(start, end)}
+        described = self._load(given) if given else self._described
         if as_of is not None:
-            described = at(self._catalog, described, travel(as_of))
-        return new_scan(self._catalog, described, columns, filter, limit, given)
+            described = travel_to(self._catalog, described, make_time_travel(as_of))
+        return make_scan(self._catalog, described, columns, filter, limit, given)
 
     def changes(
         self,
@@ -109,38 +153,111 @@ class Table:
         end: Bound | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Scan:
-        """Return a scan of the changes of the table, as CHANGES has them: rows with what became of them, and when.
+        """Describe a scan of the table's changes, as CHANGES shows them: rows with what happened to them, and when.
 
-        `start` and `end` are versions, or times with a zone; both are included, None: all that there are. The columns
-        are those of the table followed by `_change_type`, `_commit_version` and `_commit_timestamp`; there are no
-        hidden ones. A filter on `_commit_version` reads the events of those versions only. Raises InvalidOptionError,
-        InvalidSchemaError, DataLossError for events that were removed.
+        The columns are those of the table, followed by `_change_type`, `_commit_version` and `_commit_timestamp`; there
+        are no hidden ones. A filter on `_commit_version` reads only the events of those versions.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The names of the columns; by default all.
+        filter : pyarrow.compute.Expression, optional
+            The condition that the rows fulfil.
+        limit : int, optional
+            The largest number of rows.
+        start, end : int or datetime, optional
+            Two versions, or two times with a zone; both are included. By default all changes are read.
+        options : mapping of str to str, optional
+            Read options of docs/options.md.
+
+        Returns
+        -------
+        Scan
+            The scan.
+
+        Raises
+        ------
+        InvalidOptionError
+            If the filter, the limit, a bound or an option is wrong.
+        InvalidSchemaError
+            If there is no such column.
+        DataLossError
+            If events were removed.
         """
         given = dict(options or {})
-        described = load_changes(self._catalog, self._namespace, self._name, change_range(start, end), given)
-        return new_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
+        described = load_changes(self._catalog, self._namespace, self._name, make_change_range(start, end), given)
+        return make_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
 
     def inspect(self, name: str) -> pa.Table:
-        """Return the rows of a metadata table, as they are now: history, segments, schemas, tags and others.
+        """Read a metadata table of this table: history, segments, schemas, tags and others.
 
-        Raises InvalidNameError naming those that there are.
+        Parameters
+        ----------
+        name : str
+            The name of the metadata table.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, as they are now.
+
+        Raises
+        ------
+        InvalidNameError
+            If there is no such metadata table; the message names those that exist.
         """
-        return inspected(self._catalog, self._namespace, self._name, name)
+        return inspect_table(self._catalog, self._namespace, self._name, name)
 
     def head(self, rows: int = 10) -> pa.Table:
-        """Return the first rows, reading no more than they need."""
+        """Read the first rows, and no more events than they need.
+
+        Parameters
+        ----------
+        rows : int, default 10
+            The largest number of rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+        """
         return self.scan(limit=rows).to_arrow()
 
     def append(self, rows: object, *, options: Mapping[str, str] | None = None) -> int:
-        """Append rows in one transaction, exactly like an INSERT: all become visible at once, or none. Return how many.
+        """Append rows in one transaction, exactly like an INSERT: all become visible at once, or none.
 
-        A key-value table has no transaction: each row replaces the one of its key, and is visible when it is written.
-        `rows` are a pyarrow Table, RecordBatch or RecordBatchReader, or anything that exports Arrow data. Columns are
-        found by name; those that are missing are null. Values are cast where none changes; only floating-point numbers
-        are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows of a routing key keep their order. `options` are
-        write options of docs/options.md; with `txn-app-id` and `txn-version` a write that is repeated is done once.
-        Raises InvalidSchemaError, InvalidRowError naming the row, StreamSealedError, PermissionDeniedError,
-        TransactionOutcomeUnknownError if the servers do not tell what became of the commit.
+        A key-value table has no transactions: each row replaces the one with its key, and is visible once it is
+        written.
+
+        Columns are found by name; missing ones are null. Values are cast where that changes none; only floating-point
+        numbers are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows with the same routing key keep their order.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table, pyarrow.RecordBatch, pyarrow.RecordBatchReader or any object that exports Arrow data
+            The rows.
+        options : mapping of str to str, optional
+            Write options of docs/options.md. With `txn-app-id` and `txn-version`, a write that is repeated is done
+            once.
+
+        Returns
+        -------
+        int
+            The number of rows.
+
+        Raises
+        ------
+        InvalidSchemaError
+            If the columns do not fit.
+        InvalidRowError
+            If a value does not fit; the message names the row.
+        StreamSealedError
+            If the stream is sealed.
+        PermissionDeniedError
+            If the user may not write.
+        TransactionOutcomeUnknownError
+            If the servers do not say whether the commit succeeded.
         """
         described = stream_tables.load(self._catalog, self._namespace, self._name, writing=True)
         return append(self._catalog, described, rows, options or {})
@@ -156,64 +273,127 @@ class Table:
         timeout: float | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Iterator[NewRows]:
-        """Yield the rows of the table and those that come to it, a batch at a time, each with the position behind it.
+        """Read the rows of the table and those that come to it, a batch at a time.
 
-        Every event comes once, and those of a routing key in their order, also when the stream is scaled. `position`
-        is that of an earlier batch; without one it begins at `start`, by default with the oldest event, with "latest"
-        after what is there now. It ends with what is there now if `available_now`, or after `timeout` seconds without
-        new rows. A batch has 64 MiB of events at most, or what the options `max-bytes-per-trigger` and
-        `max-rows-per-trigger` say. It may have no rows if `filter` keeps none. Raises DataLossError for events that
-        were removed before they were read, CheckpointError for a position of another stream.
+        Every event comes once, and those with the same routing key in their order, even when the stream is scaled. A
+        batch holds at most 64 MiB of events, or what the options `max-bytes-per-trigger` and `max-rows-per-trigger`
+        say. It may have no rows if `filter` keeps none.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The names of the columns; by default all but the hidden ones.
+        filter : pyarrow.compute.Expression, optional
+            The condition that the rows fulfil.
+        position : str, optional
+            The position of an earlier batch, after which reading continues.
+        start : int, str or datetime, optional
+            Where reading begins without a position: by default at the oldest event, with "latest" after what exists
+            now.
+        available_now : bool, default False
+            Whether reading ends with what exists now.
+        timeout : float, optional
+            The seconds without new rows after which reading ends; by default it never does.
+        options : mapping of str to str, optional
+            Read options of docs/options.md.
+
+        Yields
+        ------
+        NewRows
+            Rows, with the position after them.
+
+        Raises
+        ------
+        DataLossError
+            If events were removed before they were read.
+        CheckpointError
+            If the position belongs to another stream.
         """
-        given = {**(options or {}), **bounds(start, None)}
-        described = self._loaded(given)
+        given = {**(options or {}), **make_bound_options(start, None)}
+        described = self._load(given)
         names = described.schema.names if columns is None else columns
         check_columns(described, names)
-        return follow(self._catalog, described, names, filter, position, available_now, timeout, given)
+        request = FollowRequest(tuple(names), filter, position, available_now, timeout, given)
+        return follow(self._catalog, described, request)
 
     def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
-        """Add a column, behind the others unless told otherwise; rows that are there have null for it.
+        """Add a column; rows that exist already have null for it.
 
-        A field within a column is named by its path, as in SQL: `position.height`, `readings.element.unit`.
+        This and the other methods that change columns register a new version of the schema, which the table's
+        compatibility policy must allow.
 
-        This and the other methods that change columns register a new version of the schema, which the policy of the
-        table must allow. They raise UnsupportedOperationError for a change with which older events could not be read,
-        InvalidOptionError, IncompatibleSchemaError; UnsupportedTypeError for what is no field, or has a type that no
-        event holds.
+        Parameters
+        ----------
+        field : pyarrow.Field
+            The column. A field within a column is named by its path, as in SQL: `position.height`,
+            `readings.element.unit`.
+        after : str, optional
+            The column that it follows; by default it is the last one.
+        first : bool, default False
+            Whether it is the first column.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If the column exists already, or `after` does not.
+        UnsupportedTypeError
+            If `field` is not a field, or its type is one that events cannot hold.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> pravega.load_table("iot.sensor").add_column(pa.field("note", pa.string()))
         """
         if not isinstance(field, pa.Field):
             raise UnsupportedTypeError(
-                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give a field of "
-                "Arrow: pa.field('note', pa.string())."
+                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give an Arrow "
+                "field: pa.field('note', pa.string())."
             )
-        path = self._path(field.name)
-        column = StructType([spark_field(field.with_name(path[-1]))])
+        path = self._split_path(field.name)
+        column = StructType([to_spark_field(field.with_name(path[-1]))])
         self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
 
     def drop_column(self, name: str) -> None:
-        """Drop a column; the events keep its values."""
-        self._alter(TableChange("DeleteColumn", None, None, self._path(name)))
+        """Drop a column; the events keep its values. Raises what `add_column` does."""
+        self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
 
     def rename_column(self, name: str, to: str) -> None:
-        """Rename a column."""
-        self._alter(TableChange("RenameColumn", None, to, self._path(name)))
+        """Rename a column. Raises what `add_column` does."""
+        self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
 
     def widen_column(self, name: str, type: pa.DataType) -> None:
-        """Give a column a type that holds all of its values: int32 to int64, float32 to float64."""
-        path = self._path(name)
-        column = StructType([StructField(path[-1], spark_type(name, type))])
+        """Give a column a type that holds all its values, such as int64 for int32. Raises what `add_column` does."""
+        path = self._split_path(name)
+        column = StructType([StructField(path[-1], to_spark_type(name, type))])
         self._alter(TableChange("UpdateColumnType", None, None, path, column))
 
     def allow_null(self, name: str) -> None:
-        """Let a column have null."""
-        self._alter(TableChange("UpdateColumnNullability", None, "true", self._path(name)))
+        """Let a column be null. Raises what `add_column` does."""
+        self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
 
     def comment_column(self, name: str, comment: str) -> None:
-        """Set the comment of a column."""
-        self._alter(TableChange("UpdateColumnComment", None, comment, self._path(name)))
+        """Set the comment of a column. Raises what `add_column` does."""
+        self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
-        """Set properties of the table; None removes one. Raises InvalidOptionError."""
+        """Set properties of the table.
+
+        Parameters
+        ----------
+        properties : mapping of str to str or None
+            The properties as `create_table` takes them; None removes one.
+
+        Raises
+        ------
+        InvalidOptionError
+            If a property is wrong, or cannot be changed.
+        """
         self._alter(
             *(
                 TableChange("RemoveProperty" if text is None else "SetProperty", key, text)
@@ -221,23 +401,41 @@ class Table:
             )
         )
 
-    def history(self) -> list[Commit]:
-        """Return the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query."""
-        return commits_of(self._catalog, self._described.table)
+    def history(self) -> list[TableVersion]:
+        """List the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query.
+
+        Returns
+        -------
+        list of TableVersion
+            The versions, the oldest first.
+        """
+        return list_versions(self._catalog, self._described.table)
 
     def size(self) -> TableSize:
-        """Measure how many segments take appends, and how many bytes all events have."""
-        return size_of(self._catalog, self._described.table)
+        """Measure the table.
 
-    def schema_versions(self) -> list[SchemaVersion]:
-        """Return the versions of the schema in the registry, the oldest first; none without a registry."""
-        return schemas_of(self._catalog, self._described.table)
+        Returns
+        -------
+        TableSize
+            The number of segments that take appends, and the bytes of all events.
+        """
+        return measure_table(self._catalog, self._described.table)
 
-    def _loaded(self, options: Mapping[str, str]) -> TableDescription:
-        with views.refused(self._catalog, self._namespace, self._name, "load_table"):
+    def schema_versions(self) -> list[TableSchema]:
+        """List the versions of the schema in the registry.
+
+        Returns
+        -------
+        list of TableSchema
+            The versions, the oldest first; none without a registry.
+        """
+        return list_schemas(self._catalog, self._described.table)
+
+    def _load(self, options: Mapping[str, str]) -> TableDescription:
+        with views.refuse_views(self._catalog, self._namespace, self._name, "load_table"):
             return stream_tables.load(self._catalog, self._namespace, self._name, options)
 
-    def _path(self, name: str) -> tuple[str, ...]:
+    def _split_path(self, name: str) -> tuple[str, ...]:
         """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
         names = self._described.schema.names
         parts = (name,) if name in names else split_name(name)

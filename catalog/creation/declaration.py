@@ -95,7 +95,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
             column = f"{fixed[0].name} {fixed[0].dataType.simpleString().upper()}"
             raise UnsupportedTypeError(
-                f"It declares the columns {declared}, but one of 'format'='{settings.format}' has the one column "
+                f"It declares the columns {declared}, but a table of 'format'='{settings.format}' has only the column "
                 f"`{column}`. Declare no columns, or choose 'format'='avro' or 'json'."
             )
     elif not names:
@@ -110,7 +110,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             raise InvalidNameError("A column has an empty name. Give it one.")
         if name.lower() in METADATA_COLUMNS:
             raise InvalidNameError(
-                f"The column name {name} is that of a hidden column which every table has. Give it another name."
+                f"The column name {name} belongs to a hidden column that every table has. Give it another name."
             )
     settings = kind_with_format(settings.format).check_settings(schema, settings)
     return with_columns(settings, fixed or schema)
@@ -134,8 +134,8 @@ def with_primary_key(
         if not kind_with_format(format).rows_have_keys:
             raise UnsupportedOperationError(
                 f"{each.text} is not possible on {table} with 'format'='{format}': every event is a row of its own. "
-                "A primary key tells the rows of a table of changes, such as one of 'format'='debezium-json'. Leave it "
-                "out."
+                "A primary key identifies the rows of a table of changes, such as one of 'format'='debezium-json'. "
+                "Leave it out."
             )
         key = ",".join(each.columns)
         given = found.setdefault(o.PRIMARY_KEY.key, key)
@@ -169,7 +169,7 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
     if not isinstance(found, EditableFormat) or found.changes:
         raise UnsupportedOperationError(
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
-            "its schema says no defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
+            "its schema cannot hold defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
     return add_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)
 
@@ -192,7 +192,7 @@ def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings)
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
     if columns is None:
         raise UnsupportedTypeError(
-            "It declares no columns, and no event of its stream has a schema that tells them. Declare them, or have "
-            "them told by the values of events with the table property 'infer-columns'='sample' (JSON only)."
+            "It declares no columns, and no event of its stream has a schema that describes them. Declare them, or "
+            "infer them from the values of events with the table property 'infer-columns'='sample' (JSON only)."
         )
     return columns

@@ -69,7 +69,7 @@ def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
     """Raise StreamExistsError unless the table is made of these envelopes."""
     if (settings.format, settings.framing) != (DebeziumAvroFormat.name, "registry"):
         raise StreamExistsError(
-            f"The stream {found.table.stream} exists, and its schema is one of Debezium's envelopes. Its rows are the "
+            f"The stream {found.table.stream} exists, and its schema is one of Debezium's envelopes. Create the "
             f"table with 'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
         )
 
@@ -87,7 +87,7 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
     if not controller.current_segments(stream):
         raise SchemaNotFoundError(
             f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
-            "DROP TABLE that was cut off: given again, it removes the stream with its events."
+            "DROP TABLE that was interrupted: repeat it to remove the stream with its events."
         )
     if (mark := mark_in(there)) is None:
         # Rather this than to give its events the schemas of a registry that is the wrong one.
@@ -96,13 +96,13 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
         )
     if settings.routing_key_of_all is None:
         settings = replace(settings, routing_key_of_all=there.get(o.ROUTING_KEY_OF_ALL.key) == "true")
-    differing = table_properties.differing(settings, declared.comment, declared.options, configuration)
+    differing = table_properties.find_differing(settings, declared.comment, declared.options, configuration)
     if differing or not mark.is_for(config, declared.schema_text):
         others = f"with other properties ({', '.join(differing)})" if differing else "with other columns"
         raise SchemaNotFoundError(
-            f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was cut off, "
-            f"{others} or with another 'schema-registry-uri'. Give that statement again, or DROP TABLE it, which "
-            "removes its events too."
+            f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was interrupted, "
+            f"{others} or with another 'schema-registry-uri'. Repeat that statement, or use DROP TABLE, which removes "
+            "its events too."
         )
     if not mark.is_over:
         raise SchemaNotFoundError(being_made(stream, mark))
@@ -112,7 +112,7 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
 def being_made(stream: Stream, mark: CreationMark) -> str:
     """Say that another statement may be running."""
     return (
-        f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was cut off. The same "
-        f"statement does the rest from {mark.end} on, when the other one cannot be running any more. DROP TABLE "
-        "removes it at any time."
+        f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was interrupted. The "
+        f"same statement does the rest from {mark.end} on, when the other one can no longer be running. DROP TABLE "
+        "removes the stream at any time."
     )

@@ -60,17 +60,17 @@ def check_name(catalog: Catalog, stream: Stream, properties: Mapping[str, str]) 
     if is_key_value_table(properties):
         if stream.name in OWN:
             raise InvalidNameError(
-                f"{stream.name} is the key-value table in which the catalog keeps what it knows of the scope. Give "
+                f"{stream.name} is the key-value table in which the catalog keeps its own data about the scope. Give "
                 "the table another name."
             )
         if catalog.pravega.controller.stream_exists(stream):
             raise InvalidNameError(
-                f"There is a stream {stream}, which has the name. Give the key-value table another one, or drop the "
+                f"There is a stream {stream}, which has this name. Give the key-value table another one, or drop the "
                 "stream first."
             )
     elif find_configuration(catalog, stream) is not None and not catalog.pravega.controller.stream_exists(stream):
         raise InvalidNameError(
-            f"There is a key-value table {stream}, which a stream of its name would hide. Declare the table with "
+            f"There is a key-value table {stream}, which a stream of that name would hide. Declare the table with "
             f"'{o.FORMAT.key}'='{o.KEY_VALUE_FORMAT}' and the keys that it has, or give it another name."
         )
 
@@ -183,7 +183,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     if len(values) != 1 or not isinstance(values[0].dataType, BinaryType):
         declared = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in values)
         raise UnsupportedTypeError(
-            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY beside the keys, but there is {declared}. "
+            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY beside the keys, but has {declared}. "
             f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
         )
     return table, options
@@ -248,7 +248,7 @@ def _parsed(option: str, given: str | None, schema: StructType) -> tuple[KeyColu
         match = _KEY_COLUMN.fullmatch(part)
         if match is None:
             raise InvalidOptionError(
-                f"'{option}'='{shorten(given or '')}' is no list of columns such as 'id' or 'country(2),id'."
+                f"'{option}'='{shorten(given or '')}' is not a list of columns such as 'id' or 'country(2),id'."
             )
         field = find_column(option, match[1], schema)
         columns.append(_key_column(option, field.name, replace_char_types(field.dataType), match[2]))

@@ -32,8 +32,8 @@ from ..storage.creation_mark import (
     seconds_to_undo,
 )
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
-from ..storage.naming import errors_about
-from ..storage.spelling import stream_named, with_stream
+from ..storage.naming import prefix_errors
+from ..storage.spelling import add_stream_name, resolve_stream
 from ..tables import views
 from ..tables.stream_tables import describe
 from .declaration import declare
@@ -53,9 +53,9 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     if not name or len(name) > MAX_STREAM_NAME:
         check_new_stream(name)
     shown, called = catalog.named(*namespace, name), (namespace[0], name)
-    with errors_about("Table", shown):
-        stream = stream_named(catalog, namespace, name)
-    with errors_about("Table", with_stream(shown, called, stream)):
+    with prefix_errors("Table", shown):
+        stream = resolve_stream(catalog, namespace, name)
+    with prefix_errors("Table", add_stream_name(shown, called, stream)):
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
@@ -73,7 +73,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
     """Make the stream and the schema of a table, or nothing."""
     declared, found, pravega = new.declared, new.found, catalog.pravega
     stream, settings, text = declared.stream, declared.settings, declared.schema_text
-    kept = table_properties.stored(settings, declared.comment)
+    kept = table_properties.make_stored_properties(settings, declared.comment)
     registering = declared.format.registry_format is not None and not new.has_schema
     if not registering and text:
         kept[SCHEMA_KEY] = text
@@ -84,7 +84,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
             begun = kept | (mark.stored if mark is not None else {})
             if found is None:
                 check_new_stream(stream.name)
-                _create_stream(catalog, stream, table_properties.stream_configuration(settings, begun), undo)
+                _create_stream(catalog, stream, table_properties.make_stream_configuration(settings, begun), undo)
             else:
                 table_properties.check_adoption(declared.options)
                 _set_tags(catalog, stream, found.configuration, begun)
@@ -103,7 +103,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
     mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
     with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
-        stored = table_properties.stored(declared.settings, declared.comment)
+        stored = table_properties.make_stored_properties(declared.settings, declared.comment)
         _set_tags(catalog, stream, configuration, stored | mark.stored)
         other = mark_of(catalog, stream)
         if other is not None and other != mark:

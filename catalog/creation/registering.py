@@ -29,16 +29,16 @@ def register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun
     wanted = format.registry_format
     assert wanted is not None
     try:
-        registry.create_group(stream.name, GroupProperties(wanted, table_properties.creation_policy(settings)))
+        registry.create_group(stream.name, GroupProperties(wanted, table_properties.choose_creation_policy(settings)))
         undo.append(lambda: registry.delete_group(stream.name))
-        if (policy := table_properties.later_policy(settings)) is not None:
+        if (policy := table_properties.choose_later_policy(settings)) is not None:
             registry.set_compatibility(stream.name, policy)
     except SchemaExistsError:
         # An application may have made the group before its first event: it is joined, under its own rules.
         _check_format(registry.group(stream.name).format, settings)
         _check_type(registry, stream, format.type_name(text))
         if begun and not registry.latest_schemas(stream.name):
-            registry.set_compatibility(stream.name, table_properties.policy(settings))
+            registry.set_compatibility(stream.name, table_properties.get_policy(settings))
     if settings.codec != "none":
         registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
     schema = SchemaInfo.of_text(format.type_name(text), wanted, text)
@@ -48,7 +48,7 @@ def register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun
         if known is None:
             undo.append(lambda: registry.delete_schema(stream.name, added.id))
     except IncompatibleSchemaError as error:
-        rule = table_properties.policy_name(registry.group(stream.name).compatibility)
+        rule = table_properties.name_policy(registry.group(stream.name).compatibility)
         newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(stream.name)]
         raise IncompatibleSchemaError(
             f"{error.message}. The group was there before this table, with the policy '{rule}' and the newest "
@@ -63,7 +63,7 @@ def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
         raise InvalidOptionError(
             f"The schema registry has a group for this stream, made by others, of the type {', '.join(others)}, and "
             f"the table's type would be {wanted}. Choose another table name, or let the application create the "
-            "stream: it is a table then without CREATE TABLE."
+            "stream, which is then a table without CREATE TABLE."
         )
 
 

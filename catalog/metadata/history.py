@@ -1,4 +1,4 @@
-"""Metadata tables of history: versions, transactions that are being committed, consumers, and known stream cuts."""
+"""Metadata tables about time: versions, transactions to commit, consumers, tags, and all known stream cuts."""
 
 from __future__ import annotations
 
@@ -19,23 +19,68 @@ from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
 
 from .table import MetadataTable, Rows, column
 
+LOG = logging.getLogger(__name__)
+MOST_WATERMARKS = 1000
+"""Watermarks that are shown, the newest ones: there is one every ten seconds."""
+_CUT = "a position, as Java's StreamCut.asText() writes it"
 _OPERATION = column("operation", StringType(), "what committed it: INSERT, CTAS, STREAM")
 _ROWS = column("rows", LongType(), "rows that it added")
 
 
-def _history(pravega: Pravega, stream: Stream) -> Rows:
+def _read_history(pravega: Pravega, stream: Stream) -> Rows:
     for version in CommitLog(pravega, stream).versions():
         transaction = None if version.transaction is None else str(version.transaction)
         yield version.number, version.timestamp, version.operation, version.rows, transaction, version.cut.to_text()
 
 
-def _transactions(pravega: Pravega, stream: Stream) -> Rows:
+def _read_transactions(pravega: Pravega, stream: Stream) -> Rows:
     head = CommitLog(pravega, stream).head()
     if head is None:
         raise PermissionDeniedError(f"You may not read the commit log of stream {stream}, which lists transactions.")
     for place, entry in enumerate(head.queue, 1):
         state = pravega.controller.transaction_status(stream, entry.transaction).name.lower()
         yield str(entry.transaction), state, place, entry.operation, entry.rows
+
+
+def _read_consumers(pravega: Pravega, stream: Stream) -> Rows:
+    for consumer in list_consumers(pravega, stream):
+        cut = None if consumer.position is None else consumer.position.to_text()
+        yield consumer.name, consumer.scope, consumer.holding.name.lower(), cut, consumer.bytes_behind
+
+
+def _read_tags(pravega: Pravega, stream: Stream) -> Rows:
+    for tag in Tags(pravega, stream).all():
+        yield tag.name, tag.version, tag.created, tag.cut.to_text()
+
+
+def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
+    log = CommitLog(pravega, stream)
+    yield "head", None, None, pravega.controller.head(stream).to_text()
+
+    def tail(until: StreamCut | None) -> StreamCut:
+        return until or tail_cut(pravega, stream)
+
+    yield "tail", None, None, log.settled(tail).to_text()
+    for tag in Tags(pravega, stream).all():
+        yield "tag", tag.name, None, tag.cut.to_text()
+    for consumer in _list_visible_consumers(pravega, stream):
+        if consumer.position is not None:
+            yield "consumer", consumer.name, None, consumer.position.to_text()
+    try:
+        marks = deque(read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)), MOST_WATERMARKS)
+    except StreamNotFoundError:
+        marks = deque()  # its writers have never noted a time
+    for _, mark in marks:
+        yield "watermark", None, mark.time, StreamCut(stream, mark.positions).to_text()
+
+
+def _list_visible_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+    """Return the consumers; none for a user who may only read, to whom the server shows none."""
+    try:
+        return list_consumers(pravega, stream)
+    except PermissionDeniedError as error:
+        LOG.debug("The consumers are left out: %s", error)
+        return []
 
 
 HISTORY = MetadataTable(
@@ -50,7 +95,7 @@ HISTORY = MetadataTable(
             column("stream_cut", StringType(), "where it ends, as Java's StreamCut.asText() writes it", nullable=False),
         ]
     ),
-    _history,
+    _read_history,
 )
 TRANSACTIONS = MetadataTable(
     "transactions",
@@ -63,7 +108,7 @@ TRANSACTIONS = MetadataTable(
             _ROWS,
         ]
     ),
-    _transactions,
+    _read_transactions,
 )
 
 
@@ -125,7 +170,7 @@ CONSUMERS = MetadataTable(
             column("bytes_behind", LongType(), "from there to the tail"),
         ]
     ),
-    _consumers,
+    _read_consumers,
 )
 TAGS = MetadataTable(
     "tags",
@@ -137,7 +182,7 @@ TAGS = MetadataTable(
             column("stream_cut", StringType(), _CUT, nullable=False),
         ]
     ),
-    _tags,
+    _read_tags,
 )
 STREAM_CUTS = MetadataTable(
     "stream_cuts",
@@ -149,5 +194,5 @@ STREAM_CUTS = MetadataTable(
             column("stream_cut", StringType(), _CUT, nullable=False),
         ]
     ),
-    _stream_cuts,
+    _read_stream_cuts,
 )

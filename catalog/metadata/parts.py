@@ -18,17 +18,17 @@ from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
 from ..protocol import TimeTravel
 from ..protocol.replies import MetadataDescription, MetadataRows, TableDescription
 from ..storage.connections import Catalog
-from ..storage.spelling import stream_named
+from ..storage.spelling import resolve_stream
 from ..tables import stream_tables
-from ..tables.time_travel import at
+from ..tables.time_travel import travel_to
 from .history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
 from .schemas import ENCODINGS, PROPERTIES, SCHEMAS
 from .segments import SCALE_EVENTS, SEGMENTS
 from .table import MetadataTable
 
 TABLES: Mapping[str, MetadataTable] = {
-    each.name: each
-    for each in (
+    table.name: table
+    for table in (
         HISTORY,
         SEGMENTS,
         SCHEMAS,
@@ -43,7 +43,7 @@ TABLES: Mapping[str, MetadataTable] = {
 }
 
 
-def belongs_to_stream(namespace: Sequence[str]) -> bool:
+def is_stream_namespace(namespace: Sequence[str]) -> bool:
     """Tell whether a namespace is a stream in its scope, so that its tables are about that stream."""
     return len(namespace) == 2
 
@@ -64,17 +64,17 @@ def load(
     scope, stream = namespace
     found = TABLES.get(name.lower())
     if found is None:
-        return at(catalog, _part(catalog, scope, stream, name, options, writing), asked)
+        return travel_to(catalog, _load_part(catalog, scope, stream, name, options, writing), asked)
     _check_stream(catalog, scope, stream)
     shown = catalog.named(*namespace, found.name)
     if writing:
-        raise UnsupportedOperationError(_refusal(shown, scope, stream, catalog))
+        raise UnsupportedOperationError(_describe_refusal(shown, scope, stream, catalog))
     if asked is not None:
         raise UnsupportedOperationError(f"{shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out.")
     return MetadataDescription(shown, found.columns)
 
 
-def rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> MetadataRows:
+def read_rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> MetadataRows:
     """Return the rows of a metadata table, as they are now.
 
     Raises InvalidOptionError if the query has options.
@@ -83,7 +83,7 @@ def rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping
         shown = catalog.named(*namespace, name)
         given = ", ".join(f"'{key}'" for key in sorted(options))
         raise InvalidOptionError(f"{shown} takes no options, but got {given}. Leave them out, and use WHERE.")
-    stream = stream_named(catalog, namespace[:1], namespace[1])
+    stream = resolve_stream(catalog, namespace[:1], namespace[1])
     made = TABLES[name.lower()].rows(catalog.pravega, stream)
     return MetadataRows(tuple(tuple(row) for row in made))
 
@@ -106,11 +106,11 @@ def refuse_change(catalog: Catalog, namespace: Sequence[str], name: str) -> bool
     """
     if exists(catalog, namespace, name):
         scope, stream = namespace
-        raise UnsupportedOperationError(_refusal(catalog.named(*namespace, name), scope, stream, catalog))
+        raise UnsupportedOperationError(_describe_refusal(catalog.named(*namespace, name), scope, stream, catalog))
     return False
 
 
-def _part(
+def _load_part(
     catalog: Catalog, scope: str, stream: str, name: str, options: Mapping[str, str], writing: bool
 ) -> TableDescription:
     _check_stream(catalog, scope, stream)
@@ -129,10 +129,10 @@ def _check_stream(catalog: Catalog, scope: str, stream: str) -> None:
     if stream_tables.is_stream(catalog, (scope,), stream):
         return
     if stream_tables.exists(catalog, (scope,), stream, creating=False):
-        raise InvalidNameError(f"{catalog.named(scope, stream)} is no stream, so that no tables tell about it.")
+        raise InvalidNameError(f"{catalog.named(scope, stream)} is not a stream, and has no metadata tables.")
     raise StreamNotFoundError(f"There is no table {catalog.named(scope, stream)}.")
 
 
-def _refusal(shown: str, scope: str, stream: str, catalog: Catalog) -> str:
+def _describe_refusal(shown: str, scope: str, stream: str, catalog: Catalog) -> str:
     whole = catalog.named(scope, stream)
-    return f"{shown} tells about {whole}, and can only be read. Change {whole} itself."
+    return f"{shown} describes {whole}, and can only be read. Change {whole} itself."

@@ -18,11 +18,15 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.format import find_registry_format
 
-from ..storage.table_properties import shown, shown_of_stream, shown_policy
+from ..storage.table_properties import show_policy, show_properties, show_stream_properties
 from .table import MetadataTable, Rows, column
 
+_VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
+_ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
+_TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
 
-def _schemas(pravega: Pravega, stream: Stream) -> Rows:
+
+def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
     registry = pravega.registry(stream.scope)
@@ -30,24 +34,24 @@ def _schemas(pravega: Pravega, stream: Stream) -> Rows:
         compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
     except SchemaNotFoundError:
         return  # the stream has no schema group
-    policy = shown_policy(compatibility)
-    for each in versions:
+    policy = show_policy(compatibility)
+    for known in versions:
         try:
-            text = each.schema.text
+            text = known.schema.text
         except InvalidSchemaError:
             text = None  # of a format that another program has made
-        unread = None if text is None else _unread(each.schema.format, text)
-        yield each.version.version, each.version.id, each.version.type, each.version.format, text, policy, unread
+        unread = None if text is None else _find_unread(known.schema.format, text)
+        yield known.version.version, known.version.id, known.version.type, known.version.format, text, policy, unread
 
 
-def _unread(registry_format: str, text: str) -> str | None:
+def _find_unread(registry_format: str, text: str) -> str | None:
     try:
         return "; ".join(unread_parts(find_registry_format(registry_format), text)) or None
     except (InvalidOptionError, InvalidSchemaError):
         return None  # there are no columns
 
 
-def _encodings(pravega: Pravega, stream: Stream) -> Rows:
+def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
     registry = pravega.registry(stream.scope)
@@ -59,9 +63,18 @@ def _encodings(pravega: Pravega, stream: Stream) -> Rows:
         yield encoding_id, found.version.version, found.version.id, found.version.type, found.codec or "none"
 
 
-_VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
-_ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
-_TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
+def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
+    try:
+        found = show_properties(load_table(pravega, stream))
+    except StreamNotFoundError:
+        raise
+    except PravegaError:  # the schema is missing, or cannot be read
+        configuration = pravega.controller.stream_configuration(stream)
+        stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
+        found = stored | show_stream_properties(configuration)
+    yield from sorted((key, text) for key, text in found.items() if key != "provider")
+
+
 SCHEMAS = MetadataTable(
     "schemas",
     StructType(
@@ -75,7 +88,7 @@ SCHEMAS = MetadataTable(
             column("unread", StringType(), "what a JSON schema says of values that are in no column"),
         ]
     ),
-    _schemas,
+    _read_schemas,
 )
 ENCODINGS = MetadataTable(
     "encodings",
@@ -88,22 +101,8 @@ ENCODINGS = MetadataTable(
             column("codec", StringType(), "the registry's name of the compression", nullable=False),
         ]
     ),
-    _encodings,
+    _read_encodings,
 )
-
-
-def _properties(pravega: Pravega, stream: Stream) -> Rows:
-    try:
-        found = shown(load_table(pravega, stream))
-    except StreamNotFoundError:
-        raise
-    except PravegaError:  # the schema is missing, or cannot be read
-        configuration = pravega.controller.stream_configuration(stream)
-        stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
-        found = stored | shown_of_stream(configuration)
-    yield from sorted((key, text) for key, text in found.items() if key != "provider")
-
-
 PROPERTIES = MetadataTable(
     "properties",
     StructType(
@@ -112,5 +111,5 @@ PROPERTIES = MetadataTable(
             column("value", StringType(), "its text", nullable=False),
         ]
     ),
-    _properties,
+    _read_properties,
 )

@@ -28,12 +28,14 @@ _CREATION_TIME = UUID(int=1 << 127)
 _THREADS = 8
 
 
-def _segments(pravega: Pravega, stream: Stream) -> Rows:
-    current = {each.segment_id: each for each in pravega.controller.current_segments(stream)}
+def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
+    current = {segment.segment_id: segment for segment in pravega.controller.current_segments(stream)}
     ids = sorted({*pravega.controller.segments_between(pravega.controller.head(stream), None)[0], *current})
     infos = pravega.segments.segment_infos(stream, ids)
-    ranges = current | _ranges(pravega, stream, {segment_epoch(each) for each in ids if each not in current})
-    made = _creation_times(pravega, stream, infos)
+    ranges = current | _find_ranges(
+        pravega, stream, {segment_epoch(segment_id) for segment_id in ids if segment_id not in current}
+    )
+    made = _read_creation_times(pravega, stream, infos)
     for segment_id in ids:
         info, covers = infos.get(segment_id), ranges.get(segment_id)
         if info is not None:
@@ -52,15 +54,17 @@ def _segments(pravega: Pravega, stream: Stream) -> Rows:
             )
 
 
-def _ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
+def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
     """Return the segments of these epochs; none for a user who may not ask, which takes the right to write."""
     try:
-        return {each.segment_id: each for epoch in _epochs(pravega, stream, epochs).values() for each in epoch}
+        return {
+            segment.segment_id: segment for epoch in _find_epochs(pravega, stream, epochs).values() for segment in epoch
+        }
     except PermissionDeniedError:
         return {}
 
 
-def _epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
+def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
     wanted = sorted(epochs)
 
     def segments(epoch: int) -> Sequence[SegmentRange]:
@@ -70,7 +74,7 @@ def _epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[
         return dict(zip(wanted, threads.map(cancellation.carry_over(segments), wanted), strict=True))
 
 
-def _creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
+def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
     """Return when segments were made, in microseconds; None of those that are gone."""
     wanted = list(ids)
 
@@ -85,19 +89,19 @@ def _creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dic
         return dict(zip(wanted, threads.map(cancellation.carry_over(made), wanted), strict=True))
 
 
-def _scale_events(pravega: Pravega, stream: Stream) -> Rows:
+def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
     ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
     last = max(map(segment_epoch, ids), default=0)
-    epochs = dict(_epochs(pravega, stream, range(last + 1)))
-    while (later := _later_epoch(pravega, stream, max(epochs) + 1)) is not None:
+    epochs = dict(_find_epochs(pravega, stream, range(last + 1)))
+    while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:
         epochs[max(epochs) + 1] = later
-    every = {each.segment_id for segments in epochs.values() for each in segments}
-    made = _creation_times(pravega, stream, every)
+    every = {segment.segment_id for segments in epochs.values() for segment in segments}
+    made = _read_creation_times(pravega, stream, every)
     before: Sequence[SegmentRange] = ()
     for epoch, segments in epochs.items():
-        ended = [each for each in before if each not in segments]
-        begun = [each for each in segments if each not in before]
-        times = [time for each in begun if (time := made[each.segment_id]) is not None]
+        ended = [segment for segment in before if segment not in segments]
+        begun = [segment for segment in segments if segment not in before]
+        times = [time for segment in begun if (time := made[segment.segment_id]) is not None]
         splits = sum(sum(_overlap(one, other) for other in begun) > 1 for one in ended)
         merges = sum(sum(_overlap(one, other) for other in ended) > 1 for one in begun)
         yield (
@@ -106,13 +110,13 @@ def _scale_events(pravega: Pravega, stream: Stream) -> Rows:
             len(segments),
             splits,
             merges,
-            sorted(each.segment_id for each in ended),
-            sorted(each.segment_id for each in begun),
+            sorted(segment.segment_id for segment in ended),
+            sorted(segment.segment_id for segment in begun),
         )
         before = segments
 
 
-def _later_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[SegmentRange] | None:
+def _find_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[SegmentRange] | None:
     """Return the segments of an epoch that may have no segments of its own, None if there is none of this number."""
     try:
         return pravega.controller.epoch_segments(stream, epoch)
@@ -141,7 +145,7 @@ SEGMENTS = MetadataTable(
             column("created_at", TimestampType(), "when it was made"),
         ]
     ),
-    _segments,
+    _read_segments,
 )
 SCALE_EVENTS = MetadataTable(
     "scale_events",
@@ -156,5 +160,5 @@ SCALE_EVENTS = MetadataTable(
             column("created_segments", ArrayType(LongType(), False), "ids of those that began", nullable=False),
         ]
     ),
-    _scale_events,
+    _read_scale_events,
 )

@@ -12,7 +12,7 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 from .. import protocol as r
 from ..protocol.replies import MetadataRows, ProcedureDescription
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
+from ..storage.naming import prefix_errors
 from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
 from .dead_letters import REPLAY_DEAD_LETTER
 from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY
@@ -23,8 +23,8 @@ from .transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
 
 NAMESPACE = "system"
 PROCEDURES: Mapping[str, Procedure] = {
-    each.name: each
-    for each in (
+    procedure.name: procedure
+    for procedure in (
         CREATE_TAG,
         DROP_TAG,
         COMPACT_HISTORY,
@@ -63,7 +63,7 @@ def answer(
         if request.given is not None:
             check_arguments(found, shown, request.given)
         return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters))
-    with errors_about("Procedure", shown), shield():
+    with prefix_errors("Procedure", shown), shield():
         return MetadataRows(tuple(tuple(row) for row in found.act(catalog, request.given)))
 
 
@@ -72,7 +72,7 @@ def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:
     if found is not None and list(namespace) == [NAMESPACE]:
         return found
     near = [name.lower()] if found is not None else difflib.get_close_matches(name.lower(), PROCEDURES, 3)
-    hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, each) for each in near)}?" if near else ""
+    hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, near_name) for near_name in near)}?" if near else ""
     if (instead := ELSEWHERE.get(name.lower())) is not None:
         hint = f" {instead}"
     raise InvalidNameError(

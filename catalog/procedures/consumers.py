@@ -19,63 +19,63 @@ from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError
 
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .positions import HEAD, point_of_argument
-from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+from .positions import HEAD, find_point
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
 
 
-def _found(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
-    return next((each for each in _consumers(catalog, stream) if each.name == name), None)
+def _find(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
+    return next((consumer for consumer in _list_consumers(catalog, stream) if consumer.name == name), None)
 
 
-def _consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
+def _list_consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
     """Return those of the stream's own scope: a reader group of another scope may have the name of a consumer."""
-    return [each for each in list_consumers(catalog.pravega, stream) if each.scope == stream.scope]
+    return [consumer for consumer in list_consumers(catalog.pravega, stream) if consumer.scope == stream.scope]
 
 
-def _existing(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus:
-    found = _found(catalog, stream, name)
+def _require(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus:
+    found = _find(catalog, stream, name)
     if found is None:
-        known = ", ".join(sorted(each.name for each in _consumers(catalog, stream)))
+        known = ", ".join(sorted(consumer.name for consumer in _list_consumers(catalog, stream)))
         raise ConsumerNotFoundError(
             f"Stream {stream} has no consumer '{name}'. It has {known or 'none'}; see the metadata table consumers. "
-            f"{catalog.named('system', 'create_consumer')} makes one."
+            f"{catalog.named('system', 'create_consumer')} creates one."
         )
     return found
 
 
-def _shown(cut: StreamCut | None) -> str | None:
+def _to_text(cut: StreamCut | None) -> str | None:
     return None if cut is None else cut.to_text()
 
 
 def _create_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = stream_of(catalog, arguments), required(arguments, "consumer")
-    position = point_of_argument(catalog.pravega, stream, "position", arguments.get("position", HEAD)).cut
-    if _found(catalog, stream, name) is not None:
+    stream, name = find_stream(catalog, arguments), require(arguments, "consumer")
+    position = find_point(catalog.pravega, stream, "position", arguments.get("position", HEAD)).cut
+    if _find(catalog, stream, name) is not None:
         raise ConsumerInUseError(
-            f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it by move_consumer."
+            f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it with move_consumer."
         )
     Consumer.register(catalog.pravega, stream, name, position)
     yield name, position.to_text(), count_bytes_after(catalog.pravega, position)
 
 
 def _move_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = stream_of(catalog, arguments), required(arguments, "consumer")
-    position = point_of_argument(catalog.pravega, stream, "position", required(arguments, "position")).cut
-    before = _existing(catalog, stream, name)
+    stream, name = find_stream(catalog, arguments), require(arguments, "consumer")
+    position = find_point(catalog.pravega, stream, "position", require(arguments, "position")).cut
+    before = _require(catalog, stream, name)
     moved = not is_set(arguments, DRY_RUN)
     if moved:
         Consumer.register(catalog.pravega, stream, name, position)
     behind = count_bytes_after(catalog.pravega, position)
-    yield name, _shown(before.position), position.to_text(), before.bytes_behind, behind, moved
+    yield name, _to_text(before.position), position.to_text(), before.bytes_behind, behind, moved
 
 
 def _drop_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = stream_of(catalog, arguments), required(arguments, "consumer")
-    before = _existing(catalog, stream, name)
+    stream, name = find_stream(catalog, arguments), require(arguments, "consumer")
+    before = _require(catalog, stream, name)
     dropped = not is_set(arguments, DRY_RUN)
     if dropped:
         drop_consumer(catalog.pravega, before.scope, name)
-    yield name, _shown(before.position), before.bytes_behind, dropped
+    yield name, _to_text(before.position), before.bytes_behind, dropped
 
 
 _RIGHTS = "READ_UPDATE on the stream and on its scope"

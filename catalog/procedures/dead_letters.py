@@ -41,7 +41,7 @@ from pyspark_pravega.sql import options as o
 
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, stream_of
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")
 _PLACE = StructType([field for field in COLUMNS if field.name in ("stream", "segment", "offset")])
@@ -53,7 +53,7 @@ _NOT_KEPT = "it was too large to be kept in a dead letter"
 
 
 @dataclass(frozen=True)
-class _Part:
+class _LetterRange:
     """Letters between two positions of the dead-letter stream, to be replayed as this number of the writer.
 
     `head` is where the stream began when its first letters were replayed.
@@ -72,7 +72,7 @@ class _Part:
 class _Letters:
     """The letters of one table in a part, which were not replayed before. Each iteration of `rows` reads anew."""
 
-    def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _Part) -> None:
+    def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _LetterRange) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
         columns = replace_char_types(source.schema)
         assert isinstance(columns, StructType)
@@ -94,28 +94,28 @@ class _Letters:
         schema = arrow_schema(self.columns)
         for letters in self._chunks():
             self.found += len(letters)
-            kept = [each for each in letters if each["event"] is not None]
-            for each in letters:
-                if each["event"] is None:
-                    self._is_bad(each, _NOT_KEPT)
+            kept = [letter for letter in letters if letter["event"] is not None]
+            for letter in letters:
+                if letter["event"] is None:
+                    self._count_bad(letter, _NOT_KEPT)
             if not kept:
                 continue
-            rows, bad_events = self._decoder.decode_valid(EventBuffer.of([each["event"] for each in kept]))
+            rows, bad_events = self._decoder.decode_valid(EventBuffer.of([letter["event"] for letter in kept]))
             for bad in bad_events:
-                self._is_bad(kept[bad.index], bad.reason)
+                self._count_bad(kept[bad.index], bad.reason)
             self.good += rows.num_rows
             if rows.num_rows:
                 arrays = [rows.column(field.name).cast(field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _is_bad(self, letter: Mapping[str, Any], reason: str) -> None:
+    def _count_bad(self, letter: Mapping[str, Any], reason: str) -> None:
         self.bad += 1
         self.reason = self.reason or f"the event at offset {letter['offset']} of segment {letter['segment']}: {reason}"
 
     def _chunks(self) -> Iterator[list[dict[str, Any]]]:
         chunk: list[dict[str, Any]] = []
         size = 0
-        for letter in self._new():
+        for letter in self._read_new():
             length = len(letter["event"] or b"")
             if chunk and (size + length > _DECODED_BYTES or len(chunk) == _DECODED_LETTERS):
                 yield chunk
@@ -125,20 +125,20 @@ class _Letters:
         if chunk:
             yield chunk
 
-    def _new(self) -> Iterator[dict[str, Any]]:
+    def _read_new(self) -> Iterator[dict[str, Any]]:
         """Yield each bad event once: a query that runs again writes its letter again."""
         if self._part.start == self._part.end:
             return
         if self._replayed is None:
-            self._replayed = self._places_before()
+            self._replayed = self._read_places_before()
         found: dict[str, set[int]] = {}
         for letter in self._read(_READ, self._part.start, self._part.end):
             offset, offsets = letter["offset"], found.setdefault(letter["segment"], set())
-            if offset not in offsets and not _has(self._replayed.get(letter["segment"]), offset):
+            if offset not in offsets and not _contains(self._replayed.get(letter["segment"]), offset):
                 offsets.add(offset)
                 yield letter
 
-    def _places_before(self) -> dict[str, _Offsets]:
+    def _read_places_before(self) -> dict[str, _Offsets]:
         """Return the offsets of the letters before the part, by segment, in 8 bytes each."""
         found: dict[str, array[int]] = {}
         if self._part.head != self._part.start:
@@ -157,7 +157,7 @@ class _Letters:
                 yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
 
 
-def _has(offsets: _Offsets | None, offset: int) -> bool:
+def _contains(offsets: _Offsets | None, offset: int) -> bool:
     """Tell whether an offset is among others, which are in order."""
     if offsets is None:
         return False
@@ -167,14 +167,14 @@ def _has(offsets: _Offsets | None, offset: int) -> bool:
 
 def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     pravega = catalog.pravega
-    source = _table(catalog, arguments, TABLE.name)
-    into = _table(catalog, arguments, "into") if "into" in arguments else source
-    dead_letter = stream_of(catalog, arguments, "dead_letter")
+    source = _load_rows_table(catalog, arguments, TABLE.name)
+    into = _load_rows_table(catalog, arguments, "into") if "into" in arguments else source
+    dead_letter = find_stream(catalog, arguments, "dead_letter")
     check_target(pravega, dead_letter)
     letters = load_table(pravega, dead_letter).table
     writer, log = f"replay of {dead_letter} for {source.stream}", CommitLog(pravega, into.stream)
     dry_run, skip_bad = is_set(arguments, DRY_RUN), is_set(arguments, _SKIP_BAD)
-    part = _next(catalog, into, log, letters, writer, dry_run=dry_run)
+    part = _find_next_range(catalog, into, log, letters, writer, dry_run=dry_run)
     found = _Letters(catalog, source, letters, part)
     options = catalog.options()
     # Their event times are late: noted, they would hold the watermarks back, as those of a writer that goes on.
@@ -183,8 +183,9 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         pass  # before anything is written, it is known which are bad
     if found.bad and not skip_bad and not dry_run:
         raise MalformedEventError(
-            f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, and none was replayed. The first "
-            f"is {found.reason}. Change the table so that it can be, or give skip_bad => true, which leaves them out."
+            f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, so none was replayed. The first "
+            f"is {found.reason}. Change the table so that they can be decoded, or pass skip_bad => true to leave them "
+            "out."
         )
     epoch = Epoch(writer, part.number, None, part.to_text())
     if found.good and not dry_run:
@@ -197,19 +198,19 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
 
 
-def _table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
-    table = load_table(catalog.pravega, stream_of(catalog, arguments, name)).table
+def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
+    table = load_table(catalog.pravega, find_stream(catalog, arguments, name)).table
     if not find_table_kind(table).events_are_rows:
         raise UnsupportedOperationError(
-            f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, which count in "
-            "their order."
+            f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, and their "
+            "order matters."
         )
     return table
 
 
-def _next(
+def _find_next_range(
     catalog: Catalog, into: StreamTable, log: CommitLog, letters: StreamTable, writer: str, *, dry_run: bool
-) -> _Part:
+) -> _LetterRange:
     """Return the part after the one that was replayed last. One that was being committed is brought to its end.
 
     Raises DataLossError if letters before the part are gone.
@@ -221,15 +222,16 @@ def _next(
     end = point_now(pravega, stream).cut
     number = 0 if row is None else row.epoch + 1
     if last is None or not pravega.known_streams.is_cut(last[1]):
-        return _Part(number, head, head, end)  # nothing was replayed, or of an older stream of this name
+        return _LetterRange(number, head, head, end)  # nothing was replayed, or of an older stream of this name
     if last[0] != head:
         raise DataLossError(
             f"Dead letters have been removed from the start of stream {stream} since some were replayed to stream "
-            f"{into.stream}. What was replayed is told by the letters, so that events whose letters are written again "
-            "would be replayed again. Nothing was replayed. Decode what is left with SELECT and INSERT; to begin anew, "
-            "drop the dead-letter table, which is made again when a bad event is found."
+            f"{into.stream}. Only the letters themselves show what was replayed: without them, an event whose letter "
+            "is written again would be replayed again. Nothing was replayed. Decode the remaining letters with "
+            "SELECT and INSERT; to start over, drop the dead-letter table, which is created again when a bad event "
+            "is found."
         )
-    return _Part(number, head, last[1], end)
+    return _LetterRange(number, head, last[1], end)
 
 
 def _last_replayed(

@@ -14,28 +14,28 @@ from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, required, stream_of
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 
-_MAY_CHANGE = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"
+_RIGHTS = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"
 _TAG = column("tag", StringType(), "its name", nullable=False)
 _REPLACE = flag("replace", "whether a tag of this name may be there, and is replaced")
 
 
 def _create_tag(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = stream_of(catalog, arguments), required(arguments, "tag")
+    stream, name = find_stream(catalog, arguments), require(arguments, "tag")
     tag = create_tag(catalog.pravega, stream, name, arguments.get("version"), replace=is_set(arguments, _REPLACE))
     yield tag.name, tag.version, tag.cut.to_text()
 
 
 def _drop_tag(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    tags, name = Tags(catalog.pravega, stream_of(catalog, arguments)), required(arguments, "tag")
+    tags, name = Tags(catalog.pravega, find_stream(catalog, arguments)), require(arguments, "tag")
     found = next((tag for tag in tags.all() if tag.name == name), None)
     dropped = tags.drop(name) if found is not None and not is_set(arguments, DRY_RUN) else False
     yield name, None if found is None else found.version, None if found is None else found.cut.to_text(), dropped
 
 
 def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    log, made = CommitLog(catalog.pravega, stream_of(catalog, arguments)), 0
+    log, made = CommitLog(catalog.pravega, find_stream(catalog, arguments)), 0
     while True:
         try:
             some = log.fold()
@@ -45,6 +45,26 @@ def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         if not some:
             break
     yield log.newest(), made
+
+
+def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream, query = find_stream(catalog, arguments), require(arguments, "query")
+    log = CommitLog(catalog.pravega, stream)
+    row = row_of_query(log, stream, query)
+    dry = is_set(arguments, DRY_RUN)
+    if not dry:
+        batch = arguments.get("batch")
+        if batch is None or int(batch) != row.epoch:
+            said = "The argument 'batch' is needed" if batch is None else f"'batch' => {batch} is not the newest one"
+            if row.epoch < 0:
+                raise InvalidOptionError(f"{said}: stream {stream} has forgotten the micro-batches of query {query}.")
+            raise InvalidOptionError(
+                f"{said}: stream {stream} has the micro-batches of query {query} up to number {row.epoch}. Stop the "
+                "query, check with dry_run => true that the number stays the same, and pass it as 'batch'. If it "
+                "grows, the query is still running."
+            )
+        reset(catalog.pravega, stream, log, row)
+    yield query, row.epoch, row.runs[-1] if row.runs else None, not dry
 
 
 CREATE_TAG = Procedure(
@@ -63,7 +83,7 @@ CREATE_TAG = Procedure(
             column("stream_cut", StringType(), "the position", nullable=False),
         ]
     ),
-    _MAY_CHANGE,
+    _RIGHTS,
     _create_tag,
 )
 DROP_TAG = Procedure(
@@ -78,7 +98,7 @@ DROP_TAG = Procedure(
             column("dropped", BooleanType(), "whether it was removed", nullable=False),
         ]
     ),
-    _MAY_CHANGE,
+    _RIGHTS,
     _drop_tag,
 )
 COMPACT_HISTORY = Procedure(
@@ -91,31 +111,9 @@ COMPACT_HISTORY = Procedure(
             column("checkpoints", IntegerType(), "that were made", nullable=False),
         ]
     ),
-    _MAY_CHANGE,
+    _RIGHTS,
     _compact_history,
 )
-
-
-def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, query = stream_of(catalog, arguments), required(arguments, "query")
-    log = CommitLog(catalog.pravega, stream)
-    row = row_of_query(log, stream, query)
-    dry = is_set(arguments, DRY_RUN)
-    if not dry:
-        batch = arguments.get("batch")
-        if batch is None or int(batch) != row.epoch:
-            said = "The argument 'batch' is needed" if batch is None else f"'batch' => {batch} is not the newest one"
-            if row.epoch < 0:
-                raise InvalidOptionError(f"{said}: stream {stream} has forgotten the micro-batches of query {query}.")
-            raise InvalidOptionError(
-                f"{said}: stream {stream} has the micro-batches of query {query} up to number {row.epoch}. Stop the "
-                "query, look by dry_run => true that the number stays, and give it as 'batch'. A number that grows is "
-                "that of a query which runs."
-            )
-        reset(catalog.pravega, stream, log, row)
-    yield query, row.epoch, row.runs[-1] if row.runs else None, not dry
-
-
 RESET_QUERY = Procedure(
     "reset_query",
     "Makes a table forget which micro-batches of a streaming query it has. What they wrote stays, and the query may "
@@ -134,6 +132,6 @@ RESET_QUERY = Procedure(
             column("reset", BooleanType(), "whether it was done", nullable=False),
         ]
     ),
-    "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope",
+    _RIGHTS,
     _reset_query,
 )

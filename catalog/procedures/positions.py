@@ -19,7 +19,7 @@ MOST_WALKED = 256 << 20
 """Bytes that are read to find out whether a stream cut lies between events."""
 
 
-def point_of_argument(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
+def find_point(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
     """Return the point between events that an argument names: HEAD, TAIL, a version, a tag or a stream cut.
 
     Raises InvalidOptionError for what the stream does not have, and for a stream cut that lies within an event, behind
@@ -57,9 +57,9 @@ def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: Stre
         walked += offset - known.start
         if walked > MOST_WALKED:
             raise InvalidOptionError(
-                f"'{name}' is a stream cut of which it cannot be told whether it lies between events of stream "
-                f"{stream}: more than {MOST_WALKED >> 20} MiB would have to be read. Give a version, '{TAIL}', or a "
-                "stream cut of the metadata table history."
+                f"It cannot be checked that the stream cut in '{name}' lies between events of stream {stream}: more "
+                f"than {MOST_WALKED >> 20} MiB would have to be read. Give a version, '{TAIL}', or a stream cut of "
+                "the metadata table history."
             )
         try:
             for _window in SegmentRangeReader(pravega.segments, stream, segment, known.start, offset):

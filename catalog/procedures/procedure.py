@@ -28,7 +28,7 @@ from pyspark_pravega.sql.refusals import describe_key_value_refusal
 from ..metadata.table import Rows
 from ..protocol.replies import Parameter
 from ..storage.connections import Catalog
-from ..storage.spelling import stream_named
+from ..storage.spelling import resolve_stream
 from ..tables import stream_tables, views
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -75,33 +75,33 @@ def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None
 
     Raises InvalidOptionError for one that the procedure does not have, that is missing, or that has another type.
     """
-    parameters = {each.name: each for each in procedure.parameters}
+    parameters = {parameter.name: parameter for parameter in procedure.parameters}
     found: set[str] = set()
     for place, field in enumerate(given):
         if field.metadata.get("BY_NAME"):
-            name = next((each for each in parameters if each.lower() == field.name.lower()), None)
+            name = next((known for known in parameters if known.lower() == field.name.lower()), None)
         else:
             name = list(parameters)[place] if place < len(parameters) else None
         if name is None:
             what = f"argument '{field.name}'" if field.metadata.get("BY_NAME") else f"argument number {place + 1}"
-            raise InvalidOptionError(f"{shown} has no {what}. {signature(procedure)}")
+            raise InvalidOptionError(f"{shown} has no {what}. {describe_arguments(procedure)}")
         wanted, type = parameters[name].type, field.dataType
         if not isinstance(type, (NullType, *_TAKEN[wanted.__class__])):
             raise InvalidOptionError(
-                f"The argument '{name}' of {shown} is a value of type {type.simpleString().upper()}, and takes "
-                f"{wanted.simpleString().upper()}. {signature(procedure)}"
+                f"The argument '{name}' of {shown} has the type {type.simpleString().upper()}, but takes "
+                f"{wanted.simpleString().upper()}. {describe_arguments(procedure)}"
             )
         found.add(name)
-    missing = [name for name, each in parameters.items() if not each.optional and name not in found]
+    missing = [name for name, parameter in parameters.items() if not parameter.optional and name not in found]
     if missing:
-        raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {signature(procedure)}")
+        raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {describe_arguments(procedure)}")
 
 
-def signature(procedure: Procedure) -> str:
+def describe_arguments(procedure: Procedure) -> str:
     """Return the sentence that lists the arguments of a procedure."""
     listed = ", ".join(
-        f"{each.name} {each.type.simpleString().upper()}{' (optional)' if each.optional else ''}"
-        for each in procedure.parameters
+        f"{parameter.name} {parameter.type.simpleString().upper()}{' (optional)' if parameter.optional else ''}"
+        for parameter in procedure.parameters
     )
     return f"Its arguments are {listed}."
 
@@ -111,32 +111,32 @@ def is_set(arguments: Mapping[str, str], flag: Parameter) -> bool:
     return arguments.get(flag.name) == "true"
 
 
-def required(arguments: Mapping[str, str], name: str) -> str:
+def require(arguments: Mapping[str, str], name: str) -> str:
     """Return an argument. Raises InvalidOptionError if it is null."""
     if name not in arguments:
         raise InvalidOptionError(f"The argument '{name}' is NULL. Give it a value.")
     return arguments[name]
 
 
-def stream_of(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Stream:
+def find_stream(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Stream:
     """Return the stream of the argument that names a table.
 
     Raises InvalidNameError for what names no table of the catalog, UnsupportedOperationError for key-value tables and
     views, StreamNotFoundError if there is none of that name.
     """
-    parts = table_parts(catalog, arguments, name)
-    stream, shown = stream_named(catalog, parts[:1], parts[1]), catalog.named(*parts)
+    parts = split_table_name(catalog, arguments, name)
+    stream, shown = resolve_stream(catalog, parts[:1], parts[1]), catalog.named(*parts)
     if stream_tables.is_stream(catalog, parts[:1], parts[1]):
         return stream
     if stream_tables.exists(catalog, parts[:1], parts[1], creating=False):
         raise UnsupportedOperationError(describe_key_value_refusal("CALL", shown))
-    with views.refused(catalog, parts[:1], parts[1], "CALL"):
+    with views.refuse_views(catalog, parts[:1], parts[1], "CALL"):
         raise StreamNotFoundError(f"There is no table {shown}.")
 
 
-def table_parts(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> tuple[str, str]:
+def split_table_name(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> tuple[str, str]:
     """Return the namespace and the name in the argument that names a table. Raises InvalidNameError."""
-    text = required(arguments, name)
+    text = require(arguments, name)
     parts = split_name(text)
     if len(parts) == 3 and parts[0] == catalog.name:
         parts = parts[1:]

@@ -28,14 +28,14 @@ from ..altering.compatibility import check_compatible
 from ..altering.schemas import check_settings
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from ..storage.table_properties import policy_of, shown_policy
-from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+from ..storage.table_properties import find_policy, show_policy
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
 
 _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Judgement:
     """A schema that is to be a new version. `known` is the version that it is already, `reason` what forbids it."""
 
     schema: SchemaInfo
@@ -44,51 +44,51 @@ class _Judged:
     reason: str | None
 
 
-def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judged:
+def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judgement:
     """Judge the text of a schema for a stream. Raises SchemaNotFoundError if the stream has no schema group."""
-    registry = _registry(catalog, stream)
+    registry = _open_registry(catalog, stream)
     group, versions = registry.group(stream.name), registry.versions(stream.name)
     format = find_registry_format(group.format)
-    policy = shown_policy(group.compatibility)
+    policy = show_policy(group.compatibility)
     try:
         columns = format.spark_schema(text)
-        type = _type(versions, format.type_name(text))
+        type = _find_type(versions, format.type_name(text))
     except (InvalidSchemaError, InvalidOptionError, UnsupportedTypeError) as error:
-        return _Judged(SchemaInfo("", group.format, text.encode()), None, policy, error.message)
+        return _Judgement(SchemaInfo("", group.format, text.encode()), None, policy, error.message)
     schema = SchemaInfo.of_text(type, group.format, text)
     known = registry.find_version(stream.name, schema)
     reason = None
     if known is None:
-        older = [each for each in versions if each.version.type == type]
-        reason = _against_table(catalog, stream, columns) or _against_policy(
+        older = [version for version in versions if version.version.type == type]
+        reason = _judge_by_table(catalog, stream, columns) or _judge_by_policy(
             registry, stream, schema, group.compatibility, older, columns
         )
-    return _Judged(schema, known, policy, reason)
+    return _Judgement(schema, known, policy, reason)
 
 
-def _type(versions: Sequence[SchemaVersion], named: str) -> str:
+def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
     """Return the type whose next version a schema is. Raises InvalidOptionError for one that the stream does not have.
 
     With a first schema of another type a table would be none any more.
     """
-    types = list(dict.fromkeys(each.version.type for each in versions))
+    types = list(dict.fromkeys(version.version.type for version in versions))
     if named in types or not types:
         return named
     raise InvalidOptionError(
-        f"the schema is of the type {named}, and the stream's events are of {', '.join(types)}: give the schema that "
-        "name, because a stream with several types is no single table"
+        f"the schema has the type {named}, but the stream's events have {', '.join(types)}. Give the schema that name, "
+        "because a stream with several types is not one table"
     )
 
 
-def _against_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
+def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit columns, None if nothing does not."""
-    loaded = _loaded(catalog, stream)
+    loaded = _load_if_table(catalog, stream)
     if loaded is None or not find_table_kind(loaded.table).has_schema_versions:
         return None
     if loaded.table.format == "avro" and not loaded.table.framed:
         return (
-            "with 'framing'='none' the table's events do not tell by which version of the schema they were written, so "
-            "that there is one version only"
+            "with 'framing'='none' the table's events do not say which version of the schema they were written with, "
+            "so there can be only one version"
         )
     try:
         check_settings(catalog, loaded, columns)
@@ -97,7 +97,7 @@ def _against_table(catalog: Catalog, stream: Stream, columns: StructType) -> str
     return None
 
 
-def _against_policy(
+def _judge_by_policy(
     registry: SchemaRegistry,
     stream: Stream,
     schema: SchemaInfo,
@@ -109,16 +109,16 @@ def _against_policy(
     if schema.format == "Json":
         format = find_registry_format(schema.format)
         try:
-            check_compatible(policy, [format.spark_schema(each.schema.text) for each in older], columns)
+            check_compatible(policy, [format.spark_schema(version.schema.text) for version in older], columns)
         except IncompatibleSchemaError as error:
             return error.message
         return None
     if registry.validate(stream.name, schema):
         return None
-    return f"the policy '{shown_policy(policy)}' of its schema group does not allow it after the versions that it has"
+    return f"the policy '{show_policy(policy)}' of its schema group does not allow it after the existing versions"
 
 
-def _loaded(catalog: Catalog, stream: Stream) -> LoadedTable | None:
+def _load_if_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
     """Load a table; None for a stream that is not one table."""
     try:
         return load_table(catalog.pravega, stream)
@@ -126,46 +126,46 @@ def _loaded(catalog: Catalog, stream: Stream) -> LoadedTable | None:
         return None
 
 
-def _registry(catalog: Catalog, stream: Stream) -> SchemaRegistry:
+def _open_registry(catalog: Catalog, stream: Stream) -> SchemaRegistry:
     catalog.options().require(o.SCHEMA_REGISTRY_URI)
     return catalog.pravega.registry(stream.scope)
 
 
 def _validate_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    judged = _judge(catalog, stream_of(catalog, arguments), required(arguments, "schema"))
+    judged = _judge(catalog, find_stream(catalog, arguments), require(arguments, "schema"))
     version = None if judged.known is None else judged.known.version
     yield judged.reason is None, judged.reason, version, judged.policy
 
 
 def _register_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream = stream_of(catalog, arguments)
-    judged = _judge(catalog, stream, required(arguments, "schema"))
+    stream = find_stream(catalog, arguments)
+    judged = _judge(catalog, stream, require(arguments, "schema"))
     if judged.reason is not None:
         raise IncompatibleSchemaError(
-            f"The schema cannot be a new version for stream {stream}: {judged.reason.rstrip('.')}."
+            f"The schema cannot become a new version for stream {stream}: {judged.reason.rstrip('.')}."
         )
-    added = judged.known or _registry(catalog, stream).add_schema(stream.name, judged.schema)
+    added = judged.known or _open_registry(catalog, stream).add_schema(stream.name, judged.schema)
     yield added.version, added.id, added.type, judged.known is None
 
 
 def _set_compatibility(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, name = stream_of(catalog, arguments), required(arguments, "compatibility")
-    wanted = policy_of(name)
+    stream, name = find_stream(catalog, arguments), require(arguments, "compatibility")
+    wanted = find_policy(name)
     if wanted is None:
         catalog.options(properties={o.COMPATIBILITY.key: name})  # which refuses it, and names those that there are
         raise InvalidOptionError(f"There is no policy '{name}'.")
-    registry = _registry(catalog, stream)
+    registry = _open_registry(catalog, stream)
     before = registry.compatibility(stream.name)
     if wanted != before:
         registry.set_compatibility(stream.name, wanted, before)
-    yield shown_policy(before), name
+    yield show_policy(before), name
 
 
 def _delete_schema_version(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    stream, number = stream_of(catalog, arguments), int(required(arguments, "version"))
-    registry = _registry(catalog, stream)
+    stream, number = find_stream(catalog, arguments), int(require(arguments, "version"))
+    registry = _open_registry(catalog, stream)
     versions = registry.versions(stream.name)
-    found = _version(stream, versions, number, arguments.get("type"))
+    found = _find_version(stream, versions, number, arguments.get("type"))
     _check_unused(catalog, registry, stream, found, versions)
     deleted = not is_set(arguments, DRY_RUN)
     if deleted:
@@ -173,14 +173,14 @@ def _delete_schema_version(catalog: Catalog, arguments: Mapping[str, str]) -> Ro
     yield found.version, found.id, found.type, deleted
 
 
-def _version(stream: Stream, versions: Sequence[SchemaVersion], number: int, type: str | None) -> VersionInfo:
-    types = list(dict.fromkeys(each.version.type for each in versions))
+def _find_version(stream: Stream, versions: Sequence[SchemaVersion], number: int, type: str | None) -> VersionInfo:
+    types = list(dict.fromkeys(version.version.type for version in versions))
     if type is None and len(types) > 1:
         raise InvalidOptionError(f"Stream {stream} has several types: {', '.join(types)}. Give one as 'type'.")
-    for each in versions:
-        if each.version.version == number and type in (None, each.version.type):
-            return each.version
-    there = ", ".join(str(each.version.version) for each in versions if type in (None, each.version.type))
+    for version in versions:
+        if version.version.version == number and type in (None, version.version.type):
+            return version.version
+    there = ", ".join(str(version.version.version) for version in versions if type in (None, version.version.type))
     of_type = "" if type is None else f" of type {type}"
     raise InvalidOptionError(
         f"Stream {stream} has no version {number} of a schema{of_type}. Its versions are: {there or 'none'}"
@@ -197,16 +197,16 @@ def _check_unused(
     one before lack what the table's properties name. The first event that is written by a version takes an encoding id
     for it, which the registry never gives back.
     """
-    if sum(each.version.type == found.type for each in versions) == 1:
+    if sum(version.version.type == found.type for version in versions) == 1:
         raise UnsupportedOperationError(
-            f"Version {found.version} is the only schema of type {found.type} that stream {stream} has, without which "
-            "it is no table. DROP TABLE drops both."
+            f"Version {found.version} is the only schema of type {found.type} that stream {stream} has. Without it the "
+            "stream would not be a table. DROP TABLE drops both."
         )
-    loaded = _loaded(catalog, stream)
+    loaded = _load_if_table(catalog, stream)
     if loaded is not None and not loaded.table.framed:
         raise UnsupportedOperationError(
-            f"The events of stream {stream} do not tell by which version of the schema they were written, because they "
-            "have no header. So each version may be needed."
+            f"The events of stream {stream} have no header that says which version of the schema they were written "
+            "with, so every version may be needed."
         )
     _check_columns(catalog, loaded, found, versions)
     for encoding in count():
@@ -216,9 +216,9 @@ def _check_unused(
             return
         if used.id == found.id:
             raise UnsupportedOperationError(
-                f"Events of stream {stream} may be encoded by version {found.version} of the schema: encoding id "
-                f"{encoding} stands for it, which writers put into events. The version stays. Register a newer one, "
-                "which new events are written by."
+                f"Events of stream {stream} may be encoded with version {found.version} of the schema: it has the "
+                f"encoding id {encoding}, which writers put into events. The version cannot be deleted. Register a "
+                "newer one for new events."
             )
 
 
@@ -227,7 +227,9 @@ def _check_columns(
 ) -> None:
     """Raise UnsupportedOperationError if a table's properties name what it has by its newest version alone."""
     newest, *others = sorted(
-        (each for each in versions if each.version.type == found.type), key=lambda each: each.version.id, reverse=True
+        (version for version in versions if version.version.type == found.type),
+        key=lambda version: version.version.id,
+        reverse=True,
     )
     if loaded is None or not find_table_kind(loaded.table).has_schema_versions or newest.version.id != found.id:
         return
@@ -236,9 +238,9 @@ def _check_columns(
         check_settings(catalog, loaded, find_registry_format(before.schema.format).spark_schema(before.schema.text))
     except (InvalidOptionError, InvalidSchemaError, UnsupportedTypeError) as error:
         raise UnsupportedOperationError(
-            f"Version {found.version} of the schema of stream {loaded.table.stream} stays: without it the columns "
-            f"would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change the table's "
-            "properties before."
+            f"Version {found.version} of the schema of stream {loaded.table.stream} cannot be deleted: without it the "
+            f"columns would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change the "
+            "table's properties first."
         ) from None
 
 

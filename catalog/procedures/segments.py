@@ -19,8 +19,8 @@ from pyspark_pravega.sql import options as o
 from ..altering.truncating import check_kind
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .positions import point_of_argument
-from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+from .positions import find_point
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
 
 _RIGHTS = "READ_UPDATE on the stream"
 _DIGITS = 9
@@ -28,7 +28,7 @@ _DIGITS = 9
 
 
 def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
+    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
     controller = pravega.controller
     if not controller.current_segments(stream):
         raise StreamSealedError(f"Stream {stream} is sealed already.")
@@ -41,35 +41,73 @@ def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 
 def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
-    number = int(required(arguments, "segments"))
+    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
+    number = int(require(arguments, "segments"))
     least = pravega.controller.stream_configuration(stream).scaling.min_segments
     if not least <= number <= o.MOST_SEGMENTS:
         raise InvalidOptionError(
-            f"'segments' => {number} cannot be. Give a number from {least:,} to {o.MOST_SEGMENTS:,}: the table "
-            f"property '{o.SCALING_MIN_SEGMENTS.key}' is the least that the stream may have."
+            f"'segments' => {number} is out of range. Give a number from {least:,} to {o.MOST_SEGMENTS:,}: the table "
+            f"property '{o.SCALING_MIN_SEGMENTS.key}' sets the least that the stream may have."
         )
     current = pravega.controller.current_segments(stream)
     if not current:
         raise StreamSealedError(f"Stream {stream} is sealed, and has no segments that take events.")
-    sealed, ranges = _replaced(current, number)
+    sealed, ranges = _plan_scaling(current, number)
     scaled = bool(sealed) and not is_set(arguments, DRY_RUN)
     if scaled:
         pravega.controller.scale_stream(stream, sealed, ranges)
     yield len(current), number, len(sealed), len(ranges), scaled
 
 
-def _replaced(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
+def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
     """Return the segments that are sealed, and the key ranges of new ones, so that there are `number` equal ones.
 
     Segments that have one of the ranges stay, also if the server has rounded its borders in another way.
     """
-    borders = {round(border, _DIGITS): border for each in current for border in (each.min_key, each.max_key)}
+    borders = {round(border, _DIGITS): border for segment in current for border in (segment.min_key, segment.max_key)}
     equal = [borders.get(round(place / number, _DIGITS), place / number) for place in range(number + 1)]
     wanted = list(pairwise(equal))
-    kept = {(each.min_key, each.max_key) for each in current} & set(wanted)
-    sealed = [each.segment_id for each in current if (each.min_key, each.max_key) not in kept]
-    return sealed, [each for each in wanted if each not in kept]
+    kept = {(segment.min_key, segment.max_key) for segment in current} & set(wanted)
+    sealed = [segment.segment_id for segment in current if (segment.min_key, segment.max_key) not in kept]
+    return sealed, [key_range for key_range in wanted if key_range not in kept]
+
+
+def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    pravega, stream = catalog.pravega, find_stream(catalog, arguments)
+    _check_kind(catalog, stream)
+    before = require(arguments, "before")
+    cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
+    try:
+        pravega.controller.segments_between(head, cut)
+    except InvalidOptionError:
+        raise InvalidOptionError(
+            f"'before' => '{before[:80]}' lies before the head of stream {stream}, at least in part: events up to "
+            "there are already removed. Give a later position."
+        ) from None
+    left, there = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
+    removed = None if left is None or there is None else there - left
+    passed = sum(_is_before(catalog, consumer.position, cut) for consumer in list_consumers(pravega, stream))
+    truncated = not is_set(arguments, DRY_RUN) and cut != head
+    if truncated:
+        pravega.controller.truncate_stream(cut)
+    yield cut.to_text(), removed, left, passed, truncated
+
+
+def _check_kind(catalog: Catalog, stream: Stream) -> None:
+    """Refuse tables of changes. Streams that cannot be read as tables, or not as one, are none."""
+    try:
+        table = load_table(catalog.pravega, stream).table
+    except (SchemaNotFoundError, UnsupportedOperationError):
+        return
+    check_kind(catalog, table, "truncate_stream is")
+
+
+def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> bool:
+    """Tell whether a consumer's position lies before a cut, in part at least, and is known."""
+    if position is None or position == cut:
+        return False
+    behind, left = count_bytes_after(catalog.pravega, position), count_bytes_after(catalog.pravega, cut)
+    return behind is not None and left is not None and behind > left
 
 
 SEAL_STREAM = Procedure(
@@ -102,46 +140,6 @@ SCALE_STREAM = Procedure(
     _RIGHTS,
     _scale_stream,
 )
-
-
-def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
-    _check_kind(catalog, stream)
-    before = required(arguments, "before")
-    cut, head = point_of_argument(pravega, stream, "before", before).cut, pravega.controller.head(stream)
-    try:
-        pravega.controller.segments_between(head, cut)
-    except InvalidOptionError:
-        raise InvalidOptionError(
-            f"'before' => '{before[:80]}' lies before the head of stream {stream}, in part at least: events up to "
-            "there were removed before. Give a later position."
-        ) from None
-    left, there = count_bytes_after(pravega, cut), count_bytes_after(pravega, head)
-    removed = None if left is None or there is None else there - left
-    passed = sum(_is_before(catalog, each.position, cut) for each in list_consumers(pravega, stream))
-    truncated = not is_set(arguments, DRY_RUN) and cut != head
-    if truncated:
-        pravega.controller.truncate_stream(cut)
-    yield cut.to_text(), removed, left, passed, truncated
-
-
-def _check_kind(catalog: Catalog, stream: Stream) -> None:
-    """Refuse tables of changes. Streams that cannot be read as tables, or not as one, are none."""
-    try:
-        table = load_table(catalog.pravega, stream).table
-    except (SchemaNotFoundError, UnsupportedOperationError):
-        return
-    check_kind(catalog, table, "truncate_stream is")
-
-
-def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> bool:
-    """Tell whether a consumer's position lies before a cut, in part at least, and is known."""
-    if position is None or position == cut:
-        return False
-    behind, left = count_bytes_after(catalog.pravega, position), count_bytes_after(catalog.pravega, cut)
-    return behind is not None and left is not None and behind > left
-
-
 TRUNCATE_STREAM = Procedure(
     "truncate_stream",
     "Removes the events before a position for good.",
@@ -159,6 +157,6 @@ TRUNCATE_STREAM = Procedure(
             column("truncated", BooleanType(), "whether it was done", nullable=False),
         ]
     ),
-    "READ_UPDATE on the stream",
+    _RIGHTS,
     _truncate_stream,
 )

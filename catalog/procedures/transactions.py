@@ -27,45 +27,49 @@ from pyspark_pravega.errors import (
 
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
-from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, required, stream_of
+from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 
 _COMPLETE = flag("complete", "true says that all of its events are written, and that nobody else commits or aborts it")
 
 
-def _transaction(arguments: Mapping[str, str]) -> uuid.UUID:
-    text = required(arguments, "transaction")
+def _parse_transaction_id(arguments: Mapping[str, str]) -> uuid.UUID:
+    text = require(arguments, "transaction")
     try:
         return uuid.UUID(text)
     except ValueError:
         raise InvalidOptionError(
-            f"'transaction' => '{text[:80]}' is no id of a transaction. That is a UUID, as the metadata table "
-            "transactions and the writer's log have it."
+            f"'transaction' => '{text[:80]}' is not a transaction id. An id is a UUID, as shown in the metadata table "
+            "transactions and in the writer's log."
         ) from None
 
 
 def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream, transaction_id = catalog.pravega, stream_of(catalog, arguments), _transaction(arguments)
+    pravega, stream, transaction_id = catalog.pravega, find_stream(catalog, arguments), _parse_transaction_id(arguments)
     log = CommitLog(pravega, stream)
     _check_foreign(log, stream, transaction_id)
     if not is_set(arguments, _COMPLETE):
         raise InvalidOptionError(
-            f"Whether transaction {transaction_id} on stream {stream} is written to its end is not known here. An "
-            "INSERT or a job that still writes to it would be visible in part. Abort it, or, if its writer has "
-            "finished it and is gone, give complete => true."
+            f"It is not known whether transaction {transaction_id} on stream {stream} is complete. If an INSERT or a "
+            "job still writes to it, a part of its events would become visible. Abort it, or, if its writer has "
+            "finished it and is gone, pass complete => true."
         )
     settings = write_settings(catalog.options())
     try:
         transaction = Transaction.rejoin(pravega.controller, stream, transaction_id, round(settings.lease * 1000))
     except StreamNotFoundError:
-        raise _unknown(stream, transaction_id) from None
+        raise _make_unknown_error(stream, transaction_id) from None
     status = transaction.status()
     if status is not TransactionStatus.OPEN:
-        raise _unknown(stream, transaction_id) if status is TransactionStatus.UNKNOWN else transaction.explain_end()
+        raise (
+            _make_unknown_error(stream, transaction_id)
+            if status is TransactionStatus.UNKNOWN
+            else transaction.explain_end()
+        )
     log.make_ready()  # before it is sealed: an INSERT may commit without the log, but this is to be a version
     insert = Insert(pravega, StreamTable(stream, "raw", "none", RAW_SCHEMA), transaction, settings)
     transaction.keep_alive()
     try:
-        events = _sealed_events(catalog, transaction)
+        events = _seal_and_count(catalog, transaction)
         insert.publish(events, CommitRequest("COMMIT", again=True))
     finally:
         transaction.stop()
@@ -77,23 +81,23 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
     for row in read_ledger(log):
         if row.transaction == transaction:
             raise UnsupportedOperationError(
-                f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it: "
-                "start it again, which brings the batch to its end."
+                f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it. "
+                "Start it again: it then completes the batch."
             )
     head = log.head()
     if head is None:
         raise PermissionDeniedError(
-            f"You may not read the commit log of stream {stream}, which tells whether an INSERT holds the transaction: "
+            f"You may not read the commit log of stream {stream}, which says whether an INSERT holds the transaction: "
             f"READ on the key-value table `pyspark-pravega-commits` of scope '{stream.scope}' is needed."
         )
     if transaction in head.committing:
         raise UnsupportedOperationError(
-            f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT commits "
-            "it. If that has died, the next commit to the stream brings it to its end."
+            f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT is "
+            "committing it. If that has died, the next commit to the stream completes it."
         )
 
 
-def _sealed_events(catalog: Catalog, transaction: Transaction) -> int:
+def _seal_and_count(catalog: Catalog, transaction: Transaction) -> int:
     """Seal the segments of a transaction, so that no more is written to it, and count its events."""
     store, stream = catalog.pravega.segments, transaction.stream
     ids = [segment.segment_id for segment in transaction.segments]
@@ -109,10 +113,10 @@ def _sealed_events(catalog: Catalog, transaction: Transaction) -> int:
 
 
 def _abort_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
-    pravega, stream, transaction = catalog.pravega, stream_of(catalog, arguments), _transaction(arguments)
+    pravega, stream, transaction = catalog.pravega, find_stream(catalog, arguments), _parse_transaction_id(arguments)
     status = pravega.controller.transaction_status(stream, transaction)
     if status is TransactionStatus.UNKNOWN:
-        raise _unknown(stream, transaction)
+        raise _make_unknown_error(stream, transaction)
     if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
         raise TransactionNotOpenError(
             f"Transaction {transaction} on stream {stream} cannot be aborted: it is {status.name.lower()}."
@@ -123,9 +127,9 @@ def _abort_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     yield str(transaction), status.name.lower(), aborted
 
 
-def _unknown(stream: Stream, transaction: uuid.UUID) -> TransactionNotOpenError:
+def _make_unknown_error(stream: Stream, transaction: uuid.UUID) -> TransactionNotOpenError:
     return TransactionNotOpenError(
-        f"Stream {stream} has no transaction {transaction}, or its end is more than a day ago, and it is forgotten."
+        f"Stream {stream} has no transaction {transaction}, or it ended more than a day ago and is forgotten."
     )
 
 

@@ -16,14 +16,14 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
 from ..metadata import parts as metadata
-from ..metadata.parts import belongs_to_stream
+from ..metadata.parts import is_stream_namespace
 from ..protocol.replies import MetadataDescription, TableDescription
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import subject, table_name
+from ..storage.naming import prefix_errors
+from ..storage.spelling import name_table, name_table_and_stream
 from ..tables import stream_tables, views
 
-SPARKS = {
+SPARK_OPTIONS = {
     name.lower(): name
     for name in (
         "startingVersion",
@@ -39,29 +39,29 @@ SPARKS = {
 """Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and hands on with the others."""
 
 
-def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
+def drop_spark_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a query with CHANGES that are not for Spark.
 
     Raises InvalidOptionError for one that is nearly Spark's, and none of this package.
     """
-    ours = {key: value for key, value in options.items() if key.lower() not in SPARKS}
+    ours = {key: value for key, value in options.items() if key.lower() not in SPARK_OPTIONS}
     for key in ours:
-        near = difflib.get_close_matches(key.lower(), SPARKS, 1, 0.8)
+        near = difflib.get_close_matches(key.lower(), SPARK_OPTIONS, 1, 0.8)
         if near and key.lower() not in o.OPTIONS:
-            raise InvalidOptionError(f"There is no option '{key}'. Did you mean '{SPARKS[near[0]]}'?")
+            raise InvalidOptionError(f"There is no option '{key}'. Did you mean '{SPARK_OPTIONS[near[0]]}'?")
     return ours
 
 
 @contextmanager
 def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[tuple[str, TableKind]]:
     """Open the table of a query with CHANGES, with its name for a reader; errors in the body are about its changes."""
-    with errors_about("The", f"changes of {subject(catalog, table)}"):
-        resolved = catalog.options(read=without_sparks(options), properties=table.scan_properties)
-        yield f"changes of {table_name(catalog, table)}", open_table(catalog.pravega, table, resolved)
+    with prefix_errors("The", f"changes of {name_table_and_stream(catalog, table)}"):
+        resolved = catalog.options(read=drop_spark_options(options), properties=table.scan_properties)
+        yield f"changes of {name_table(catalog, table)}", open_table(catalog.pravega, table, resolved)
 
 
-def _loaded(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> TableDescription:
-    if not belongs_to_stream(namespace):
+def _load(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> TableDescription:
+    if not is_stream_namespace(namespace):
         return stream_tables.load(catalog, namespace, name, options)
     described = metadata.load(catalog, namespace, name, options, writing=False)
     if isinstance(described, MetadataDescription):
@@ -76,15 +76,15 @@ def load_changes(
 
     Raises UnsupportedOperationError for a view, and for a metadata table.
     """
-    options = without_sparks(options)
-    with views.refused(catalog, namespace, name, "CHANGES"):
-        described = _loaded(catalog, namespace, name, options)
+    options = drop_spark_options(options)
+    with views.refuse_views(catalog, namespace, name, "CHANGES"):
+        described = _load(catalog, namespace, name, options)
     resolved = catalog.options(read=options, properties=described.table.scan_properties)
-    with errors_about("Table", described.name):
-        return described_changes(described, changes, resolved)
+    with prefix_errors("Table", described.name):
+        return describe_changes(described, changes, resolved)
 
 
-def described_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
+def describe_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
     """Describe the changes of a described table in a range. Raises InvalidOptionError for a wrong range."""
     table = described.table
     schema = find_table_kind(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)

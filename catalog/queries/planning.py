@@ -27,14 +27,14 @@ from pyspark_pravega.sql import options as o
 from .. import protocol as r
 from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import subject, table_name
+from ..storage.naming import prefix_errors
+from ..storage.spelling import name_table, name_table_and_stream
 from ..tables import time_travel
 from ..tables.time_travel import check_column_options
 from . import changes
 
 
-def planned_read(
+def make_planned_read(
     name: str,
     table: StreamTable,
     planned: PlannedScan,
@@ -56,8 +56,8 @@ def planned_read(
     if request.limit is not None and request.aggregation is None:
         text += f"; limit: {request.limit}"
     return PlannedRead(
-        tasks=_tasks(planned.source) if planned.whole else None,
-        search=None if planned.search is None else _tasks(RowSource(planned.search, FOUND, FOUND)),
+        tasks=_pickle_tasks(planned.source) if planned.whole else None,
+        search=None if planned.search is None else _pickle_tasks(RowSource(planned.search, FOUND, FOUND)),
         schema=planned.source.schema,
         affinities=tuple(planned.affinities),
         bytes=planned.bytes,
@@ -79,22 +79,22 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
     check_column_options(catalog, table, request.options)
     ends = request.ends or ScanEnds()
-    with errors_about("Table", subject(catalog, table)):
-        read = time_travel.without_sparks(table, request.options)
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        read = time_travel.drop_time_travel_options(table, request.options)
         options = catalog.options(read=read, properties=table.scan_properties)
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
-        asked = _asked(request, known, request.aggregation, request.of_joins)
+        asked = _make_request(request, known, request.aggregation, request.of_joins)
         planned = open_table(catalog.pravega, table, options).plan_scan(asked)
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
     shown = replace(asked, conditions=request.conditions)
     columnar = options.get(o.COLUMNAR_READS)
-    return planned_read(table_name(catalog, table), table, planned, shown, ends, columnar=columnar)
+    return make_planned_read(name_table(catalog, table), table, planned, shown, ends, columnar=columnar)
 
 
-def _asked(
+def _make_request(
     request: r.PlanScan | r.PlanChanges,
     known: ScanEnd | None,
     aggregation: Aggregation | None = None,
@@ -120,9 +120,9 @@ def _asked(
 def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     """Tell which conditions the tasks of a scan evaluate, so that Spark need not."""
     table, given = request.table, request.options
-    with errors_about("Table", subject(catalog, table)):
-        given = time_travel.without_sparks(table, given)
-        read = given if table.changes is None else changes.without_sparks(given)
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        given = time_travel.drop_time_travel_options(table, given)
+        read = given if table.changes is None else changes.drop_spark_options(given)
         options = catalog.options(read=read, properties=table.scan_properties)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
@@ -136,24 +136,24 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     table = request.table
     if table.changes is not None:
         return False
-    with errors_about("Table", subject(catalog, table)):
-        read = time_travel.without_sparks(table, request.options)
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        read = time_travel.drop_time_travel_options(table, request.options)
         options = catalog.options(read=read, properties=table.scan_properties)
     return options.get(o.PUSH_DOWN_AGGREGATES) and can_begin(request.aggregation, request.written, request.columns)
 
 
 def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     """Plan a query with CHANGES."""
-    asked = _asked(request, None if request.ends is None else request.ends.ends[0])
+    asked = _make_request(request, None if request.ends is None else request.ends.ends[0])
     with changes.open_changes(catalog, request.table, request.options) as (name, opened):
         planned = opened.plan_changes(asked)
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     columnar = opened.options.get(o.COLUMNAR_READS)
-    return planned_read(name, opened.table, planned, asked, ends, columnar=columnar)
+    return make_planned_read(name, opened.table, planned, asked, ends, columnar=columnar)
 
 
-def end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
+def find_end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
     """Return where a micro-batch of a stream of changes ends, as JSON; where it begins if there is none."""
     with changes.open_changes(catalog, request.table, request.options) as (_, opened):
         since = Position.from_json(request.since)
@@ -174,4 +174,4 @@ def plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: Change
     )
     with changes.open_changes(catalog, request.table, request.options) as (name, opened):
         planned = opened.plan_new_changes(batch)
-    return planned_read(name, opened.table, planned, ScanRequest(request.columns))
+    return make_planned_read(name, opened.table, planned, ScanRequest(request.columns))

@@ -21,10 +21,10 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quot
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from .. import protocol as r
-from ..metadata.parts import belongs_to_stream
+from ..metadata.parts import is_stream_namespace
 from ..protocol.replies import Relations, TableDescription, ViewDefinition
 from ..storage.connections import Catalog
-from ..storage.spelling import listed, scope_named
+from ..storage.spelling import resolve_scope, spell_for_sql
 from ..tables import namespaces, stream_tables, time_travel, views
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefinition:
     """Describe a table, or a view for a request that takes one; views are looked for only where there is no table.
 
-    Raises the errors of `tables.load` and `time_travel.at`, UnsupportedOperationError for a view that is to be
+    Raises the errors of `tables.load` and `time_travel.travel_to`, UnsupportedOperationError for a view that is to be
     written, read as it was, or read with options, InvalidSchemaError for columns that the session cannot tell apart.
     """
     namespace, name = request.namespace, request.name
@@ -53,7 +53,7 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
         if refused is not None:
             raise UnsupportedOperationError(describe_refusal(refused, catalog.named(*namespace, name))) from None
         return view
-    described = time_travel.at(catalog, described, request.at)
+    described = time_travel.travel_to(catalog, described, request.at)
     if not (request.case_sensitive or request.writing):
         _check_letter_case(catalog.named(*namespace, name), described.schema)
     return described
@@ -61,15 +61,15 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
 
 def _check_letter_case(table: str, schema: StructType) -> None:
     """Refuse what Spark would refuse for every query, with words that name neither both columns nor the setting."""
-    pair = _alike(schema, "")
+    pair = _find_alike(schema, "")
     if pair is not None:
         raise InvalidSchemaError(
-            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark takes them "
-            "for one unless its session tells names by their case: SET spark.sql.caseSensitive = true"
+            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark treats them "
+            "as one unless the session distinguishes names by case: SET spark.sql.caseSensitive = true"
         )
 
 
-def _alike(data_type: DataType, path: str) -> tuple[str, str] | None:
+def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
     """Return two fields of one struct, however deep, whose names differ in case only."""
     if isinstance(data_type, StructType):
         names: dict[str, str] = {}
@@ -84,16 +84,16 @@ def _alike(data_type: DataType, path: str) -> tuple[str, str] | None:
         parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
     else:
         return None
-    return next((found for part in parts if (found := _alike(*part)) is not None), None)
+    return next((found for part in parts if (found := _find_alike(*part)) is not None), None)
 
 
 def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
     """Return the tables and the views of a scope. Raises ScopeNotFoundError."""
-    scope = scope_named(catalog, namespace)
-    kept = run_in_background(lambda: views.names_in(catalog, scope))
+    scope = resolve_scope(catalog, namespace)
+    kept = run_in_background(lambda: views.list_names(catalog, scope))
     tables_there = stream_tables.list_tables(catalog, namespace)
     try:
-        names = listed(catalog, kept())
+        names = spell_for_sql(catalog, kept())
     except PermissionDeniedError as error:
         LOG.debug("The views of scope %s are left out: %s", scope, error)
         names = []
@@ -102,30 +102,30 @@ def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
 
 
 @contextmanager
-def naming_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = "") -> Iterator[None]:
+def suggest_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = "") -> Iterator[None]:
     """Let errors of the body about a table or a namespace that is not there end with a name that is near."""
     try:
         yield
     except (StreamNotFoundError, ScopeNotFoundError) as error:
-        hint = _hint(catalog, namespace, name)
+        hint = _suggest(catalog, namespace, name)
         if not hint:
             raise
         raise type(error)(f"{error.message.rstrip('.')}.{hint}") from error
 
 
-def hint_of_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
+def suggest_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
     """Return what to put behind an error that a table or a view is not there; empty for one that is."""
-    if belongs_to_stream(namespace):
+    if is_stream_namespace(namespace):
         return ""  # such tables have errors of their own
     if _is_view(catalog, namespace, name):
         return " It is a view, which Spark reads from 4.2 on."
-    return _hint(catalog, namespace, name, above=(catalog.name,))
+    return _suggest(catalog, namespace, name, above=(catalog.name,))
 
 
-def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
+def _suggest(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
     try:
         try:
-            known = {*stream_tables.list_tables(catalog, namespace), *_views(catalog, namespace)}
+            known = {*stream_tables.list_tables(catalog, namespace), *_list_views(catalog, namespace)}
             near = None if name in known else find_nearest(name, known)
             return ask_did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:
@@ -142,12 +142,12 @@ def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence
 
 def _is_view(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     try:
-        return name in _views(catalog, namespace)
+        return name in _list_views(catalog, namespace)
     except PravegaError:
         return False  # such as a namespace that is not there, which is told next
 
 
-def _views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
+def _list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     try:
         return views.list_views(catalog, namespace)
     except PermissionDeniedError:

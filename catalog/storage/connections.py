@@ -15,7 +15,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 
-from .naming import errors_about
+from .naming import prefix_errors
 
 BY_OPTIONS = "by-options"
 """Marks the conf of what `format("pravega")` names, whose options say how to connect and which stream is meant."""
@@ -33,7 +33,7 @@ class Catalog:
         """`hold` keeps the connection open after the call, until what it returns is called."""
         self.name = conf.get("catalog-name", "pravega")
         self.by_options = BY_OPTIONS in conf
-        self.conf = catalog_conf(conf)
+        self.conf = remove_own_keys(conf)
         self.pravega = pravega
         self.hold = hold
 
@@ -59,15 +59,15 @@ class Catalog:
             if options.source(option) is not Source.QUERY:
                 continue
             if option.connection or option in _SAID_BY_TABLE:
-                said = f"catalog {self.name} settles" if option.connection else "the table itself settles"
+                owner = f"catalog {self.name}" if option.connection else "the table itself"
                 raise InvalidOptionError(
-                    f"'{option.key}' cannot be given in a query on a table of a catalog: {said} it. Leave it out, or "
-                    "use spark.read.format('pravega') or df.write.format('pravega')."
+                    f"'{option.key}' cannot be given in a query on a table of a catalog: {owner} sets it. Leave it "
+                    "out, or use spark.read.format('pravega') or df.write.format('pravega')."
                 )
         return options
 
 
-def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
+def remove_own_keys(conf: Mapping[str, str]) -> dict[str, str]:
     """Return the conf without what the adapter added."""
     return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
 
@@ -102,8 +102,8 @@ class Connections:
     def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
         """Use the catalog of a conf in the body, connecting when it is new; raises InvalidOptionError."""
         name = conf.get("catalog-name")
-        with errors_about("Catalog", name) if name is not None else nullcontext():
-            options = resolve(conf=catalog_conf(conf))
+        with prefix_errors("Catalog", name) if name is not None else nullcontext():
+            options = resolve(conf=remove_own_keys(conf))
             key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
             with self._lock:
                 known = key in self._by_settings
@@ -126,10 +126,10 @@ class Connections:
                 found = self._by_settings[key] = _Connection(made)
             found.users += 1
             self._by_settings.move_to_end(key)
-            idle = [key for key, each in self._by_settings.items() if each.users == 0]
+            idle = [key for key, connection in self._by_settings.items() if connection.users == 0]
             ended = [self._by_settings.pop(key) for key in idle[: max(len(idle) - KEPT, 0)]]
-        for each in ended:
-            each.pravega.close()
+        for connection in ended:
+            connection.pravega.close()
         return found
 
     def _hold(self, connection: _Connection) -> Callable[[], None]:
@@ -151,5 +151,5 @@ class Connections:
         with self._lock:
             ended = list(self._by_settings.values())
             self._by_settings.clear()
-        for each in ended:
-            each.pravega.close()
+        for connection in ended:
+            connection.pravega.close()

@@ -16,12 +16,12 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
-READ_ANEW = "If it is made again, start the query with a new checkpoint location."
+READ_AGAIN = "If it is created again, start the query with a new checkpoint location."
 WRITE_AGAIN = "Create the table again, and start the query or the statement again."
 
 
 @contextmanager
-def errors_about(kind: str, name: str) -> Iterator[None]:
+def prefix_errors(kind: str, name: str) -> Iterator[None]:
     """Let the message of an error begin with kind and name, as in "Table pravega.iot.sensor: ..."."""
     try:
         yield
@@ -36,7 +36,7 @@ def errors_about(kind: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def errors_about_dropped_streams(advice: str) -> Iterator[None]:
+def explain_dropped_streams(advice: str) -> Iterator[None]:
     """Let the error about a stream that is gone since the table was loaded say so, and what to do."""
     try:
         yield
@@ -46,21 +46,22 @@ def errors_about_dropped_streams(advice: str) -> Iterator[None]:
         raise StreamNotFoundError.dropped(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
 
 
-def scope_of(namespace: Sequence[str], catalog: str) -> str:
+def get_scope(namespace: Sequence[str], catalog: str) -> str:
     """Return the scope of a namespace.
 
     Raises ScopeNotFoundError for more than one part and for a name too long to exist, InvalidNameError for none.
     """
     if not namespace:
         raise InvalidNameError(
-            f"No namespace is named and none is selected. Write {catalog}.<namespace>, and <table> after it where one "
-            f"is meant; or select one with USE {catalog}.<namespace>. A namespace is a Pravega scope."
+            f"No namespace is given and none is selected. Write {catalog}.<namespace>, or "
+            f"{catalog}.<namespace>.<table> for a table; or select a namespace with USE {catalog}.<namespace>. A "
+            "namespace is a Pravega scope."
         )
     if len(namespace) > 1:
         raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
     if len(namespace[0]) > MAX_SCOPE_NAME:
         raise ScopeNotFoundError(
-            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, a "
-            f"Pravega scope has at most {MAX_SCOPE_NAME}."
+            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
+            f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
         )
     return namespace[0]

@@ -47,7 +47,7 @@ class ScopeTable:
     def read(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
         """Return what is kept under a name; None if nothing is. Raises PermissionDeniedError without READ."""
         try:
-            return _row(self._table.get(_key(kind, name)))
+            return _read_row(self._table.get(_make_key(kind, name)))
         except KeyValueTableNotFoundError:
             return None
 
@@ -56,7 +56,7 @@ class ScopeTable:
         first = kind.to_bytes(_KIND_BYTES, "big")
         try:
             for _, stored in self._table.entries(first + bytes(_NAME_BYTES), first + b"\xff" * _NAME_BYTES):
-                if (row := _row(stored)) is not None:
+                if (row := _read_row(stored)) is not None:
                     yield row
         except KeyValueTableNotFoundError:
             return
@@ -68,11 +68,11 @@ class ScopeTable:
 
         Raises PermissionDeniedError without READ_UPDATE.
         """
-        key = _key(kind, name)
+        key = _make_key(kind, name)
         while True:
             try:
                 stored = self._table.get(key)
-                row = _row(stored)
+                row = _read_row(stored)
                 if stored is None or row is None or not condition(row):
                     return False
                 self._table.delete(key, stored.version)
@@ -88,13 +88,13 @@ class ScopeTable:
         It gets an empty object if nothing is kept. Raises InvalidOptionError for more than a row can hold, and
         PermissionDeniedError without READ_UPDATE.
         """
-        key = _key(kind, name)
+        key = _make_key(kind, name)
         while True:
             try:
                 stored, missing = self._table.get(key), False
             except KeyValueTableNotFoundError:
                 stored, missing = None, True
-            before = _row(stored) or {}
+            before = _read_row(stored) or {}
             after = change(before)
             if after == before:
                 return
@@ -102,7 +102,7 @@ class ScopeTable:
             if missing:
                 self._table.create(1, _KIND_BYTES + _NAME_BYTES)
             try:
-                self._table.put(key, value, _version(stored))
+                self._table.put(key, value, _get_version(stored))
                 return
             except ConditionalUpdateError:
                 continue
@@ -113,16 +113,18 @@ class ScopeTable:
         `check` gets what is kept under the two names, and returns the former or raises; it may be called again. Raises
         what `change` does.
         """
-        keys = [_key(kind, name), _key(kind, new_name)]
+        keys = [_make_key(kind, name), _make_key(kind, new_name)]
         while True:
             try:
                 old, new = self._table.get_many(keys)
             except KeyValueTableNotFoundError:
                 old = new = None
-            value = self._value(check(_row(old), _row(new)), new_name)
+            value = self._value(check(_read_row(old), _read_row(new)), new_name)
             try:
                 # One write puts several values, but removes none.
-                gone, _ = self._table.put_many([(keys[0], _NOTHING, _version(old)), (keys[1], value, _version(new))])
+                gone, _ = self._table.put_many(
+                    [(keys[0], _NOTHING, _get_version(old)), (keys[1], value, _get_version(new))]
+                )
             except ConditionalUpdateError:
                 continue
             with suppress(PravegaError):
@@ -133,20 +135,20 @@ class ScopeTable:
         value = json.dumps({**row, "name": name}).encode()
         if len(value) > MAX_VALUE_BYTES:
             raise InvalidOptionError(
-                f"{len(value):,} bytes are too much to be kept of scope {self._scope}; {MAX_VALUE_BYTES:,} are "
-                "possible. Shorten the values."
+                f"The catalog cannot keep {len(value):,} bytes in one row about scope {self._scope}; the limit is "
+                f"{MAX_VALUE_BYTES:,}. Shorten the values."
             )
         return value
 
 
-def _row(stored: Entry | None) -> dict[str, Any] | None:
+def _read_row(stored: Entry | None) -> dict[str, Any] | None:
     found: dict[str, Any] | None = None if stored is None or stored.value == _NOTHING else json.loads(stored.value)
     return found
 
 
-def _version(stored: Entry | None) -> int:
+def _get_version(stored: Entry | None) -> int:
     return NOT_EXISTS if stored is None else stored.version
 
 
-def _key(kind: RowKind, name: str) -> bytes:
+def _make_key(kind: RowKind, name: str) -> bytes:
     return kind.to_bytes(_KIND_BYTES, "big") + hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest()

@@ -15,32 +15,32 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenate, is_internal, underscore
 
 from .connections import Catalog
-from .naming import scope_of
+from .naming import get_scope
 
 
-def scope_named(catalog: Catalog, namespace: Sequence[str]) -> str:
-    """Return the scope that a namespace means. Raises the errors of `scope_of`."""
-    return as_in_pravega(catalog, scope_of(namespace, catalog.name))
+def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
+    """Return the scope that a namespace means. Raises the errors of `get_scope`."""
+    return spell_for_pravega(catalog, get_scope(namespace, catalog.name))
 
 
-def stream_named(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
-    """Return the stream that a table's identifier means. Raises the errors of `scope_of`."""
-    return Stream(scope_named(catalog, namespace), as_in_pravega(catalog, name))
+def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
+    """Return the stream that a table's identifier means. Raises the errors of `get_scope`."""
+    return Stream(resolve_scope(catalog, namespace), spell_for_pravega(catalog, name))
 
 
-def as_in_pravega(catalog: Catalog, name: str) -> str:
+def spell_for_pravega(catalog: Catalog, name: str) -> str:
     """Return the name in Pravega of what SQL calls by this name."""
     other = hyphenate(name)
-    return other if other != name and _as_in_sql(catalog) else name
+    return other if other != name and _is_spelled_for_sql(catalog) else name
 
 
-def listed(catalog: Catalog, names: Iterable[str]) -> list[str]:
+def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Return all scopes, or all streams of a scope, as SQL spells them, without those that belong to Pravega."""
-    spelled = underscore if _as_in_sql(catalog) else str
+    spelled = underscore if _is_spelled_for_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 
 
-def table_name(catalog: Catalog, table: StreamTable) -> str:
+def name_table(catalog: Catalog, table: StreamTable) -> str:
     """Return how messages and plans name a table: as the statement did that loaded it."""
     name = find_table_kind(table).name_of(table)
     if table.called is None:
@@ -49,15 +49,15 @@ def table_name(catalog: Catalog, table: StreamTable) -> str:
     return catalog.named(scope, called + name.removeprefix(table.stream.name))
 
 
-def subject(catalog: Catalog, table: StreamTable) -> str:
+def name_table_and_stream(catalog: Catalog, table: StreamTable) -> str:
     """Return how errors name a table: its stream too, where that has another name."""
-    return with_stream(table_name(catalog, table), table.called, table.stream)
+    return add_stream_name(name_table(catalog, table), table.called, table.stream)
 
 
-def with_stream(name: str, called: Sequence[str] | None, stream: Stream) -> str:
+def add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:
     """Return the name of a table, and that of its stream if it is not what SQL calls it."""
     return name if called is None or tuple(called) == (stream.scope, stream.name) else f"{name} (stream {stream})"
 
 
-def _as_in_sql(catalog: Catalog) -> bool:
+def _is_spelled_for_sql(catalog: Catalog) -> bool:
     return not catalog.by_options and catalog.options().get(o.SPELLING) == "sql"

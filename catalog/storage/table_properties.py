@@ -33,7 +33,7 @@ _POLICIES = {
     "full": "Full",
     "full-transitive": "FullTransitive",
 }
-_POLICY_NAMES = {policy: name for name, policy in _POLICIES.items()}
+_POLICY_NAMES = {get_policy: name for name, get_policy in _POLICIES.items()}
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
     o.SCALING_MIN_SEGMENTS,
@@ -53,7 +53,7 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
     if provider.lower() != PROVIDER:
         raise InvalidOptionError(
             f"USING {shorten(provider)} is not possible: the tables of this catalog are streams. In SQL write "
-            f"USING {PROVIDER}, or leave USING out. DataFrames take {shorten(provider)} unless told otherwise: use "
+            f"USING {PROVIDER}, or leave USING out. DataFrames use {shorten(provider)} by default: call "
             "df.writeTo(table).tableProperty('format', 'avro').create(), or add "
             f".format('{PROVIDER}') to saveAsTable and source='{PROVIDER}' to catalog.createTable."
         )
@@ -81,7 +81,7 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
         )
 
 
-def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
+def make_stored_properties(settings: TableSettings, comment: str | None) -> dict[str, str]:
     """Return the properties that are kept as tags of the stream: those that nothing else tells.
 
     The schema registry tells the format too, but a table must be known for one when the registry is not there.
@@ -104,7 +104,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
     return kept | dict(settings.format_settings) | dict(settings.scan_properties)
 
 
-def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
+def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
     """Return the configuration of a new stream."""
     scaling, retention = settings.scaling, settings.retention
     return StreamConfiguration(
@@ -116,24 +116,24 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
     )
 
 
-def creation_policy(settings: TableSettings) -> Compatibility:
+def choose_creation_policy(settings: TableSettings) -> Compatibility:
     """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups with AllowAny only."""
     avro = find_format(settings.format).registry_format == "Avro"
-    return policy(settings) if avro else Compatibility("AllowAny")
+    return get_policy(settings) if avro else Compatibility("AllowAny")
 
 
-def later_policy(settings: TableSettings) -> Compatibility | None:
+def choose_later_policy(settings: TableSettings) -> Compatibility | None:
     """Return the policy to set on the group afterwards, None when it was made with the right one."""
-    wanted = policy(settings)
-    return None if wanted == creation_policy(settings) else wanted
+    wanted = get_policy(settings)
+    return None if wanted == choose_creation_policy(settings) else wanted
 
 
-def policy(settings: TableSettings) -> Compatibility:
+def get_policy(settings: TableSettings) -> Compatibility:
     """Return the policy that the property `compatibility` names."""
     return Compatibility(_POLICIES[settings.compatibility])
 
 
-def policy_of(name: str) -> Compatibility | None:
+def find_policy(name: str) -> Compatibility | None:
     """Return the policy that has a name among the values of the property `compatibility`, None if none has."""
     return Compatibility(_POLICIES[name]) if name in _POLICIES else None
 
@@ -143,17 +143,20 @@ def check_adoption(options: o.Options) -> None:
     for option in _STREAM_OPTIONS:
         if options.is_set(option):
             raise InvalidOptionError(
-                f"'{option.key}'='{options.text(option)}' cannot be given: the stream exists, and its settings stay "
-                "as they are. Leave the property out."
+                f"'{option.key}'='{options.text(option)}' cannot be set: the stream exists already, and keeps its "
+                "own settings. Leave the property out."
             )
 
 
-def differing(
+def find_differing(
     settings: TableSettings, comment: str | None, options: o.Options, configuration: StreamConfiguration
 ) -> list[str]:
     """Return the properties that a stream was not made with: those kept as tags, and given ones of the stream."""
-    kept, there = stored(settings, comment), stored_properties(configuration.tags)
-    wanted, found = shown_of_stream(stream_configuration(settings, kept)), shown_of_stream(configuration)
+    kept, there = make_stored_properties(settings, comment), stored_properties(configuration.tags)
+    wanted, found = (
+        show_stream_properties(make_stream_configuration(settings, kept)),
+        show_stream_properties(configuration),
+    )
     given = [option.key for option in _STREAM_OPTIONS if options.is_set(option)]
     return [
         *sorted(key for key in {*kept, *there} - {CREATING_KEY} if kept.get(key) != there.get(key)),
@@ -161,17 +164,17 @@ def differing(
     ]
 
 
-def policy_name(compatibility: Compatibility) -> str:
+def name_policy(compatibility: Compatibility) -> str:
     """Return a group's policy as the property `compatibility` writes it; advanced ones have no name there."""
     return _POLICY_NAMES.get(compatibility.policy, "allow-any")
 
 
-def shown_policy(compatibility: Compatibility) -> str:
+def show_policy(compatibility: Compatibility) -> str:
     """Return a group's policy for people to read: `advanced` where the property has no name for it."""
-    return "advanced" if compatibility.policy == "Advanced" else policy_name(compatibility)
+    return "advanced" if compatibility.policy == "Advanced" else name_policy(compatibility)
 
 
-def shown(loaded: LoadedTable) -> dict[str, str]:
+def show_properties(loaded: LoadedTable) -> dict[str, str]:
     """Return all properties of a table: given back to CREATE TABLE they make an equal one."""
     table, configuration = loaded.table, loaded.configuration
     properties = {"provider": PROVIDER, "format": table.format}
@@ -183,19 +186,19 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     if "routing-key" in properties and not format_traits(table.format).changes:
         properties[o.ROUTING_KEY_OF_ALL.key] = loaded.stored.get(o.ROUTING_KEY_OF_ALL.key, "false")
     if loaded.group is not None and table.format != "raw":
-        properties["compatibility"] = policy_name(loaded.group.compatibility)
-    return properties | shown_of_stream(configuration)
+        properties["compatibility"] = name_policy(loaded.group.compatibility)
+    return properties | show_stream_properties(configuration)
 
 
-def before_change(loaded: LoadedTable) -> dict[str, str]:
+def list_alterable_properties(loaded: LoadedTable) -> dict[str, str]:
     """Return the properties that ALTER TABLE begins with: all but `tags`.
 
     Tags of other programs stay as they are. They may be ones that a list with commas cannot say.
     """
-    return {key: text for key, text in shown(loaded).items() if key != o.TAGS.key}
+    return {key: text for key, text in show_properties(loaded).items() if key != o.TAGS.key}
 
 
-def shown_of_stream(configuration: StreamConfiguration) -> dict[str, str]:
+def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]:
     """Return those properties that are settings of the stream itself."""
     scaling, retention = configuration.scaling, configuration.retention
     properties = {"scaling.min-segments": str(scaling.min_segments)}
@@ -206,23 +209,23 @@ def shown_of_stream(configuration: StreamConfiguration) -> dict[str, str]:
     if retention is not None:
         units = _DURATIONS if retention.kind == "time" else _SIZES
         properties["retention.type"] = retention.kind
-        properties["retention.minimum"] = _amount(retention.minimum, units)
+        properties["retention.minimum"] = _format_amount(retention.minimum, units)
         if retention.maximum is not None:
-            properties["retention.maximum"] = _amount(retention.maximum, units)
+            properties["retention.maximum"] = _format_amount(retention.maximum, units)
     if configuration.timestamp_aggregation_timeout_ms:
-        properties["event-time-timeout"] = _amount(configuration.timestamp_aggregation_timeout_ms, _DURATIONS)
+        properties["event-time-timeout"] = _format_amount(configuration.timestamp_aggregation_timeout_ms, _DURATIONS)
     if configuration.rollover_size_bytes:
-        properties["rollover-size"] = _amount(configuration.rollover_size_bytes, _SIZES)
+        properties["rollover-size"] = _format_amount(configuration.rollover_size_bytes, _SIZES)
     if tags := [tag for tag in configuration.tags if not tag.startswith(TAG_PREFIX)]:
         properties["tags"] = ",".join(sorted(tags))
     return properties
 
 
-def place(stream: Stream) -> dict[str, str]:
+def make_place_properties(stream: Stream) -> dict[str, str]:
     """Return the properties that tell which stream a table is, whatever SQL calls it. No statement gives them."""
     return {"location": str(stream), "is_managed_location": "true"}
 
 
-def _amount(value: int, units: tuple[tuple[int, str], ...]) -> str:
+def _format_amount(value: int, units: tuple[tuple[int, str], ...]) -> str:
     size, unit = next((size, unit) for size, unit in units if value % size == 0)
     return f"{value // size}{unit}"

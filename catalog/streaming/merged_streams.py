@@ -33,9 +33,9 @@ from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.replies import MicroBatchEnd, PlannedRead
-from ..queries.planning import planned_read
+from ..queries.planning import make_planned_read
 from ..storage.connections import Catalog
-from ..storage.naming import READ_ANEW, errors_about, errors_about_dropped_streams
+from ..storage.naming import READ_AGAIN, explain_dropped_streams, prefix_errors
 from ..tables.stream_tables import identity
 
 _THREADS = 8
@@ -54,17 +54,17 @@ def answer(
         return None
     table = request.table
     name = catalog.named(table.stream.scope, table.stream.name)
-    with errors_about("Table", name), errors_about_dropped_streams(READ_ANEW):
+    with prefix_errors("Table", name), explain_dropped_streams(READ_AGAIN):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         _check_possible(table, request.columns, options)
         if isinstance(request, r.LimitsOfStream):
             return limits_of(options)
         if isinstance(request, r.PlanRealTime | r.EndOfRealTime):
             raise UnsupportedOperationError(
-                f"{name} are several streams, which real-time mode cannot follow. Read one stream, or use another "
+                f"{name} is several streams, which real-time mode cannot follow. Read one stream, or use another "
                 "trigger."
             )
-        reading = _Reading(catalog, memory, table, request.id, request.columns, options)
+        reading = _MergedReading(catalog, memory, table, request.id, request.columns, options)
         match request:
             case r.StartOfStream():
                 return reading.start()
@@ -74,7 +74,7 @@ def answer(
                 return reading.end(since, last, limits, checkpoint)
             case r.PlanMicroBatch(since=since, until=until, checkpoint=checkpoint):
                 planned = reading.plan(since, until, checkpoint)
-                return planned_read(name, table, planned, ScanRequest(request.columns))
+                return make_planned_read(name, table, planned, ScanRequest(request.columns))
         assert_never(request)
 
 
@@ -82,17 +82,17 @@ def _check_possible(table: StreamTable, required: StructType, options: o.Options
     check_bounds_of_several(table, options)
     if options.is_set(o.CONSUMER):
         raise InvalidOptionError(
-            f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} are several. Leave it out, "
-            "or read one stream."
+            f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} is several streams. Leave "
+            "it out, or read one stream."
         )
     if wants_times(table, required):
         raise UnsupportedOperationError(
-            f"The column _event_time has the watermarks of one stream, but {table.stream} are several. Leave the "
-            "column out, or read one stream."
+            f"The column _event_time has the watermarks of one stream, but {table.stream} is several streams. "
+            "Leave the column out, or read one stream."
         )
 
 
-class _Reading:
+class _MergedReading:
     """Several streams as one streaming query reads them. Offsets are texts of a checkpoint."""
 
     def __init__(
@@ -104,7 +104,7 @@ class _Reading:
         required: StructType,
         options: o.Options,
     ) -> None:
-        """`identities` is what the function of this name returned when the table was loaded.
+        """`identities` is what `identify_members` returned when the table was loaded.
 
         Raises DifferentSchemasError for a new stream that does not fit the others.
         """
@@ -115,25 +115,25 @@ class _Reading:
         self._options = options
         # The identities, which are those of when the query was started, tell it from an earlier one.
         key = (id(catalog.pravega), table.stream, identities, frozenset(options.texts().items()))
-        found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._as_loaded(identities)))
+        found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._list_loaded(identities)))
         with found.lock:
             if time.monotonic() - found.at >= options.get(o.DISCOVERY_INTERVAL).total_seconds():
-                found.streams = self._as_now(found)
+                found.streams = self._discover(found)
                 found.at = time.monotonic()
             self._streams = found.streams
 
     def start(self) -> str:
         """Return the offset at which a query begins that has no checkpoint."""
-        return self._reading().start().to_json()
+        return self._open().start().to_json()
 
     def last(self) -> str:
         """Return the offset at which the streams end now."""
-        return self._reading().last().to_json()
+        return self._open().last().to_json()
 
     def end(self, since: str, last: str | None, limits: Limits, checkpoint: str) -> MicroBatchEnd:
         """Return where the next micro-batch ends."""
         query = self._memory.query(checkpoint)
-        reading = self._reading(query)
+        reading = self._open(query)
         begin = reading.read_offset(since)
         bound = None if last is None else reading.read_offset(last)
         end = reading.end(begin, bound, limits, query)
@@ -142,7 +142,7 @@ class _Reading:
 
     def plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
         """Plan what a micro-batch reads, without streams that are dropped, if the query may go on without them."""
-        reading = self._reading()
+        reading = self._open()
         found = reading.slices(reading.read_offset(since), reading.read_offset(until))
         slices = {name: pieces for name, pieces in found.items() if pieces}
         table = replace(self._table, members=tuple(self._streams[name][0] for name in slices))
@@ -159,12 +159,12 @@ class _Reading:
             members[name] = MemberStream(read, stream, query.member(name))
         return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
 
-    def _as_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:
+    def _list_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:
         members = self._table.members
         names = self._options.get(o.STREAMS) or [member.stream.name for member in members]
         return dict(zip(names, zip(members, json.loads(identities or "[]"), strict=True), strict=True))
 
-    def _as_now(self, before: FoundStreams) -> dict[str, tuple[StreamTable, str | None]]:
+    def _discover(self, before: FoundStreams) -> dict[str, tuple[StreamTable, str | None]]:
         pravega = self._catalog.pravega
         names = names_of_streams(pravega, self._options)
         if self._options.is_set(o.STREAMS):
@@ -196,7 +196,7 @@ class _Reading:
         return member
 
 
-def identities(catalog: Catalog, table: StreamTable) -> str:
+def identify_members(catalog: Catalog, table: StreamTable) -> str:
     """Return what tells the members of a table from streams made again under their names, as one text."""
 
     def of_member(member: StreamTable) -> str | None:

@@ -21,35 +21,35 @@ from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.replies import MicroBatchEnd, PlannedRead
-from ..queries.planning import planned_read
+from ..queries.planning import make_planned_read
 from ..storage.connections import Catalog
-from ..storage.naming import READ_ANEW, errors_about, errors_about_dropped_streams
-from ..storage.spelling import subject, table_name
+from ..storage.naming import READ_AGAIN, explain_dropped_streams, prefix_errors
+from ..storage.spelling import name_table, name_table_and_stream
 
 
-def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
+def find_start(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
     """Return the offset at which a query begins that has no checkpoint."""
-    with _asked_for(catalog, memory, request) as (_, stream):
+    with _open_stream(catalog, memory, request) as (_, stream):
         return stream.start().to_json()
 
 
-def last_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LastOfStream) -> str:
+def find_last(catalog: Catalog, memory: SourceMemory, request: r.LastOfStream) -> str:
     """Return the offset at which the table ends now."""
-    with _asked_for(catalog, memory, request) as (_, stream):
+    with _open_stream(catalog, memory, request) as (_, stream):
         return stream.last().to_json()
 
 
-def limits_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStream) -> Limits:
+def find_limits(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStream) -> Limits:
     """Return the limits that a query's options give."""
-    with _asked_for(catalog, memory, request) as (read, _):
+    with _open_stream(catalog, memory, request) as (read, _):
         return limits_of(read.options)
 
 
-def end_of_micro_batch(
+def find_end(
     catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.EndOfMicroBatch
 ) -> MicroBatchEnd:
     """Return the offset at which the next micro-batch ends."""
-    with _asked_for(catalog, memory, request) as (read, stream):
+    with _open_stream(catalog, memory, request) as (read, stream):
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)
         last = None if request.last is None else read.read_offset(request.last)
@@ -71,7 +71,7 @@ def plan_micro_batch(
     catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.PlanMicroBatch
 ) -> PlannedRead:
     """Plan what a micro-batch reads."""
-    with _asked_for(catalog, memory, request) as (read, stream):
+    with _open_stream(catalog, memory, request) as (read, stream):
         since, until = read.read_offset(request.since), read.read_offset(request.until)
         begin = since.cut if until.begin is None else StreamCut(read.stream, until.begin)
         _consume(catalog, queries, read, request.checkpoint, begin)
@@ -82,29 +82,29 @@ def plan_micro_batch(
             times = marks.times(begin.positions, until.cut.positions, known)
         batch = MicroBatch(stream.slices(since, until), request.columns, request.checkpoint, times)
         planned = open_table(catalog.pravega, read.table, read.options).plan_micro_batch(batch)
-        return planned_read(table_name(catalog, read.table), read.table, planned, ScanRequest(request.columns))
+        return make_planned_read(name_table(catalog, read.table), read.table, planned, ScanRequest(request.columns))
 
 
 def plan_real_time(
     catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.PlanRealTime
 ) -> PlannedRead:
     """Plan how the tasks of a real-time batch follow the stream's segments."""
-    with _asked_for(catalog, memory, request) as (read, stream):
+    with _open_stream(catalog, memory, request) as (read, stream):
         if wants_times(read.table, read.required):
             raise UnsupportedOperationError(
-                "The column _event_time has the watermarks that are known when a batch is planned, which are too old "
-                "in real-time mode. Leave the column out, or use another trigger."
+                "The column _event_time has the watermarks that are known when a batch is planned, and these are too "
+                "old in real-time mode. Leave the column out, or use another trigger."
             )
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)
         batch = MicroBatch(stream.open_slices(since), request.columns, request.checkpoint)
         planned = follow(open_table(catalog.pravega, read.table, read.options).plan_micro_batch(batch))
-        return planned_read(table_name(catalog, read.table), read.table, planned, ScanRequest(request.columns))
+        return make_planned_read(name_table(catalog, read.table), read.table, planned, ScanRequest(request.columns))
 
 
-def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRealTime) -> str:
+def find_end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRealTime) -> str:
     """Return the offset that the tasks of a real-time batch have reached."""
-    with _asked_for(catalog, memory, request) as (read, _):
+    with _open_stream(catalog, memory, request) as (read, _):
         return read.offset({int(segment): int(offset) for segment, offset in request.reached.items()}).to_json()
 
 
@@ -123,11 +123,11 @@ def _consume(catalog: Catalog, queries: ReadingQueries, read: StreamedTable, che
 
 
 @contextmanager
-def _asked_for(
+def _open_stream(
     catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
 ) -> Iterator[tuple[StreamedTable, TableStream]]:
     table = request.table
-    with errors_about("Table", subject(catalog, table)), errors_about_dropped_streams(READ_ANEW):
+    with prefix_errors("Table", name_table_and_stream(catalog, table)), explain_dropped_streams(READ_AGAIN):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         read = StreamedTable(table, request.id, request.columns, options)
         yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)

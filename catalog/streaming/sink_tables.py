@@ -22,7 +22,7 @@ from ..protocol.replies import TableDescription
 from ..protocol.tables import CreateTable
 from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream
-from ..storage.naming import errors_about
+from ..storage.naming import prefix_errors
 from ..tables import stream_tables
 
 _APPEND, _UPDATE = "append", "update"
@@ -53,9 +53,9 @@ def settle(
         if output_mode not in modes:
             refused = describe_key_value_refusal if len(modes) > 1 else describe_refusal
             raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
-        with errors_about("Table", shown):
+        with prefix_errors("Table", shown):
             rest = {key: text for key, text in options.items() if key not in given}
-            catalog.options(properties=properties, write=write_options(table, rest))
+            catalog.options(properties=properties, write=select_write_options(table, rest))
     except (UnsupportedOperationError, InvalidOptionError):
         if not _is_written(catalog, stream):
             drop_stream(catalog, stream)
@@ -64,7 +64,7 @@ def settle(
         return stream_tables.load(catalog, (scope,), name)
     if _is_written(catalog, stream):
         raise StreamExistsError(
-            f"Table {shown} was made for this query, and somebody has written to it before its properties were set: "
+            f"Table {shown} was created for this query, but somebody wrote to it before its properties were set: "
             f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
     drop_stream(catalog, stream)
@@ -77,7 +77,7 @@ def _is_written(catalog: Catalog, stream: Stream) -> bool:
     )
 
 
-def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
+def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a streaming query without those that count when toTable makes the table.
 
     Raises InvalidOptionError for a format or framing other than the table's, and for the names of single writes.
@@ -88,13 +88,13 @@ def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, s
         if option in (o.TXN_APP_ID, o.TXN_VERSION):
             raise InvalidOptionError(
                 f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
-                "known by its own id, and each of its micro-batches is written once. Leave it out."
+                "identified by its own id, and writes each of its micro-batches once. Leave it out."
             )
         if option in _FIXED:
             has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
             if text.strip().lower() != has:
                 raise InvalidOptionError(
-                    f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "
+                    f"'{key}'='{text}' does not fit: the table exists, and has '{has}'. Leave the option out, "
                     "or write into another table."
                 )
         elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:

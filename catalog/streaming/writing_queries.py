@@ -53,7 +53,7 @@ class _Query:
 
 
 @dataclass
-class _Ahead:
+class _TransactionAhead:
     """A transaction that is begun before it is needed."""
 
     pravega: Pravega
@@ -71,7 +71,7 @@ class WritingQueries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queries: OrderedDict[Key, _Query] = OrderedDict()
-        self._ahead: dict[Key, _Ahead] = {}
+        self._ahead: dict[Key, _TransactionAhead] = {}
 
     def begin(self, key: Key, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
         """Return a transaction for a micro-batch: the one that was begun ahead for it, or a new one.
@@ -96,33 +96,33 @@ class WritingQueries:
             _check_rights(pravega, insert)
         return insert
 
-    def log_for(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
+    def find_log(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
         """Return the log that has committed the query's last epoch if the stream is what it was then, or a new one."""
         with self._lock:
             query = self._queries.get(key)
         # A stream that was made again has other segments, and the log knows the old one.
-        if query is not None and query.pravega is pravega and query.segments == _segments(insert):
+        if query is not None and query.pravega is pravega and query.segments == _number_segments(insert):
             return query.log
         return CommitLog(pravega, key[0], timeout=insert.settings.commit_timeout)
 
-    def goes_on(self, key: Key, epoch: Epoch) -> bool:
+    def is_continued_by(self, key: Key, epoch: Epoch) -> bool:
         """Tell whether the epoch follows one that the same run has committed here: nothing is left to settle."""
         with self._lock:
             query = self._queries.get(key)
         return query is not None and query.epoch.run == epoch.run and query.epoch.number < epoch.number
 
-    def committed(self, key: Key, catalog: Catalog, insert: Insert, epoch: Epoch, log: CommitLog) -> None:
+    def note_commit(self, key: Key, catalog: Catalog, insert: Insert, epoch: Epoch, log: CommitLog) -> None:
         """Remember a commit, and begin the next transaction if the query does not pause between its micro-batches."""
         with self._lock:
             former = self._queries.pop(key, None)
             busy = former is not None and former.busy
-            self._queries[key] = _Query(catalog.pravega, log, _segments(insert), epoch, time.monotonic(), busy)
+            self._queries[key] = _Query(catalog.pravega, log, _number_segments(insert), epoch, time.monotonic(), busy)
             while len(self._queries) > KEPT:
                 self._queries.popitem(last=False)
         if busy:
             self._prepare(key, catalog, insert, lambda: Insert.begin(catalog.pravega, insert.table, insert.settings))
 
-    def failed(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
         """Forget a query whose commit has failed."""
         with self._lock:
             self._queries.pop(key, None)
@@ -158,7 +158,7 @@ class WritingQueries:
         return [ahead.thread for ahead in left if ahead.thread is not None]
 
     def _prepare(self, key: Key, catalog: Catalog, like: Insert, begin: Callable[[], Insert]) -> None:
-        ahead, release = _Ahead(catalog.pravega, like.settings), catalog.hold()
+        ahead, release = _TransactionAhead(catalog.pravega, like.settings), catalog.hold()
 
         def run() -> None:
             try:
@@ -193,6 +193,6 @@ def _check_rights(pravega: Pravega, insert: Insert) -> None:
         raise
 
 
-def _segments(insert: Insert) -> frozenset[int]:
+def _number_segments(insert: Insert) -> frozenset[int]:
     """Return the numbers of a transaction's segments, which no other stream of the name has."""
     return frozenset(segment_number(segment.segment_id) for segment in insert.transaction.segments)

@@ -34,8 +34,8 @@ from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import table_name
-from ..storage.table_properties import PROVIDER, place
+from ..storage.spelling import name_table
+from ..storage.table_properties import PROVIDER, make_place_properties
 
 OWN = (COMMIT_LOG, SCOPE_TABLE)
 """The key-value tables of this package, which come and go with their scope and are no tables of users."""
@@ -95,9 +95,9 @@ def describe(
     if row is not None and row.get("comment"):
         properties["comment"] = row["comment"]
     return TableDescription(
-        name=table_name(catalog, table),
+        name=name_table(catalog, table),
         schema=table.schema,
-        properties=properties | dict(table.settings) | place(stream),
+        properties=properties | dict(table.settings) | make_place_properties(stream),
         metadata_columns=(),
         table=table,
         id=f"{stream}/{KEY_VALUE_TABLE}/{segment}",

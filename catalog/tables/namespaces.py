@@ -28,9 +28,9 @@ from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import as_in_pravega, listed, scope_named
+from ..storage.spelling import resolve_scope, spell_for_pravega, spell_for_sql
 from .key_value_tables import OWN
-from .views import names_in
+from .views import list_names
 
 LOG = logging.getLogger(__name__)
 _PROPERTIES = "properties"
@@ -41,7 +41,7 @@ _REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
 
 def list_namespaces(catalog: Catalog) -> list[str]:
     """Return the scopes a user may see; Pravega's own, which begin with `_`, are hidden."""
-    return listed(catalog, catalog.pravega.controller.list_scopes())
+    return spell_for_sql(catalog, catalog.pravega.controller.list_scopes())
 
 
 def default_namespace(catalog: Catalog) -> list[str]:
@@ -53,7 +53,7 @@ def default_namespace(catalog: Catalog) -> list[str]:
 def namespace_exists(catalog: Catalog, namespace: Sequence[str]) -> bool:
     """Tell whether there is such a scope."""
     try:
-        scope = scope_named(catalog, namespace)
+        scope = resolve_scope(catalog, namespace)
     except ScopeNotFoundError:
         return False
     # Pravega fails for an empty name, which CREATE NAMESPACE refuses after this question.
@@ -65,7 +65,7 @@ def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]
 
     A user who may not read them sees none.
     """
-    scope = _existing(catalog, namespace)
+    scope = _find_scope(catalog, namespace)
     try:
         row = ScopeTable(catalog.pravega, scope).read(RowKind.NAMESPACE, "") or {}
     except PermissionDeniedError as error:
@@ -74,8 +74,8 @@ def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]
     return {**row.get(_PROPERTIES, {}), "location": scope}
 
 
-def _existing(catalog: Catalog, namespace: Sequence[str]) -> str:
-    scope = scope_named(catalog, namespace)
+def _find_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
+    scope = resolve_scope(catalog, namespace)
     if not catalog.pravega.controller.scope_exists(scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
     return scope
@@ -92,8 +92,8 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
             f"Use one name, for example `{'-'.join(namespace)}` (with the backticks)."
         )
     for name in namespace:
-        check_new_scope(as_in_pravega(catalog, name))
-    scope = scope_named(catalog, namespace)
+        check_new_scope(spell_for_pravega(catalog, name))
+    scope = resolve_scope(catalog, namespace)
     for key, clause in _REFUSED.items():
         if key in properties:
             raise UnsupportedOperationError(
@@ -112,9 +112,9 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
 
     Raises ScopeNotFoundError, UnsupportedOperationError for a location or a collation, PermissionDeniedError.
     """
-    scope = _existing(catalog, namespace)
+    scope = _find_scope(catalog, namespace)
     if is_internal(scope):
-        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not changed.")
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and cannot be changed.")
     for change in changes:
         if change.property in _REFUSED:
             statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
@@ -142,15 +142,15 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
 
     Raises ScopeNotEmptyError, and UnsupportedOperationError for one with reader groups of other clients.
     """
-    scope = scope_named(catalog, namespace)
+    scope = resolve_scope(catalog, namespace)
     controller = catalog.pravega.controller
     if is_internal(scope):
-        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and cannot be dropped.")
     streams = controller.list_streams(scope)
     visible = [name for name in streams if not is_internal(name)]
     tables = controller.list_key_value_tables(scope)
     others = [name for name in tables if name not in OWN]
-    views = names_in(catalog, scope) if SCOPE_TABLE in tables and not cascade else []
+    views = list_names(catalog, scope) if SCOPE_TABLE in tables and not cascade else []
     if not cascade and (visible or others or views):
         raise ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} has {format_count(len(visible), 'stream')}, "
@@ -173,8 +173,8 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
     if left:
         raise ScopeNotEmptyError(
-            f"The scope {quote_all(namespace)} was emptied, but others have made {shorten(', '.join(left))} meanwhile. "
-            "Drop it again if that may go too."
+            f"The scope {quote_all(namespace)} was emptied, but others have created {shorten(', '.join(left))} "
+            "meanwhile. Drop it again if that may go too."
         )
     _delete(catalog, scope, OWN)
     return True

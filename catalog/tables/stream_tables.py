@@ -38,8 +38,8 @@ from ..storage import table_properties
 from ..storage.connections import Catalog
 from ..storage.creation_mark import mark_of, remove_mark
 from ..storage.dropping import drop_stream
-from ..storage.naming import errors_about
-from ..storage.spelling import listed, scope_named, stream_named, table_name, with_stream
+from ..storage.naming import prefix_errors
+from ..storage.spelling import add_stream_name, name_table, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables
 
 LOG = logging.getLogger(__name__)
@@ -56,9 +56,9 @@ def _impossible(namespace: Sequence[str], name: str) -> bool:
 
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the streams of a scope, with or without a schema, and its key-value tables; internal ones are hidden."""
-    scope = scope_named(catalog, namespace)
+    scope = resolve_scope(catalog, namespace)
     others = run_in_background(lambda: key_value_tables.names(catalog, scope))
-    return listed(catalog, {*catalog.pravega.controller.list_streams(scope), *others()})
+    return spell_for_sql(catalog, {*catalog.pravega.controller.list_streams(scope), *others()})
 
 
 def describe(
@@ -123,7 +123,7 @@ def load(
     StreamNotFoundError and the errors of `load_table`.
     """
     asked = TableName.parse(name)
-    stream = stream_named(catalog, namespace, asked.stream)
+    stream = resolve_stream(catalog, namespace, asked.stream)
     if _impossible(namespace, asked.stream) or asked.part == "":
         raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
     called = namespace[0], asked.stream
@@ -143,9 +143,9 @@ def load(
 def _load_stream(
     catalog: Catalog, namespace: Sequence[str], asked: TableName, options: Mapping[str, str] | None, writing: bool
 ) -> TableDescription:
-    stream, shown = stream_named(catalog, namespace, asked.stream), catalog.named(*namespace, str(asked))
+    stream, shown = resolve_stream(catalog, namespace, asked.stream), catalog.named(*namespace, str(asked))
     read, called = {} if writing else options or {}, (namespace[0], asked.stream)
-    with errors_about("Table", with_stream(shown, called, stream)) if read or asked.part else nullcontext():
+    with prefix_errors("Table", add_stream_name(shown, called, stream)) if read or asked.part else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
         loaded = wait_for_schema(catalog, stream, asked.part, version)
         mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
@@ -197,7 +197,7 @@ def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
 def is_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """Tell whether a table is a whole stream."""
     return not _impossible(namespace, name) and catalog.pravega.controller.stream_exists(
-        stream_named(catalog, namespace, name)
+        resolve_stream(catalog, namespace, name)
     )
 
 
@@ -211,7 +211,7 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
         return False
     if TableName.parse(name).part is not None:
         return not creating and _part_exists(catalog, namespace, name)
-    stream = stream_named(catalog, namespace, name)
+    stream = resolve_stream(catalog, namespace, name)
     if not _stream_exists(catalog, stream):
         is_there = key_value_tables.is_declared if creating else key_value_tables.exists
         return is_there(catalog, stream)
@@ -246,13 +246,13 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
         return False
     asked = TableName.parse(name)
     if asked.is_key_value_table:
-        return key_value_tables.drop(catalog, stream_named(catalog, namespace, asked.stream))
+        return key_value_tables.drop(catalog, resolve_stream(catalog, namespace, asked.stream))
     if asked.part is not None and _part_exists(catalog, namespace, name):
         shown = catalog.named(*namespace, asked.stream)
         raise UnsupportedOperationError(
             f"{catalog.named(*namespace, name)} is a part of {shown}, and cannot be dropped alone. Drop {shown}."
         )
-    stream = stream_named(catalog, namespace, name)
+    stream = resolve_stream(catalog, namespace, name)
     try:
         if drop_stream(catalog, stream):
             return True

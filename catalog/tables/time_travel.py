@@ -17,21 +17,22 @@ from pyspark_pravega.sql import options as o
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
-from ..storage.spelling import subject
+from ..storage.naming import prefix_errors
+from ..storage.spelling import name_table_and_stream
 
-_SPARKS = ("versionasof", "timestampasof")
+_TIME_TRAVEL_OPTIONS = ("versionasof", "timestampasof")
 """Options of `spark.read` that Spark has read itself, and hands on with the others."""
+_BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
 
-def without_sparks(table: StreamTable, options: Mapping[str, str]) -> Mapping[str, str]:
+def drop_time_travel_options(table: StreamTable, options: Mapping[str, str]) -> Mapping[str, str]:
     """Return the options of a read of a table without those that said as of when it is read."""
     if table.as_of is None:
         return options
-    return {key: text for key, text in options.items() if key.lower() not in _SPARKS}
+    return {key: text for key, text in options.items() if key.lower() not in _TIME_TRAVEL_OPTIONS}
 
 
-def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) -> TableDescription:
+def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) -> TableDescription:
     """Describe a table at the position that a query asks for, with the columns of today; None: as it is now.
 
     Raises InvalidOptionError for a position that it does not have.
@@ -41,7 +42,7 @@ def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) 
     stream, kind = described.table.stream, find_table_kind(described.table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
-    with errors_about("Table", subject(catalog, described.table)):
+    with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if asked.unit == TIMESTAMP:
             point = point_of_time(catalog.pravega, stream, int(asked.text))
             words = f"TIMESTAMP AS OF '{format_time(int(asked.text))}'"
@@ -49,9 +50,6 @@ def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) 
             point = point_of_version(catalog.pravega, stream, asked.text)
             words = f"VERSION AS OF '{asked.text}'"
     return replace(described, table=replace(described.table, as_of=AsOf(words, point.cut.to_text())))
-
-
-_BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
 
 def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:
@@ -64,8 +62,8 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
         return
     if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
-    with errors_about("Table", subject(catalog, table)):
-        read = without_sparks(table, given)
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        read = drop_time_travel_options(table, given)
         options = catalog.options(read=read, properties=table.scan_properties)
         if kind.events_are_rows:
             _check_mode(table, options)
@@ -76,8 +74,9 @@ def _check_mode(table: StreamTable, options: o.Options) -> None:
     demanded = [field.name for field in table.schema if not field.nullable]
     if options.get(o.MODE) == PERMISSIVE and demanded and not table.permissive:
         raise UnsupportedOperationError(
-            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but an option of a query makes NOT NULL columns "
-            f"({', '.join(demanded)}) nullable from Spark 4.3 on. Set the table property '{o.MODE.key}'. {_BY_OPTIONS}"
+            f"'{o.MODE.key}'='{PERMISSIVE}' reads bad events as nulls, but only from Spark 4.3 on can an option of a "
+            f"query make NOT NULL columns ({', '.join(demanded)}) nullable. Set the table property '{o.MODE.key}'. "
+            f"{_BY_OPTIONS}"
         )
 
 
@@ -91,6 +90,6 @@ def _check_version(table: StreamTable, version: int | None) -> None:
             "Leave it out."
         )
     raise UnsupportedOperationError(
-        f"'{o.SCHEMA_VERSION.key}'='{version}' gives a table its columns from Spark 4.3 on; these are those of version "
-        f"{loaded}. {_BY_OPTIONS}"
+        f"'{o.SCHEMA_VERSION.key}'='{version}' selects a table's columns only from Spark 4.3 on; this query has the "
+        f"columns of version {loaded}. {_BY_OPTIONS}"
     )

@@ -31,9 +31,9 @@ from pyspark_pravega.sql.refusals import describe_refusal
 from .. import protocol as r
 from ..protocol.replies import ViewDefinition
 from ..storage.connections import Catalog
-from ..storage.naming import errors_about
+from ..storage.naming import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
-from ..storage.spelling import listed, scope_named, stream_named
+from ..storage.spelling import resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables
 
 LOG = logging.getLogger(__name__)
@@ -70,14 +70,14 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
 
 def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the views of a scope, also one whose name means a table now. Raises ScopeNotFoundError."""
-    scope = scope_named(catalog, namespace)
-    found = names_in(catalog, scope)
+    scope = resolve_scope(catalog, namespace)
+    found = list_names(catalog, scope)
     if not found and not catalog.pravega.controller.scope_exists(scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
-    return listed(catalog, found)
+    return spell_for_sql(catalog, found)
 
 
-def names_in(catalog: Catalog, scope: str) -> list[str]:
+def list_names(catalog: Catalog, scope: str) -> list[str]:
     """Return the names of the views of a scope as they are kept. Raises PermissionDeniedError."""
     return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.VIEW)]
 
@@ -86,17 +86,17 @@ def find(catalog: Catalog, namespace: Sequence[str], name: str) -> ViewDefinitio
     """Return a view, None if there is none. A user who may not read the views of a scope finds none."""
     if len(namespace) != 1 or is_internal(namespace[0]):
         return None
-    stream = stream_named(catalog, namespace, name)
+    stream = resolve_stream(catalog, namespace, name)
     try:
         row = ScopeTable(catalog.pravega, stream.scope).read(RowKind.VIEW, stream.name)
     except PermissionDeniedError as error:
         LOG.debug("Whether there is a view %s is not known: %s", stream, error)
         return None
-    return None if row is None else _definition(catalog, row)
+    return None if row is None else _read_definition(catalog, row)
 
 
 @contextmanager
-def refused(catalog: Catalog, namespace: Sequence[str], name: str, statement: str) -> Iterator[None]:
+def refuse_views(catalog: Catalog, namespace: Sequence[str], name: str, statement: str) -> Iterator[None]:
     """Say in place of StreamNotFoundError that a statement is none for views, if the name is that of one."""
     try:
         yield
@@ -126,16 +126,16 @@ def put(
         raise UnsupportedOperationError(describe_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
         raise UnsupportedOperationError(describe_refusal("WITH SCHEMA EVOLUTION", shown))
-    scope, kept = _new_name(catalog, namespace, name)
+    scope, kept = _check_new_name(catalog, namespace, name)
 
     def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         if row and not replace:
             raise ViewExistsError(f"There is a view {shown}.")
         if not row and not make:
             raise ViewNotFoundError(f"There is no view {shown}.")
-        return {**row, **_row(catalog, view)}
+        return {**row, **_make_row(catalog, view)}
 
-    with errors_about("View", shown):
+    with prefix_errors("View", shown):
         ScopeTable(catalog.pravega, scope).change(RowKind.VIEW, kept, changed)
 
 
@@ -146,8 +146,8 @@ def rename(catalog: Catalog, old: tuple[Sequence[str], str], new: tuple[Sequence
     """
     if len(new[0]) == 2 and new[0][0] == catalog.name:
         new = new[0][1:], new[1]
-    stream = stream_named(catalog, *old)
-    scope, kept = _new_name(catalog, *new)
+    stream = resolve_stream(catalog, *old)
+    scope, kept = _check_new_name(catalog, *new)
     there, here = ScopeTable(catalog.pravega, scope), ScopeTable(catalog.pravega, stream.scope)
 
     def checked(row: Row | None, found: Row | None) -> Row:
@@ -177,13 +177,13 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """Drop a view; False if there is none."""
     if len(namespace) != 1:
         return False
-    stream = stream_named(catalog, namespace, name)
+    stream = resolve_stream(catalog, namespace, name)
     return ScopeTable(catalog.pravega, stream.scope).remove(RowKind.VIEW, stream.name)
 
 
-def _new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tuple[str, str]:
+def _check_new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tuple[str, str]:
     """Return the scope and the name under which a new view is kept; raises the errors of `put`."""
-    stream = stream_named(catalog, namespace, name)
+    stream = resolve_stream(catalog, namespace, name)
     check_new_view(stream.name)
     if is_internal(stream.scope):
         raise InvalidNameError(f"The namespace {quote_all(namespace)} belongs to Pravega. Create the view in another.")
@@ -194,7 +194,7 @@ def _new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tuple[st
     return stream.scope, stream.name
 
 
-def _row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
+def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
     """Return what is kept of a view. Its own catalog may have another name in another session: it is kept as None."""
     return {
         "text": view.text,
@@ -208,7 +208,7 @@ def _row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
     }
 
 
-def _definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
+def _read_definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
     return ViewDefinition(
         text=row["text"],
         schema=parse_spark_schema(row["schema"]),

@@ -227,7 +227,7 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"end-stream-cut": "Lates"},
         ("'end-stream-cut'", "'Lates'", "asText() writes it, or 'latest'. Did you mean 'latest'?"),
     ),
-    ({"catalog": "nowhere"}, ("'catalog'='nowhere'", "no catalog of Pravega", "pravega")),
+    ({"catalog": "nowhere"}, ("'catalog'='nowhere'", "not a Pravega catalog", "pravega")),
     ({"catalog": "pravega"}, ("'controller-uri'", "'catalog'='pravega'", "Leave one of them out")),
     ({"security.password": "${{env:SECRET}}"}, ("'security.password'", "only the conf of a catalog can")),
     ({"transaction.lease": "20s"}, ("'transaction.lease' cannot be a read option",)),
@@ -270,7 +270,7 @@ def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, 
 
     wrong("PRAVEGA_UNSUPPORTED_OPERATION", "mode('overwrite')", "{s}/t", "mode('append')", mode="overwrite")
     wrong("UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "pravega", "ErrorIfExists", mode="errorifexists")
-    wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", "Create it first, with CREATE TABLE", stream="missing")
+    wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", "Create it first with CREATE TABLE", stream="missing")
     wrong(OPTION, "'foo'", "'bar'", "Valid keys", foo="bar")
     wrong(OPTION, "'routing-key' names 'nothing'", "id, b", routing_key="nothing")
     wrong(OPTION, "'zstd'", "none, gzip, snappy", codec="zstd")

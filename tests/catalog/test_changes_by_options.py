@@ -101,14 +101,14 @@ def test_aggregates_of_changes(read: Read, bounds: dict[str, str]) -> None:
         ({"startingVersion": "3", "endingVersion": "1"}, "ends at version 1, before its start 3"),
         ({"startingTimestamp": "yesterday"}, "'startingTimestamp'='yesterday': expected a time with its zone"),
         ({"startingBoundInclusive": "maybe"}, "'startingBoundInclusive'='maybe': "),
-        ({"startingVersion": "1", "endingTimestamp": "2026-01-31T12:00:00Z"}, "two versions or two timestamps"),
+        ({"startingVersion": "1", "endingTimestamp": "2026-01-31T12:00:00Z"}, "either versions or timestamps"),
         ({"deduplicationMode": "netChanges"}, r"Use spark\.read\.changes\('<catalog>"),
         ({"deduplicationMode": "netChange"}, "'deduplicationMode'='netChange': expected none or dropCarryovers"),
         ({"computeUpdates": "maybe"}, "'computeUpdates'='maybe': "),
         ({"start-version": "2"}, "CHANGES has bounds of its own. Leave 'start-version' out"),
         (
             {"changes": "false", "startingVersion": "1"},
-            "'startingVersion' is an option of changes. Add 'changes'='true'",
+            "'startingVersion' applies only to reads of changes. Add 'changes'='true'",
         ),
     ],
     ids=lambda value: " ".join(f"{key}={text}" for key, text in value.items()) if isinstance(value, dict) else "",
@@ -122,7 +122,7 @@ def test_what_has_no_changes_changes_by_options(spark: SparkSession, module_scop
     several = spark.read.format("pravega").options(catalog="pravega", scope=module_scope, pattern="t.*", changes="true")
     with pytest.raises(PySparkException, match="'changes' is not possible for several streams"):
         several.load()
-    with pytest.raises(PySparkException, match="'changes' has columns of its own. Leave .schema"):
+    with pytest.raises(PySparkException, match="'changes' defines the columns itself. Leave .schema"):
         changes_by_options(spark.read.schema("k INT"), module_scope, "t").collect()
     with pytest.raises(PySparkException, match="'changes' cannot be given in a query on a table of a catalog"):
         spark.read.option("changes", "true").table(table).collect()

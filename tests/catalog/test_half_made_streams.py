@@ -61,7 +61,7 @@ def test_they_go_with_their_namespace(catalog: Catalog, scope: str) -> None:
 def test_create_table_leaves_none(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the server has begun is undone when it fails."""
     monkeypatch.setattr(
-        table_properties, "stream_configuration", lambda settings, kept: replace(TOO_MANY, tags=tags_for(kept))
+        table_properties, "make_stream_configuration", lambda settings, kept: replace(TOO_MANY, tags=tags_for(kept))
     )
     schema = StructType([StructField("id", IntegerType())])
     with pytest.raises(ServerFailedError):

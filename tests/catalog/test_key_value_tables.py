@@ -216,7 +216,7 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
         ", 'primary-key'='name'": "name(16)",
         ", 'primary-key'='nam(4)'": "Did you mean 'name'",
         ", 'primary-key'='id(3)'": "has 4",
-        ", 'primary-key'='id,'": "no list of columns",
+        ", 'primary-key'='id,'": "not a list of columns",
         ", 'primary-key'='id', 'secondary-key'='id'": "twice",
         ", 'primary-key'='name(9000)'": "8,192",
         ", 'primary-key'='id', 'value-format'='raw'": "one column of type BINARY",
@@ -254,7 +254,7 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
         f"SELECT * FROM {table} CHANGES FROM VERSION 1": "no history",
         f"SELECT * FROM {table} WITH ('mode'='permissive')": "no meaning",
         f"INSERT INTO {table} WITH ('codec'='gzip') VALUES (1, 'a', X'00')": "no meaning",
-        f"SELECT * FROM {table}.history": "no stream",
+        f"SELECT * FROM {table}.history": "not a stream",
         f"CREATE TABLE {table}_3 (a STRING, id INT, v INT, PRIMARY KEY (a, id) NOT ENFORCED) TBLPROPERTIES "
         "('format'='kvtable', 'primary-key'='a(2)')": "the keys a differ",
         f"CREATE OR REPLACE TABLE {table} (id INT) USING pravega": "would be lost",

@@ -80,7 +80,7 @@ def test_writers_at_the_same_time_and_later_versions_lose_nothing(
 
 def test_creation_is_all_or_nothing(spark: SparkSession, pravega: Pravega, fresh: str, fresh_name: str) -> None:
     long = "x" * (1 << 20)
-    with pytest.raises(PySparkException, match="PRAVEGA_INVALID_OPTION.*bytes are too much"):
+    with pytest.raises(PySparkException, match="PRAVEGA_INVALID_OPTION.*cannot keep .* bytes"):
         spark.sql(f"CREATE NAMESPACE {fresh} WITH DBPROPERTIES ('a'='{long}')")
     assert not pravega.controller.scope_exists(fresh_name)
     spark.sql(f"CREATE NAMESPACE {fresh} COMMENT 'first'")
@@ -161,7 +161,7 @@ def test_what_is_made_while_a_namespace_is_dropped_stays(
 
     monkeypatch.setattr(namespaces, "drop_stream", another_meanwhile)
     uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
-    with connect(**uris) as catalog, pytest.raises(ScopeNotEmptyError, match="others have made new meanwhile"):
+    with connect(**uris) as catalog, pytest.raises(ScopeNotEmptyError, match="others have created new meanwhile"):
         catalog.drop_namespace(f"`{fresh_name}`", cascade=True)
     assert [row.version for row in spark.sql(f"SELECT version FROM {fresh}.new.history").collect()] == [1]
     assert described(spark, fresh)["Comment"] == "kept"

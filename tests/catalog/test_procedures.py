@@ -248,10 +248,10 @@ def test_versions_of_schemas(called: Called) -> None:
     assert (added.version, added.schema_id, added.registered) == (1, 1, True)
     assert not called.call("register_schema", f"schema => '{good}'").registered
     assert called.spark.table(called.table).columns == ["id", "b", "c"]
-    assert "may be encoded by version 0" in called.refused("delete_schema_version", "version => 0")
+    assert "may be encoded with version 0" in called.refused("delete_schema_version", "version => 0")
     called.spark.sql(f"ALTER TABLE {called.table} SET TBLPROPERTIES ('routing-key'='c')")
     said = called.refused("delete_schema_version", "version => 1")
-    assert "stays: without it the columns would be those of version 0" in said and "'c'" in said
+    assert "cannot be deleted: without it the columns would be those of version 0" in said and "'c'" in said
     called.spark.sql(f"ALTER TABLE {called.table} UNSET TBLPROPERTIES ('routing-key')")
     assert not called.call("delete_schema_version", "version => 1, dry_run => true").deleted
     assert called.call("delete_schema_version", "version => 1").deleted
@@ -261,7 +261,7 @@ def test_versions_of_schemas(called: Called) -> None:
     called.call("register_schema", f"schema => '{good}'")
     called.spark.sql(f"INSERT INTO {called.table} VALUES (4, 'x', 5)")
     newest = max(row.version for row in called.rows("schemas"))
-    assert f"by version {newest}" in called.refused("delete_schema_version", f"version => {newest}")
+    assert f"with version {newest}" in called.refused("delete_schema_version", f"version => {newest}")
     assert called.ids() == [1, 2, 3, 4]
 
 
@@ -286,7 +286,7 @@ def test_policies(called: Called, pravega: Pravega) -> None:
     assert "'routing-key' names 'id'" in called.call("validate_schema", f"schema => '{other}'", table=json).reason
     for title, type in (('"title": "k", ', "k"), ('"$id": "https://iot/l", ', "l"), ("", "object")):
         reason = called.call("validate_schema", f'schema => \'{{{title}"type": "object"}}\'', table=json).reason
-        assert f"is of the type {type}, and the stream's events are of j:" in reason
+        assert f"has the type {type}, but the stream's events have j." in reason
     assert called.call("validate_schema", f"schema => '{text}'", table=json).version == 0
     unregistered = f"`{called.stream.scope}`.raw"
     called.spark.sql(f"CREATE TABLE pravega.{unregistered} (event BINARY) TBLPROPERTIES ('format'='raw')")
@@ -298,7 +298,7 @@ def test_a_transaction_of_another_program(raw: Called, pravega: Pravega) -> None
     insert, _ = begun(pravega, stream, [b"?"] * 6)
     insert.transaction.stop()
     left = insert.transaction.id
-    assert "give complete => true" in raw.refused("commit_transaction", f"transaction => '{left}'")
+    assert "pass complete => true" in raw.refused("commit_transaction", f"transaction => '{left}'")
     done = raw.call("commit_transaction", f"transaction => '{left}', complete => true")
     assert (done.transaction, done.events, done.state) == (str(left), 6, "committed")
     assert [(row.operation, row.rows) for row in raw.rows("history")] == [("INSERT", 2), ("COMMIT", 6)]
@@ -311,7 +311,7 @@ def test_a_transaction_of_another_program(raw: Called, pravega: Pravega) -> None
         unknown = f"transaction => '{id}'"
         assert f"has no transaction {id}" in raw.refused("abort_transaction", unknown)
         assert f"has no transaction {id}" in raw.refused("commit_transaction", f"{unknown}, complete => true")
-    assert "is no id of a transaction" in raw.refused("abort_transaction", "transaction => 'x'")
+    assert "is not a transaction id" in raw.refused("abort_transaction", "transaction => 'x'")
 
 
 def test_a_transaction_that_an_insert_holds(raw: Called, pravega: Pravega) -> None:
@@ -343,7 +343,7 @@ def test_consumers(called: Called) -> None:
     assert called.rows("consumers")[0].stream_cut == history[2]
     assert called.call("move_consumer", "consumer => 'nightly', position => 'head'").bytes_behind > made.bytes_behind
     said = called.refused("drop_consumer", "consumer => 'daily'")
-    assert "It has nightly;" in said and "pravega.system.create_consumer makes one" in said
+    assert "It has nightly;" in said and "pravega.system.create_consumer creates one" in said
     assert not called.call("drop_consumer", "consumer => 'nightly', dry_run => true").dropped
     assert called.call("drop_consumer", "consumer => 'nightly'").dropped
     assert called.rows("consumers") == []

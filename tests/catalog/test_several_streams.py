@@ -32,7 +32,7 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
             made = create(catalog, r.CreateTable.of([scope], name, KEYED, {"format": "json"}, adopt=False))
             insert_numbers(pravega, made.table, 0, 10)
         table = table_of_options(pravega, catalog.options(read=options), None)
-        query = (table, merged_streams.identities(catalog, table), table.schema, options)
+        query = (table, merged_streams.identify_members(catalog, table), table.schema, options)
         start = merged_streams.answer(catalog, memory, r.StartOfStream(*query))
         assert isinstance(start, str)
         end = merged_streams.answer(catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint"))

@@ -203,7 +203,7 @@ def test_definitions_that_change(spark: SparkSession, namespace: str, fresh_name
     spark.sql(f"ALTER VIEW {view} WITH SCHEMA BINDING")
     assert "WITH SCHEMA BINDING" in rows(spark, f"SHOW CREATE TABLE {view}")[0][0]
     long = "x" * (1 << 20)
-    refused(spark, f"CREATE VIEW {namespace}.long AS SELECT '{long}' AS a", "PRAVEGA_INVALID_OPTION", "are too much")
+    refused(spark, f"CREATE VIEW {namespace}.long AS SELECT '{long}' AS a", "PRAVEGA_INVALID_OPTION", "cannot keep")
     spark.sql(f"DROP TABLE {namespace}.readings")
     refused(spark, f"DROP NAMESPACE {namespace}", "SCHEMA_NOT_EMPTY")
     spark.sql(f"DROP NAMESPACE {namespace} CASCADE")

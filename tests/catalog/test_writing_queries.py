@@ -38,8 +38,8 @@ class Query:
     def commit(self, number: int) -> Insert:
         """Do an epoch; nothing of it is committed."""
         insert = self.begin()
-        log = self.memory.log_for(self._key, self._pravega, insert)
-        self.memory.committed(self._key, self._catalog, insert, Epoch("query", number, "run"), log)
+        log = self.memory.find_log(self._key, self._pravega, insert)
+        self.memory.note_commit(self._key, self._catalog, insert, Epoch("query", number, "run"), log)
         self._newest = self.memory._ahead.get(self._key)
         insert.abort()
         return insert
@@ -48,7 +48,7 @@ class Query:
         self.memory.keep(self._key, self._catalog, insert)
 
     def goes_on(self, number: int, run: str = "run") -> bool:
-        return self.memory.goes_on(self._key, Epoch("query", number, run))
+        return self.memory.is_continued_by(self._key, Epoch("query", number, run))
 
     def ahead(self) -> Insert | None:
         """What was begun ahead."""
@@ -61,7 +61,7 @@ class Query:
         return self._insert_of(self._newest)
 
     @staticmethod
-    def _insert_of(ahead: writing_queries._Ahead) -> Insert | None:
+    def _insert_of(ahead: writing_queries._TransactionAhead) -> Insert | None:
         assert ahead.begun.wait(30)
         return ahead.insert
 

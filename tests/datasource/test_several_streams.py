@@ -146,7 +146,7 @@ def test_what_is_refused(create: Callable[..., str], read: Read, spark: SparkSes
         assert condition in str(caught.value), str(caught.value)
         assert all(word.format(s=scope) in str(caught.value) for word in words), str(caught.value)
     assert read(streams="customers$changelog").columns[-4] == "_stream"
-    with pytest.raises(PySparkException, match="the table itself settles"):
+    with pytest.raises(PySparkException, match="the table itself sets"):
         spark.sql(f"SELECT * FROM pravega.`{scope}`.a WITH ('streams'='a')").collect()
     with pytest.raises(PySparkException, match="'streams' cannot be a write option"):
         spark.range(1).write.format("pravega").option("scope", scope).option("streams", "a").mode("append").save()

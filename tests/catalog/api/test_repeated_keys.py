@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog.api.conforming import RowsOfTable, repeated_key
+from pyspark_pravega.catalog.api.conforming import RowsOfTable, find_repeated_key
 from pyspark_pravega.errors import InvalidRowError
 
 MAP = pa.map_(pa.string(), pa.int64())
@@ -21,10 +21,10 @@ def test_the_row_and_the_key_are_told() -> None:
     table = StructType([StructField("m", MapType(StringType(), LongType()))])
     rows = RowsOfTable(pa.schema([("m", MAP)]), table)
     good = pa.record_batch({"m": pa.array([[("a", 1)], None, [("a", 2), ("b", 3)], []], MAP)})
-    assert rows.conformed(good).equals(good)
+    assert rows.conform(good).equals(good)
     bad = pa.record_batch({"m": pa.array([None, [("b", 1), ("a", 1), ("b", None)]], MAP)})
     with pytest.raises(InvalidRowError, match="Row 5 has the key 'b' twice in a map of column m, .* Keep one of them"):
-        rows.conformed(bad)
+        rows.conform(bad)
 
 
 ENTRIES = st.none() | st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), max_size=4)
@@ -49,5 +49,5 @@ def first_of(values: list[Any]) -> int | None:
 @given(st.lists(DEEP, max_size=6), st.integers(0, 3))
 def test_however_deep(values: list[Any], skipped: int) -> None:
     array = pa.array(values, NESTED)[skipped:]
-    found = repeated_key(array)
+    found = find_repeated_key(array)
     assert (None if found is None else found[0]) == first_of(values[skipped:])

@@ -279,7 +279,7 @@ def test_mistakes_are_named(sensor: Table) -> None:
         sensor.scan("id")
     with pytest.raises(InvalidOptionError, match="'limit' is -1"):
         sensor.scan(limit=-1)
-    with pytest.raises(InvalidOptionError, match="'filter' is a str; give an expression of pyarrow"):
+    with pytest.raises(InvalidOptionError, match="'filter' is a str; give a pyarrow expression"):
         sensor.scan(filter="id > 1")  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match="does not fit the columns .*: .*nothing"):
         sensor.scan(filter=pc.field("nothing") > 1)

@@ -149,15 +149,15 @@ def test_what_can_be_told_while_the_registry_does_not_answer(
 def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:
     with pytest.raises(InvalidNameError, match="'iot..sensor' is not a name"):
         api.load_table("iot..sensor")
-    with pytest.raises(InvalidNameError, match="No namespace is named"):
+    with pytest.raises(InvalidNameError, match="No namespace is given"):
         api.load_table("sensor")
     with pytest.raises(UnsupportedOperationError, match=r"a metadata table.*: inspect\('iot.sensor', 'history'\) of"):
         api.load_table("pravega.iot.sensor.history")
-    with pytest.raises(UnsupportedTypeError, match="Table pravega.*given as str 'id INT'. Give a schema of Arrow"):
+    with pytest.raises(UnsupportedTypeError, match="Table pravega.*given as str 'id INT'. Give an Arrow schema"):
         api.create_table(f"`{scope}`.things", "id INT")  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedTypeError, match="Table pravega.* Column size has Arrow's type uint32"):
+    with pytest.raises(UnsupportedTypeError, match="Table pravega.* Column size has the Arrow type uint32"):
         api.create_table(f"`{scope}`.things", pa.schema([("size", pa.uint32())]))
-    with pytest.raises(UnsupportedTypeError, match="Column x has Arrow's type decimal256.*at most 38 digits"):
+    with pytest.raises(UnsupportedTypeError, match="Column x has the Arrow type decimal256.*at most 38 digits"):
         api.create_table(f"`{scope}`.things", pa.schema([("x", pa.decimal256(50, 0))]), properties={"format": "csv"})
     with pytest.raises(InvalidOptionError, match="no table property 'formt'"):
         api.create_table(f"`{scope}`.things", COLUMNS, properties={"formt": "json"})
@@ -166,5 +166,7 @@ def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:
         connect("other", controler_uri="tcp://localhost:9090")
     with pytest.raises(InvalidOptionError, match="cannot be given in a query on a table of a catalog"):
         api.create_table(f"`{scope}`.things", COLUMNS).scan(options={"controller-uri": "tcp://localhost:1"})
-    with pytest.raises(UnsupportedTypeError, match="things: the new column is given as str 'note'. Give a field of"):
+    with pytest.raises(
+        UnsupportedTypeError, match="things: the new column is given as str 'note'. Give an Arrow field"
+    ):
         api.load_table(f"`{scope}`.things").add_column("note")  # type: ignore[arg-type]
