@@ -44,36 +44,6 @@ _TAIL = 64 * 1024
 """Bytes at the end of each segment whose events are looked at."""
 
 
-def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
-    """Raise InvalidOptionError unless the newest events of each segment are framed so, or there are none.
-
-    A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
-    """
-    if find_format(table.format).registry_format is None or not (
-        find_table_kind(table).has_schema_versions and table.schema_version
-    ):
-        raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
-    pieces = take_snapshot(
-        pravega,
-        table.stream,
-        start=None,
-        end=None,
-        fail_on_data_loss=False,
-        measure_settled=lambda measure: measure(None),
-    )
-    for piece in pieces:
-        tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
-        if tail is None or not len(tail.starts):
-            continue
-        ids, _ = read_encoding_ids(EventBuffer(tail.data, tail.starts, tail.lengths))
-        if not ((ids >= 0) == (framing == "registry")).all():
-            said = "have no header" if framing == "registry" else "have the header of the schema registry"
-            raise InvalidOptionError(
-                f"'framing'='{framing}' does not fit: the newest events of its stream {said}, and could not be read "
-                "any more. Leave it as it is, or create another table."
-            )
-
-
 _STATEMENTS = {
     "ClusterBy": "CLUSTER BY",
     "AddConstraint": "ADD CONSTRAINT",
@@ -215,7 +185,12 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     ):
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(
-        pravega, table.stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+        pravega,
+        table.stream,
+        start=None,
+        end=None,
+        fail_on_data_loss=False,
+        measure_settled=lambda measure: measure(None),
     )
     for piece in pieces:
         tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)

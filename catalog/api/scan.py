@@ -162,7 +162,7 @@ class Scan:
             Their number.
         """
         if self.condition is None and self.limit is None:
-            planned = self._planned(StructType([]))
+            planned = self._plan(StructType([]))
             known = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if known is not None:
                 return known

@@ -60,7 +60,7 @@ def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     def tail(until: StreamCut | None) -> StreamCut:
         return until or tail_cut(pravega, stream)
 
-    yield "tail", None, None, log.settled(tail).to_text()
+    yield "tail", None, None, log.measure_settled(tail).to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
     for consumer in _list_visible_consumers(pravega, stream):

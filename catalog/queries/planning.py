@@ -69,7 +69,7 @@ def make_planned_read(
     )
 
 
-def _tasks(source: RowSource) -> PlannedTasks:
+def _pickle_tasks(source: RowSource) -> PlannedTasks:
     function, partitions = pickle_read(source.reader, source.output)
     return PlannedTasks(function, PYTHON, tuple(partitions), source.schema, source.output)
 

@@ -149,7 +149,7 @@ class _MergedReading:
         merged = MergedStreams(self._catalog.pravega, table, self._options)
         return merged.plan_slices(list(slices.values()), self._required, checkpoint)
 
-    def _reading(self, query: QueryMemory | None = None) -> MergedTableStream:
+    def _open(self, query: QueryMemory | None = None) -> MergedTableStream:
         query = QueryMemory() if query is None else query
         members = {}
         for name, (table, known) in self._streams.items():

@@ -112,7 +112,7 @@ def commit_micro_batch(
     catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.CommitMicroBatch
 ) -> None:
     """Let the query's consumer, if it has one, give up what it has read."""
-    with _asked_for(catalog, memory, request) as (read, _):
+    with _open_stream(catalog, memory, request) as (read, _):
         queries.note_committed(request.checkpoint, read.read_offset(request.until).cut)
 
 

@@ -80,9 +80,9 @@ def describe(
     if permissive:
         table = replace(table, permissive=True)
     return TableDescription(
-        name=table_name(catalog, table),
+        name=name_table(catalog, table),
         schema=make_nullable(table.schema) if permissive else table.schema,
-        properties=table_properties.shown(loaded) | table_properties.place(stream),
+        properties=table_properties.show_properties(loaded) | table_properties.make_place_properties(stream),
         metadata_columns=hidden_columns(table, table.schema),
         table=table,
         id=identity(catalog, stream),

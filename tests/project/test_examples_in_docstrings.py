@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega import DefaultSource, configure, errors
-from pyspark_pravega.catalog import PravegaCatalog, Scan, Table
 from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.client import (
     ClientConfig,
