@@ -87,7 +87,8 @@ def sieve(source: RowSource, conditions: Sequence[Condition], required: StructTy
     schema = StructType(source.schema.fields[:count])
     if not isinstance(source.reader, PlannedReader):
         return RowSource.unplanned(schema)
-    output = StructType([*schema.fields, *source.output.fields[len(source.schema) :]])
+    # Where tasks count, columns are nullable in what they make.
+    output = StructType([*source.output.fields[:count], *source.output.fields[len(source.schema) :]])
     reader: PlannedReader[object, InputPartition] = source.reader
     plan = SievingPlan(reader, tuple(conditions), source.schema, count, source.counted, limit)
     return RowSource(SievingReader(plan, reader.planned), schema, output)

@@ -98,7 +98,8 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     }
     PlannedRows planned = plan.rows();
     List<BlockManagerId> executors = executors();
-    for (int index = 0; index < partitions.length; index++) {
+    // Without events there is one partition, which reads nothing and has no files.
+    for (int index = 0; index < planned.tasks().size(); index++) {
       TaskFiles task = planned.tasks().get(index);
       String[] homes = homes(plan.affinities().get(index), executors);
       partitions[index] = new RowFiles.Partition(partitions[index], homes, task.before(), task.after());
