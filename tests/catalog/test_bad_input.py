@@ -360,7 +360,7 @@ STATEMENTS = [
     altered("RECOVER PARTITIONS", OPERATION, "RECOVER PARTITIONS", TABLE, "Leave the statement out"),
     altered("SET SERDEPROPERTIES ('a'='b')", OPERATION, "SET SERDE", TABLE, "'format'"),
     altered("SET TBLPROPERTIES ('tags'='a,,b')", OPTION, TABLE, "'tags'", "separated by commas"),
-    altered("SET TBLPROPERTIES ('tags'='spark.format=raw')", OPTION, TABLE, "'spark.format=raw'", "hold table properties"),
+    altered("SET TBLPROPERTIES ('tags'='spark.format=raw')", OPTION, TABLE, "'spark.format=raw'", "table properties"),
     altered(f"SET TBLPROPERTIES ('tags'='{'x' * 257}')", OPTION, TABLE, "'tags'", "256"),
     altered("SET TBLPROPERTIES ('rollover-size'='0')", OPTION, TABLE, "'rollover-size'", "at least 1"),
     altered("SET TBLPROPERTIES ('rollover-size'='big')", OPTION, TABLE, "'big'", "64k"),
