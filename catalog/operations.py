@@ -71,7 +71,7 @@ Reply: TypeAlias = (
     | dict[str, str]
     | None
 )
-"""Of `replies`, or the plain value that a request's description names."""
+"""A class of `replies`, or the plain value that a request's description names."""
 
 
 class Operations:
@@ -85,7 +85,7 @@ class Operations:
         self._queries = ReadingQueries()
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
-        """Carry one request out, the call of this number; raises what went wrong."""
+        """Carry out the request of the call with this number, and return its reply. Raises what went wrong."""
         request = envelope.request
         if isinstance(request, r.LoadSource):
             conf = sources.resolve_conf(envelope.conf, request)
@@ -95,11 +95,11 @@ class Operations:
             return self._answer(number, catalog, request)
 
     def take_back(self, number: int) -> None:
-        """Abort the INSERT that was begun by a call whose answer nobody has read."""
+        """Abort the INSERT that a call began whose answer nobody has read."""
         self._inserts.abort_begun_by(number)
 
     def abort_open_inserts(self) -> list[threading.Thread]:
-        """Begin to abort all open INSERTs, whose driver is gone; return the threads that do."""
+        """Begin to abort all open INSERTs, whose driver is gone; return the threads that do it."""
         return self._inserts.abort_all()
 
     def close(self) -> None:

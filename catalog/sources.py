@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 def select_read_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of a read that are for this package, without the bounds of changes if changes are read.
+    """Return the options of a read that are for this package; without the bounds of changes if changes are read.
 
-    Raises InvalidOptionError for one that is nearly a bound, and for a bound where no changes are read.
+    Raises InvalidOptionError for a key that is almost such a bound, and for a bound if no changes are read.
     """
     asked = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
     if any(text.strip().lower() == "true" for text in asked):
@@ -47,10 +47,10 @@ def select_read_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def read_change_range(options: Mapping[str, str]) -> ChangeRange:
-    """Read what Spark reads itself for `spark.read.changes`; without bounds the range has all changes.
+    """Read the bounds that Spark itself reads for `spark.read.changes`; without bounds the range has all changes.
 
-    Raises InvalidOptionError for a wrong value and for bounds of two kinds, and UnsupportedOperationError for net
-    changes, which Spark makes of the changes of a table in a catalog.
+    Raises InvalidOptionError for a wrong value and for bounds of two kinds, UnsupportedOperationError for net changes,
+    which Spark computes only for a table in a catalog.
     """
     given = {SPARK_OPTIONS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in SPARK_OPTIONS}
     mode = given.get("deduplicationMode", "none")
@@ -85,12 +85,12 @@ def _parse_value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T |
 
 
 def resolve_conf(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
-    """Return how to connect, as the conf of a catalog: what the options say of it, else `conf`, the session's.
+    """Return how to connect, as the conf of a catalog: from the options if they say so, else `conf`, the session's.
 
-    Never both, so that no query can send a catalog's credentials to servers of its own choice. Raises
-    InvalidOptionError for options that are wrong, or are given together with a catalog.
+    The two are never mixed, so no query can send a catalog's credentials to other servers. Raises InvalidOptionError
+    for options that are wrong, or are given together with a catalog.
     """
-    if "owner" in request.options:  # only CREATE TABLE adds it; the table's later options would be lost
+    if "owner" in request.options:  # only CREATE TABLE adds it; options given to the table later would be lost
         table = request.options.get(o.STREAM.key, "<table>")
         raise UnsupportedOperationError(describe_session_catalog_refusal(table, request.catalogs))
     resolved = _resolve(request, {})
@@ -126,9 +126,9 @@ def _check_catalog(catalog: str, request: LoadSource, given: Mapping[str, str]) 
 
 
 def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> SourceDescription:
-    """Describe the table of the options; raises the errors of `table_of_options`.
+    """Describe the table of the options. Raises the errors of `table_of_options`.
 
-    Readers get the columns that tell where an event lies as ordinary ones, and the others as hidden ones.
+    Readers get the place of an event in ordinary columns, and other hidden columns as hidden ones.
     """
     options = _resolve(request, catalog.conf)
     try:

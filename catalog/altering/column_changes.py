@@ -1,4 +1,4 @@
-"""Makes of a table's columns and the changes that Spark asks for the columns that the table is to have."""
+"""Applies the changes that Spark asks for to a table's columns."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ COLUMN_CHANGES: Mapping[str, str] = {
     "UpdateColumnPosition": "ALTER COLUMN ... FIRST or AFTER",
     "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
 }
-"""Spark's classes of changes that a table can have, and the statements that ask for them."""
+"""Spark's classes of changes that tables support, and the statements that ask for them."""
 
 _OF_PARTS = ("UpdateColumnType", "UpdateColumnNullability")
-"""What can be done to the elements of an array, or the values of a map, as a whole."""
+"""The changes that apply to the elements of an array, or the values of a map, as a whole."""
 
 _NUMBERS = [kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)]
 
@@ -39,8 +39,8 @@ _NUMBERS = [kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)]
 def edit_columns(columns: StructType, changes: Sequence[TableChange]) -> list[EditedColumn]:
     """Return the columns after all the changes.
 
-    Raises UnsupportedOperationError naming the column for a change with which events written before could not be read,
-    InvalidOptionError for columns that are there already or are not.
+    Raises UnsupportedOperationError naming the column if a change would leave older events unreadable,
+    InvalidOptionError for new columns that exist already and changed ones that do not.
     """
     edited = [EditedColumn(field, field.name) for field in columns]
     for change in changes:
@@ -49,7 +49,7 @@ def edit_columns(columns: StructType, changes: Sequence[TableChange]) -> list[Ed
 
 
 def can_evolve(table: StreamTable, change: TableChange) -> bool:
-    """Tell whether an INSERT whose rows ask for it may make a change: a new column or field, or a wider type."""
+    """Return whether an INSERT may make a change that its rows need: a new column or field, or a wider type."""
     if change.kind == "AddColumn":
         return True
     old: DataType | None = table.schema
@@ -62,7 +62,7 @@ def can_evolve(table: StreamTable, change: TableChange) -> bool:
 
 
 def list_changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:
-    """Return the names of the columns, and of the fields within them, that are new, changed or gone."""
+    """Return the names of columns, and of fields within them, that are new, changed or gone."""
     before, found = {field.name: field for field in columns}, []
     for column in edited:
         here = join_path(path, column.field.name)
@@ -91,7 +91,7 @@ def _edit_within(columns: Sequence[EditedColumn], change: TableChange, depth: in
 
 
 def _check_part(change: TableChange, names: Sequence[str]) -> None:
-    """Raise UnsupportedOperationError for what cannot be done to the elements of an array or to what a map has."""
+    """Raise UnsupportedOperationError for what cannot be changed in elements of arrays or in maps."""
     if names[0] in (ELEMENT, VALUE) and (len(names) > 1 or change.kind in _OF_PARTS):
         return
     raise UnsupportedOperationError(
@@ -102,7 +102,7 @@ def _check_part(change: TableChange, names: Sequence[str]) -> None:
 
 
 def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) -> list[EditedColumn]:
-    """Return columns after a change of one of them, or with a new one; `path` is its whole name, for messages."""
+    """Return columns after a change of one of them, or with a new one; `path` is its full name, for messages."""
     name = change.column[-1]
     if change.kind == "AddColumn":
         assert change.field is not None
@@ -204,7 +204,7 @@ def _list_wider_types(number: DataType) -> list[str]:
 
 
 def is_wider(old: DataType, new: DataType) -> bool:
-    """Tell whether every value of a type is the same value in another one, however it was written."""
+    """Return whether every value of a type keeps its value in another type, however it was encoded."""
     if old == new:
         return True
     if isinstance(old, VarcharType):

@@ -1,4 +1,4 @@
-"""Judges new columns of JSON events by a policy, as the schema registry does it for Avro: of JSON it takes anything."""
+"""Checks new columns of JSON events by a policy, as the schema registry does for Avro; it accepts any JSON schema."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pyspark_pravega.formats.core.spark_visitor import join_path
 from .column_changes import is_wider
 
 CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
-"""What can be done about a policy that does not allow a change."""
+"""What to do about a policy that does not allow a change."""
 
 _BACKWARD = ("Backward", "BackwardTransitive", "Full", "FullTransitive")
 _FORWARD = ("Forward", "ForwardTransitive", "Full", "FullTransitive")
 
 
 def check_compatible(policy: Compatibility, versions: Sequence[StructType], new: StructType) -> None:
-    """Raise IncompatibleSchemaError if a policy does not allow columns to follow those of the versions before.
+    """Raise IncompatibleSchemaError if a policy does not allow these columns after those of the earlier versions.
 
-    A policy that is not transitive looks at the last version only.
+    A policy that is not transitive considers only the last version.
     """
     if policy.policy == "DenyAll":
         raise IncompatibleSchemaError("the policy 'deny-all' of its schema group allows no change of columns")
@@ -42,7 +42,7 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
 
 
 def _find_unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterable[str]:
-    """Yield why values of a type are not read as those of another one; `path` is their column."""
+    """Yield why values of one type cannot be read as another; `path` is their column."""
     match written, read:
         case StructType(), StructType():
             yield from _find_unreadable_fields(written, read, who, path)
@@ -73,7 +73,7 @@ def _find_unreadable_fields(written: StructType, read: StructType, who: str, pat
 def _find_unreadable_parts(
     written: tuple[DataType, bool], read: tuple[DataType, bool], who: str, path: str, name: str
 ) -> Iterable[str]:
-    """Yield why a part of a column is not read; each side is a type, and whether it may be null."""
+    """Yield why a part of a column cannot be read; each side is a type, and whether it may be null."""
     here, reasons = join_path(path, name), list(_find_unreadable(written[0], read[0], who, join_path(path, name)))
     yield from reasons
     if not reasons and written[1] and not read[1]:

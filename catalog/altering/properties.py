@@ -1,4 +1,4 @@
-"""ALTER TABLE: properties, the comment, columns, and whether events are read with a header."""
+"""ALTER TABLE: properties, the comment, columns, and whether events have a header."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ from .column_changes import COLUMN_CHANGES
 from .schemas import change_columns
 
 _TAIL = 64 * 1024
-"""Bytes at the end of each segment whose events are looked at."""
-
-
+"""Bytes at the end of each segment whose events are checked."""
 _STATEMENTS = {
     "ClusterBy": "CLUSTER BY",
     "AddConstraint": "ADD CONSTRAINT",
@@ -52,10 +50,10 @@ _STATEMENTS = {
 
 
 def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
-    """Change properties or columns of a table as one unit; Spark asks for one or the other.
+    """Change properties or columns of a table as one unit; one statement of Spark asks for only one of them.
 
     Raises StreamNotFoundError, UnsupportedOperationError for changes that streams cannot have, InvalidOptionError, and
-    what `change_columns` does.
+    what `change_columns` raises.
     """
     shown = catalog.named(*namespace, name)
     asked_name = TableName.parse(name)
@@ -111,14 +109,14 @@ def _change_properties(
     catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]
 ) -> dict[str, str]:
     asked = {str(change.property).lower(): change.value for change in changes}
-    # Unknown keys and ill-typed values are refused before the old properties can get into the message.
+    # Unknown keys and wrong values are refused first, so that messages do not name the old properties.
     catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
     if asked.get(o.FORMAT.key, properties["format"]) != properties["format"]:
         raise InvalidOptionError("'format' is fixed when a table is created. Create another table.")
     new = dict(properties)
     for kind in ("scaling", "retention"):
         if f"{kind}.type" in asked and asked[f"{kind}.type"] != properties.get(f"{kind}.type"):
-            # Another type has other limits: those of the old one mean nothing any more.
+            # Another type has other limits, so those of the old one go.
             new = {key: text for key, text in new.items() if not key.startswith(f"{kind}.")}
             new |= {key: properties[key] for key in (o.SCALING_MIN_SEGMENTS.key,) if key in properties}
     for key, value in asked.items():
@@ -127,7 +125,7 @@ def _change_properties(
         else:
             new[key] = value
     if new.get(o.ROUTING_KEY.key) != properties.get(o.ROUTING_KEY.key) and o.ROUTING_KEY_OF_ALL.key not in asked:
-        new.pop(o.ROUTING_KEY_OF_ALL.key, None)  # events that are there have the other key, or none
+        new.pop(o.ROUTING_KEY_OF_ALL.key, None)  # existing events have the other key, or none
     return new
 
 
@@ -149,7 +147,7 @@ def _apply(
     wanted = table_properties.make_stream_configuration(settings, {})
     kept = table_properties.make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
-        del kept["format"]  # a stream that no table was made of may still become one of any format
+        del kept["format"]  # a stream that was never declared as a table may still become one of any format
     if SCHEMA_KEY in loaded.stored:
         kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
     tags = tags_for(kept, settings.tags)
@@ -165,7 +163,7 @@ def _apply(
         if loaded.group is not None and settings.format != "raw":
             registry = catalog.pravega.registry(stream.scope)
             policy, before = table_properties.get_policy(settings), loaded.group.compatibility
-            # An advanced policy has no name there: it stays unless the statement gives another one.
+            # An advanced policy has no name there, so it stays unless the statement sets another one.
             if policy != before if policy_asked else table_properties.name_policy(before) != settings.compatibility:
                 registry.set_compatibility(stream.name, policy)
                 undo.append(lambda: registry.set_compatibility(stream.name, before))
@@ -176,9 +174,9 @@ def _apply(
 
 
 def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
-    """Raise InvalidOptionError unless the newest events of each segment are framed so, or there are none.
+    """Raise InvalidOptionError unless the newest events of each segment have this framing, or there are none.
 
-    A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
+    A writer without headers, such as a Java serializer configured so, registers its schema all the same.
     """
     if find_format(table.format).registry_format is None or not (
         find_table_kind(table).has_schema_versions and table.schema_version

@@ -1,4 +1,4 @@
-"""Gives a table other columns: a new version of its schema, by which events written before are read too."""
+"""Changes a table's columns: adds a version to its schema, with which older events can still be read."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .compatibility import CHANGE_POLICY, check_compatible
 def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[TableChange]) -> None:
     """Register a schema with the columns changed, as one new version.
 
-    Raises UnsupportedOperationError for tables and changes that cannot be, IncompatibleSchemaError for what the policy
-    of the schema group does not allow, and both if another program has changed the columns at the same time.
+    Raises UnsupportedOperationError for tables and changes that do not allow it, IncompatibleSchemaError if the policy
+    of the schema group does not, and both if another program has changed the columns at the same time.
     """
     table = loaded.table
     format = find_format(table.format)
     if not find_table_kind(table).has_schema_versions or not isinstance(format, EditableFormat) or loaded.group is None:
         where = "" if loaded.group else ", and its schema is in no schema registry"
         raise UnsupportedOperationError(
-            f"Its columns cannot be changed: its format is '{table.format}'{where}. Only avro and json tables with a "
-            "schema in a registry allow that. Create another table, and INSERT INTO it."
+            "Its columns cannot be changed: only avro and json tables with a schema in a "
+            f"registry allow that. It has 'format'='{table.format}'{where}. Create another table, and INSERT INTO it."
         )
     if table.format == "avro" and not table.framed:
         raise UnsupportedOperationError(
@@ -60,7 +60,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
 
 
 def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
-    """Raise InvalidOptionError if columns do not have what a table's properties name, such as its routing key."""
+    """Raise InvalidOptionError if the columns lack what the table's properties name, such as its routing key."""
     settings = declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
         settings = kind_with_format(loaded.table.format).check_settings(columns, settings)
@@ -85,7 +85,7 @@ def _find_versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[Schema
 
 
 def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edited: Sequence[EditedColumn]) -> None:
-    """Refuse a new name that older events have for something else: their values would come back under it."""
+    """Refuse a new name under which older events have other values: these would come back under it."""
     former = format.former_names(versions[-1].schema.text)
     for version in versions:
         if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
@@ -102,7 +102,7 @@ def _find_used_name(
     former: Mapping[tuple[str, ...], Sequence[str]],
     path: tuple[str, ...] = (),
 ) -> tuple[str, ...] | None:
-    """Find a column with a new name that columns have in a version of before, there or in a part of one."""
+    """Find a column with a new name that an earlier version has already, at the top or within a column."""
     there = {field.field.name: field.field for field in list_parts(EditedColumn(StructField("", written), None)) or ()}
     for column in edited:
         name = column.field.name
@@ -127,7 +127,7 @@ def _register(
     table, group, current = loaded.table, loaded.table.stream.name, versions[-1]
     schema = _make_edited_schema(format, current, edited, None, table.settings)
     if registry.find_version(group, schema) is not None:
-        # The registry would take it for that version, and the table would stay as it is.
+        # The registry would treat it as that version, and nothing would change.
         schema = _make_edited_schema(format, current, edited, current.version.version + 1, table.settings)
     try:
         added = registry.add_schema(group, schema)

@@ -1,4 +1,4 @@
-"""TRUNCATE TABLE: a stream begins anew where it ends."""
+"""TRUNCATE TABLE: a stream begins where it ends now."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _TRIES = 5
 
 
 def truncate(catalog: Catalog, table: StreamTable) -> None:
-    """Remove all events that a table has now; what is committed meanwhile goes or stays as a whole.
+    """Remove all events that a table has now; a commit at the same time is removed or kept as a whole.
 
-    Of a key-value table the entries are removed, one after the other.
-
-    Raises UnsupportedOperationError for tables whose rows are not all the events of a stream, StreamSealedError.
+    In a key-value table the entries are removed, one after the other. Raises UnsupportedOperationError for tables whose
+    rows are not all the events of a stream, StreamSealedError.
     """
     if not find_table_kind(table).of_stream:
         remove_entries(catalog.pravega, table)
@@ -42,8 +41,8 @@ def _truncate(catalog: Catalog, table: StreamTable) -> None:
     controller, stream = catalog.pravega.controller, table.stream
     log = CommitLog(catalog.pravega, stream)
     for tries in range(1, _TRIES + 1):
-        # The server takes any offsets. These are where segments end, and never inside of an event: it appends and
-        # merges whole ones. Between them no transaction is merged in part.
+        # The server accepts any offsets. These are the ends of segments, which never lie within an event: the server
+        # appends and merges whole events. Nor do they divide a transaction.
         cut: StreamCut = log.measure_settled(lambda version: version or tail_cut(catalog.pravega, stream))
         head = controller.head(stream)
         if cut == head:
@@ -52,6 +51,6 @@ def _truncate(catalog: Catalog, table: StreamTable) -> None:
             controller.truncate_stream(cut)
             return
         except InvalidOptionError:
-            # Retention, or somebody else, truncates at the same time, maybe behind the cut.
+            # Retention or another program truncates at the same time, perhaps behind the cut.
             if tries == _TRIES or controller.head(stream) == head:
                 raise

@@ -1,4 +1,4 @@
-"""Columns between Arrow's types, which programs see, and Spark's, which the rest of the catalog knows."""
+"""Converts columns between Arrow's types, which programs see, and Spark's, which the rest of the catalog uses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyspark_pravega.formats.core.arrow_types import find_arrow_type
 
 _COMMENT = b"comment"
 _MOST_DIGITS = 38
-"""Digits of a decimal of Spark's."""
+"""The most digits of a decimal in Spark."""
 
 
 def to_arrow_columns(columns: StructType) -> pa.Schema:
-    """Return the Arrow schema of columns, with their comments in the fields' metadata."""
+    """Return the Arrow schema of columns, with their comments in the metadata of its fields."""
     return pa.schema([_to_arrow_field(field) for field in columns])
 
 
@@ -29,7 +29,7 @@ def _to_arrow_field(field: StructField) -> pa.Field:
 def to_spark_columns(schema: pa.Schema | StructType | None) -> StructType:
     """Return columns as Spark's types.
 
-    Raises UnsupportedTypeError for what are no columns, and naming a column that Spark has no type for.
+    Raises UnsupportedTypeError for anything but columns, and for a column without a type in Spark, which it names.
     """
     if isinstance(schema, StructType):
         return schema
@@ -43,14 +43,14 @@ def to_spark_columns(schema: pa.Schema | StructType | None) -> StructType:
 
 
 def to_spark_field(field: pa.Field) -> StructField:
-    """Return a column as Spark's type. Raises UnsupportedTypeError naming it."""
+    """Return a column as Spark's type. Raises UnsupportedTypeError naming the column."""
     comment = (field.metadata or {}).get(_COMMENT)
     metadata = None if comment is None else {"comment": comment.decode()}
     return StructField(field.name, to_spark_type(field.name, field.type), field.nullable, metadata)
 
 
 def to_spark_type(name: str, type: pa.DataType | DataType) -> DataType:
-    """Return the type of a column as Spark's. Raises UnsupportedTypeError naming the column."""
+    """Return the type of a column as Spark's type. Raises UnsupportedTypeError naming the column."""
     if isinstance(type, DataType):
         return type
     if pa.types.is_decimal(type) and type.precision > _MOST_DIGITS:

@@ -28,7 +28,7 @@ from .table import Table
 
 
 def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> PravegaCatalog:
-    """Return the catalog of these options; see `pyspark_pravega.catalog.connect`."""
+    """Open the catalog of these options; see `pyspark_pravega.catalog.connect`."""
     check_catalog_name(name)
     with prefix_errors("Catalog", name):
         settings = convert_keywords(options)
@@ -281,7 +281,7 @@ class PravegaCatalog:
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
             create(self._catalog, CreateTable.of(namespace, table, columns, given, adopt=True))
-        except StreamExistsError:  # another program has made it just now
+        except StreamExistsError:  # another program has just made it
             if not if_not_exists:
                 raise
         return self.load_table(name)

@@ -1,6 +1,6 @@
-"""Makes rows that a program has into rows that a table takes: columns by name, values of the columns' types.
+"""Turns rows of a program into rows of a table: columns by name, and values of the columns' types.
 
-A map with a key twice is refused: Arrow allows it, Spark does not, and what is written would keep one value.
+A map with the same key twice is refused: Arrow allows it, but Spark does not, and events would keep only one value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 _LONGEST_INTEGER = 20
-"""Digits of the greatest number of 64 bits."""
+"""The digits of the largest number in 64 bits."""
 
 _LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
     lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
@@ -42,10 +42,10 @@ _LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class RowsOfTable:
-    """Turns batches of one schema into those of a table's columns."""
+    """Turns batches of one schema into batches of a table's columns."""
 
     def __init__(self, found: pa.Schema, columns: StructType) -> None:
-        """Raises InvalidSchemaError for columns that do not fit; nothing was written then."""
+        """Compare the columns. Raises InvalidSchemaError if they do not fit, before anything is written."""
         self._columns = columns
         self._schema = arrow_schema(columns)
         self._places = {name: place for place, name in enumerate(found.names)}
@@ -60,7 +60,7 @@ class RowsOfTable:
         self._rows = 0
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch's rows as those of the table. Raises InvalidRowError naming a value that does not fit."""
+        """Return the rows of a batch as rows of the table. Raises InvalidRowError naming a value that does not fit."""
         arrays = [
             self._conform_column(batch, field, wanted)
             for field, wanted in zip(self._columns, self._schema, strict=True)
@@ -132,10 +132,10 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _cast_nested(array, wanted)
     if types.is_decimal(wanted) and (types.is_decimal(array.type) or types.is_integer(array.type)):
         return _cast_decimals(array, wanted)
-    cast = array.cast(wanted)  # says what is too large, or no number
+    cast = array.cast(wanted)  # raises for what is too large, or not a number
     if not (types.is_decimal(wanted) and types.is_floating(array.type)):
         return cast
-    # Arrow rounds what a double is exactly, and so 1.005 down; Spark rounds the number that it is written as.
+    # Arrow rounds the exact value of a double, so 1.005 down; Spark rounds the number as it is written.
     step = Decimal(1).scaleb(-wanted.scale)
     rounded = [
         None if value is None else Decimal(repr(value)).quantize(step, ROUND_HALF_UP, EXACT)
@@ -149,16 +149,16 @@ def _has_decimals(type: pa.DataType) -> bool:
 
 
 def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast what is within lists, maps and structs as columns are: of decimals there, Arrow checks nothing."""
+    """Cast values within lists, maps and structs like columns: Arrow does not check decimals there."""
     absent = array.is_null()
     if types.is_struct(wanted):
-        # A part is null where the whole is, whatever lies there.
+        # A part is null where the whole is null, whatever value is stored there.
         parts = [_cast_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=absent)
     if types.is_map(wanted):
         keys, items = array.type.key_field, array.type.item_field
         array = array.cast(pa.list_(pa.struct([keys, items])))
-    # Neither begins before a slice, nor has what lies where a list is null.
+    # They begin with the slice, and leave out what is stored under a null list.
     values = array.flatten()
     lengths = pc.if_else(absent, 0, pc.list_value_length(array)).cast(pa.int64())
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
@@ -172,7 +172,7 @@ def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _cast_part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
-    """Cast what a column has within it. `absent`: where the whole is null, which is the reason for a null here."""
+    """Cast what a column has within it. `absent` marks the rows where the whole is null, which allows nulls here."""
     if not wanted.nullable and array.null_count > (0 if absent is None else absent.true_count):
         raise pa.ArrowInvalid(f"There is a null in {wanted.name}, which is NOT NULL")
     return array if array.type == wanted.type else _cast(array, wanted.type)
@@ -181,17 +181,17 @@ def _cast_part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None
 def _cast_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Cast whole numbers and decimals, each of which must fit."""
     if types.is_integer(array.type):
-        # Arrow asks for room for all numbers of the type, whichever there are.
+        # Arrow wants room for every number of the type, even if none is that large.
         array = array.cast(pa.decimal128(_LONGEST_INTEGER, 0))
     cast = array.cast(wanted)
-    # Arrow does not notice what is larger than 128 bits once it has more digits behind the point.
+    # Arrow does not notice a number that exceeds 128 bits once it has more digits behind the point.
     if wanted.scale > array.type.scale and not cast.cast(array.type, safe=False).equals(array):
         raise pa.ArrowInvalid(f"Decimal value does not fit in precision {wanted.precision}")
     return cast
 
 
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether values of a type may be those of another: of the same sort, and each is checked when it is cast."""
+    """Return whether values of one type may become another's: both are of one sort, and casting checks each value."""
     if given.equals(wanted) or types.is_null(given):
         return True
     if types.is_dictionary(given):
@@ -213,13 +213,13 @@ def _is_list(type: pa.DataType) -> bool:
 
 
 def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
-    """Return the first row of a column in which some map, however deep, has a key twice, and that key; None if none."""
+    """Return the first row of a column with a key twice in a map at any depth, and that key; None if there is none."""
     found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
     return min(found, key=lambda finding: finding[0], default=None)
 
 
 def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
-    """Yield findings in the maps of an array. `rows`: the column's row of each of its values."""
+    """Yield what is found in each map column within an array. `rows` gives the column's row for each value."""
     kind = array.type
     if not _has_maps(kind):
         return
@@ -236,7 +236,7 @@ def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tup
     if not types.is_map(kind):
         yield from _find_repeated(values, inside)
         return
-    # Entries are never null, so that their parts are the values'.
+    # Entries are never null, so their parts are those of all values.
     keys, items = values.flatten()
     yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
     yield from _find_repeated(items, inside)
@@ -250,7 +250,7 @@ def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
 def _find_first_repeated(
     keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
 ) -> tuple[int, Any] | None:
-    """Return the row and the key of the first entry whose map had the key before."""
+    """Return the row and the key of the first entry whose map has the key already."""
     if not len(keys):
         return None
     coded = keys.dictionary_encode()

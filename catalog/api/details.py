@@ -1,4 +1,4 @@
-"""What there is to tell of a table beside its columns: how large it is, its schemas, who reads it."""
+"""Describes a table beside its columns: its size, its versions, its schemas, and its consumers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ConsumerLag:
 
 
 def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
-    """Raise UnsupportedOperationError for what key-value tables do not have."""
+    """Raise UnsupportedOperationError if a key-value table is asked for `what`, which it does not have."""
     kind = find_table_kind(table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal(what, name_table(catalog, table)))
@@ -125,7 +125,7 @@ def measure_table(catalog: Catalog, table: StreamTable) -> TableSize:
 
 
 def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
-    """Return the versions of a table's schema in the registry, the oldest first; none of a table without any.
+    """Return the versions of a table's schema in the registry, the oldest first; none if the table has no schema there.
 
     Raises UnsupportedOperationError for a key-value table.
     """
@@ -145,7 +145,7 @@ def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
 
 
 def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
-    """Return the versions of a table that its commit log has, the oldest first.
+    """Return the versions in a table's commit log, the oldest first.
 
     Raises UnsupportedOperationError for a key-value table.
     """
@@ -163,9 +163,9 @@ def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
 
 
 def inspect_table(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
-    """Return the rows of a metadata table of a table, which need not be one that can be read.
+    """Return the rows of a metadata table of a table, even of one that cannot be read.
 
-    Raises StreamNotFoundError, and InvalidNameError if there is no metadata table of this name.
+    Raises StreamNotFoundError, and InvalidNameError if there is no such metadata table.
     """
     place = (*namespace, TableName.parse(table).stream)
     if len(place) != 2 or name.lower() not in TABLES:
@@ -181,7 +181,7 @@ def inspect_table(catalog: Catalog, namespace: Sequence[str], table: str, name: 
 
 
 def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
-    """Raise UnsupportedOperationError if a name is that of a metadata table, saying how its rows are got."""
+    """Raise UnsupportedOperationError if a name is that of a metadata table; the message says how to read it."""
     if is_stream_namespace(namespace) and name.lower() in TABLES:
         call = f"inspect('{quote_all(namespace)}', '{name.lower()}')"
         raise UnsupportedOperationError(
@@ -191,7 +191,7 @@ def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str)
 
 
 def list_lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
-    """Yield the consumers of a stream, or of all that the user may see."""
+    """Yield the consumers of a stream, or all that the user may see."""
     pravega = catalog.pravega
     if stream is not None:
         yield from map(_describe_lag, list_consumers(pravega, stream))

@@ -1,4 +1,4 @@
-"""Reads pyarrow's expressions as conditions that a scan understands, from what they are in Substrait."""
+"""Translates pyarrow's expressions into the conditions of a scan, by way of Substrait."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pyspark_pravega.errors import InvalidOptionError
 
 _Field: TypeAlias = int | bytes
 _Message: TypeAlias = Mapping[int, Sequence[_Field]]
-"""The values of a message's fields, by their numbers."""
+"""The values of a message's fields, by field number."""
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _SIGN = 1 << 63
 
 _FUNCTIONS, _EXPRESSIONS = 2, 3
-"""Of an extended expression: the functions that it uses, and the expression itself, both wrapped."""
+"""Fields of an extended expression: the functions that it uses, and the expression itself, both wrapped."""
 _SELECTION, _CALL, _ONE_OF = 2, 3, 8
-"""Kinds of expressions beside literals, which are 1."""
+"""Kinds of expressions other than literals, which are 1."""
 _NAMES = {"and": "AND", "or": "OR", "not": "NOT", "equal": "=", "not_equal": "<>"}
 _NAMES |= {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _INTEGERS = {2: "tinyint", 3: "smallint", 5: "int", 7: "bigint"}
@@ -31,7 +31,7 @@ _UNKNOWN = Term("UNKNOWN", 0, None, None)
 
 
 def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
-    """Return the names of the columns that a condition is about. Raises InvalidOptionError if it fits no such rows."""
+    """Return the names of the columns that a condition uses. Raises InvalidOptionError if it does not fit `every`."""
     if not isinstance(condition, pc.Expression):
         raise InvalidOptionError(
             f"'filter' is a {type(condition).__name__}; give a pyarrow expression, for example "
@@ -39,7 +39,7 @@ def find_columns(condition: pc.Expression, every: pa.Schema) -> list[str]:
         )
     if (wrong := _find_misfit(condition, every)) is not None:
         raise InvalidOptionError(f"The filter {condition} does not fit the columns {', '.join(every.names)}: {wrong}")
-    # An expression does not tell what it is about, but it cannot do without.
+    # An expression does not list its columns, but it fails without one of them.
     return [
         name
         for place, name in enumerate(every.names)
@@ -57,12 +57,12 @@ def _find_misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
 
 
 def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
-    """Return the conditions that all rows fulfil which an expression keeps; none if it cannot be read."""
+    """Return conditions that every row fulfils which an expression keeps; none if it cannot be translated."""
     try:
         from pyarrow import substrait
 
         message = _split_message(bytes(substrait.serialize_expressions([condition], ["condition"], columns)))
-        # Types that Substrait does not have are declared, too.
+        # Beside functions, types that Substrait does not have are declared.
         declared = [
             _split_message(_get_bytes(declaration, 3))
             for declaration in map(_split_message, _get_messages(message, _FUNCTIONS))
@@ -78,7 +78,7 @@ def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condit
             Condition(tuple(_read_terms(part, functions, columns.names))) for part in _split_at_and(whole, functions)
         ]
     except (ImportError, pa.ArrowException, ValueError, LookupError, RecursionError):
-        return []  # it has what Substrait has no words for, or what is not known here
+        return []  # Substrait cannot express it, or this module does not know it
 
 
 def _split_at_and(expression: _Message, functions: Mapping[int, str]) -> Iterator[_Message]:
@@ -93,7 +93,7 @@ def _split_at_and(expression: _Message, functions: Mapping[int, str]) -> Iterato
 
 
 def _read_terms(expression: _Message, functions: Mapping[int, str], names: Sequence[str]) -> Iterator[Term]:
-    """Yield the terms of an expression, those that another is about before it."""
+    """Yield the terms of an expression, arguments before their function."""
     if _SELECTION in expression:
         yield _read_column(_split_message(_get_bytes(expression, _SELECTION)), names)
     elif _CALL in expression:
@@ -117,7 +117,7 @@ def _read_terms(expression: _Message, functions: Mapping[int, str], names: Seque
 
 
 def _join_terms(name: str, parts: Sequence[Sequence[Term]]) -> Iterator[Term]:
-    """Yield a function of its arguments; AND and OR, which may have many, two at a time."""
+    """Yield a function after its arguments; AND and OR, which may have many, take two at a time."""
     if name not in ("AND", "OR"):
         for part in parts:
             yield from part
@@ -136,7 +136,7 @@ def _read_arguments(call: _Message) -> list[_Message]:
 
 
 def _read_column(selection: _Message, names: Sequence[str]) -> Term:
-    """Return a column of the rows; a field inside of one is unknown."""
+    """Return a column of the rows; a field within one is unknown."""
     direct = _split_message(_get_bytes(selection, 1)) if 1 in selection else {}
     place = _split_message(_get_bytes(direct, 2)) if 2 in direct else None
     if place is None or 2 in place:
@@ -203,7 +203,7 @@ def _check_bytes(value: _Field) -> bytes:
 
 
 def _get_number(message: _Message, number: int) -> int:
-    """Return a number, which is 0 where it is left out."""
+    """Return a number of a message; 0 if it is left out."""
     value = message.get(number, (0,))[0]
     if not isinstance(value, int):
         raise ValueError("a message where a number should be")

@@ -1,4 +1,4 @@
-"""Follows a table: the rows that come to it, a batch at a time, each with the position behind it."""
+"""Follows a table: yields the rows that come to it, a batch at a time, each with the position behind it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..storage.spelling import name_table_and_stream
 from .scan import read_planned, select_columns
 
 _MAX_BYTES = 64 << 20
-"""Bytes of events in a batch, unless an option says how many."""
+"""The most bytes of events in a batch, unless an option says otherwise."""
 _PAUSE = 0.05
 """Seconds between two looks for new rows."""
 _GONE = "If it is created again, follow it without a position."
@@ -74,7 +74,7 @@ class FollowRequest:
 
 
 def follow(catalog: Catalog, described: TableDescription, request: FollowRequest) -> Iterator[NewRows]:
-    """Yield what comes to a table; see `Table.follow`."""
+    """Yield the rows that come to a table; see `Table.follow`."""
     table, kind = described.table, find_table_kind(described.table)
     if not kind.of_stream:
         raise UnsupportedOperationError(kind.refusal("follow", described.name))

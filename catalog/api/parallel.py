@@ -1,4 +1,4 @@
-"""Reads partitions with several threads, a few batches ahead of who takes them."""
+"""Reads partitions in several threads, a few batches ahead of the program that takes them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ P = TypeVar("P")
 Numbered: TypeAlias = tuple[int, pa.RecordBatch]
 
 _AHEAD = 2
-"""Batches that may wait, for each thread."""
+"""Batches that may wait, per thread."""
 
 
 def read_in_threads(
     partitions: Sequence[P], read: Callable[[P], Iterator[pa.RecordBatch]], threads: int
 ) -> Generator[Numbered, None, None]:
-    """Yield the batches of all partitions, each with its partition's number: those of one partition in their order.
+    """Yield the batches of all partitions, each with its partition's number; those of one partition keep their order.
 
-    What a partition raises ends the reading, and is raised here. When the generator is closed, the threads end.
+    An error in a partition ends the reading and is raised here. The threads end when the generator is closed.
     """
     if threads <= 1 or len(partitions) <= 1:
         for number, partition in enumerate(partitions):

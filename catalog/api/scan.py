@@ -1,4 +1,4 @@
-"""Scans: rows of a table as Arrow data, read as Spark's tasks read them."""
+"""Scans: rows of a table as Arrow data, read in the way of Spark's tasks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ScanTask:
     reader: PlannedReader[Any, InputPartition] = field(repr=False)
     partition: InputPartition = field(repr=False)
     counted: bool
-    """The reader's batches may tell counts; such batches have no rows."""
+    """Whether the reader's batches may be counts, which have no rows."""
     schema: pa.Schema
     condition: pc.Expression | None
 
@@ -190,7 +190,7 @@ class Scan:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def _plan(self, required: StructType) -> PlannedScan:
-        """Plan what is read: only the segments, offsets and versions that can have rows which the condition keeps."""
+        """Plan what to read: only the segments, offsets and versions that can have rows which the condition keeps."""
         table = self.described.table
         fields = StructType(list(_find_fields(self.described).values()))
         condition = self.condition
@@ -212,7 +212,7 @@ class Scan:
         left = self.limit
         if left == 0:
             return
-        # With a limit one after the other: the first of them mostly have enough, and the same rows come each time.
+        # With a limit, tasks run one by one: the first ones mostly have enough rows, and the result is always the same.
         for number, batch in read_in_threads(tasks, ScanTask.to_batches, threads if left is None else 1):
             if left is not None:
                 batch = batch.slice(0, left)
@@ -230,7 +230,7 @@ def make_scan(
     limit: int | None,
     options: Mapping[str, str],
 ) -> Scan:
-    """Return a scan of a table. Raises InvalidSchemaError for columns that it does not have, InvalidOptionError."""
+    """Return a scan of a table. Raises InvalidOptionError, and InvalidSchemaError if there is no such column."""
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
@@ -243,7 +243,7 @@ def make_scan(
 
 
 def check_columns(described: TableDescription, names: Sequence[str]) -> None:
-    """Raise InvalidSchemaError for columns that a table does not have, and for none of a table that has some."""
+    """Raise InvalidSchemaError for unknown columns, and for no columns if the table has some."""
     hidden = [column.name for column in described.metadata_columns]
     known = [*described.schema.names, *hidden]
     nothing = not names and bool(described.schema.names)
@@ -261,7 +261,7 @@ def check_columns(described: TableDescription, names: Sequence[str]) -> None:
 
 
 def make_bound_options(start: Bound | None, end: Bound | None) -> dict[str, str]:
-    """Return the read options of bounds. Raises InvalidOptionError for a bound of another type."""
+    """Return the read options for bounds. Raises InvalidOptionError for a bound of another type."""
     options = {}
     kinds = (
         ("start", start, o.START_VERSION, o.START_TIMESTAMP, o.START_STREAM_CUT),
@@ -286,7 +286,7 @@ def make_bound_options(start: Bound | None, end: Bound | None) -> dict[str, str]
 
 
 def make_change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
-    """Return the range of changes between two versions, or two times. Raises InvalidOptionError for other bounds."""
+    """Return the range of changes between two versions or two times. Raises InvalidOptionError for other bounds."""
     units: list[str] = []
     texts: dict[str, str | None] = {}
     for name, bound in (("start", start), ("end", end)):
@@ -322,7 +322,7 @@ def select_columns(described: TableDescription, columns: Sequence[str], conditio
 
 
 def _find_fields(described: TableDescription) -> dict[str, StructField]:
-    """Return the columns that a scan can name: those of the table, and the hidden ones that it has."""
+    """Return the columns that a scan can name: the table's own, and the hidden ones that it has."""
     hidden = {column.name for column in described.metadata_columns}
     every = fields_by_name(described.schema)
     return {name: field for name, field in every.items() if name in described.schema.names or name in hidden}
@@ -355,7 +355,7 @@ def _collect_in_order(batches: Generator[Numbered, None, None], schema: pa.Schem
 
 
 def make_time_travel(as_of: Bound) -> TimeTravel:
-    """Return what a table is asked for as of. Raises InvalidOptionError for a point of another type."""
+    """Return the point at which a table is read. Raises InvalidOptionError for one of another type."""
     if isinstance(as_of, datetime):
         if as_of.tzinfo is None:
             raise InvalidOptionError(f"'as_of' is {as_of}, a time without a zone. Give one with tzinfo.")

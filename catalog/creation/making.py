@@ -52,9 +52,10 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     namespace, name, properties = request.namespace, request.name, request.properties
     if not name or len(name) > MAX_STREAM_NAME:
         check_new_stream(name)
-    shown, called = catalog.named(*namespace, name), (namespace[0], name)
+    shown = catalog.named(*namespace, name)
     with prefix_errors("Table", shown):
         stream = resolve_stream(catalog, namespace, name)
+    called = namespace[0], name
     with prefix_errors("Table", add_stream_name(shown, called, stream)):
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")

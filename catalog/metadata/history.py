@@ -110,55 +110,6 @@ TRANSACTIONS = MetadataTable(
     ),
     _read_transactions,
 )
-
-
-LOG = logging.getLogger(__name__)
-MOST_WATERMARKS = 1000
-"""Watermarks that are shown, the newest: there is one every ten seconds."""
-
-
-def _consumers(pravega: Pravega, stream: Stream) -> Rows:
-    for each in list_consumers(pravega, stream):
-        cut = None if each.position is None else each.position.to_text()
-        yield each.name, each.scope, each.holding.name.lower(), cut, each.bytes_behind
-
-
-def _tags(pravega: Pravega, stream: Stream) -> Rows:
-    for tag in Tags(pravega, stream).all():
-        yield tag.name, tag.version, tag.created, tag.cut.to_text()
-
-
-def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
-    log = CommitLog(pravega, stream)
-    yield "head", None, None, pravega.controller.head(stream).to_text()
-
-    def tail(until: StreamCut | None) -> StreamCut:
-        return until or tail_cut(pravega, stream)
-
-    yield "tail", None, None, log.measure_settled(tail).to_text()
-    for tag in Tags(pravega, stream).all():
-        yield "tag", tag.name, None, tag.cut.to_text()
-    for each in _consumers_that_may_be_seen(pravega, stream):
-        if each.position is not None:
-            yield "consumer", each.name, None, each.position.to_text()
-    try:
-        marks = deque(read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)), MOST_WATERMARKS)
-    except StreamNotFoundError:
-        marks = deque()  # its writers have never noted a time
-    for _, mark in marks:
-        yield "watermark", None, mark.time, StreamCut(stream, mark.positions).to_text()
-
-
-def _consumers_that_may_be_seen(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
-    """Return the consumers; none for a user who may only read, whom the server tells of no others."""
-    try:
-        return list_consumers(pravega, stream)
-    except PermissionDeniedError as error:
-        LOG.debug("The consumers are left out: %s", error)
-        return []
-
-
-_CUT = "a position, as Java's StreamCut.asText() writes it"
 CONSUMERS = MetadataTable(
     "consumers",
     StructType(

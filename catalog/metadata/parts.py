@@ -1,4 +1,4 @@
-"""Finds the tables whose namespace is a stream: metadata tables, and the parts of the stream that are tables."""
+"""Finds the tables whose namespace is a stream: its metadata tables, and its parts that are tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TABLES: Mapping[str, MetadataTable] = {
 
 
 def is_stream_namespace(namespace: Sequence[str]) -> bool:
-    """Tell whether a namespace is a stream in its scope, so that its tables are about that stream."""
+    """Return whether a namespace is a stream in its scope, so that its tables describe that stream."""
     return len(namespace) == 2
 
 
@@ -56,10 +56,10 @@ def load(
     writing: bool,
     asked: TimeTravel | None = None,
 ) -> TableDescription | MetadataDescription:
-    """Describe a metadata table, or the changelog or a type of events of a stream.
+    """Describe a metadata table, or the changelog or one type of the events of a stream.
 
     Raises StreamNotFoundError if there is no such stream, InvalidNameError if it has no table of this name,
-    UnsupportedOperationError for a metadata table that is to be written, and the errors of `tables.load`.
+    UnsupportedOperationError if a metadata table is to be written, and the errors of `stream_tables.load`.
     """
     scope, stream = namespace
     found = TABLES.get(name.lower())
@@ -75,10 +75,7 @@ def load(
 
 
 def read_rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> MetadataRows:
-    """Return the rows of a metadata table, as they are now.
-
-    Raises InvalidOptionError if the query has options.
-    """
+    """Return the rows of a metadata table, as they are now. Raises InvalidOptionError if the query has options."""
     if options:
         shown = catalog.named(*namespace, name)
         given = ", ".join(f"'{key}'" for key in sorted(options))
@@ -89,20 +86,20 @@ def read_rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Ma
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Tell whether a stream has a table of this name."""
+    """Return whether a stream has a table of this name."""
     try:
         load(catalog, namespace, name, {}, writing=False)
     except (StreamNotFoundError, InvalidNameError):
         return False
     except PravegaError:
-        return True  # it is there, if in trouble
+        return True  # it exists, even if it cannot be loaded
     return True
 
 
 def refuse_change(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Raise UnsupportedOperationError for a table that is there, because it belongs to its stream; else return False.
+    """Raise UnsupportedOperationError if the table exists, because only its stream can be changed; else return False.
 
-    For statements such as DROP TABLE, to which False means that there is none.
+    Statements such as DROP TABLE take False to mean that the table does not exist.
     """
     if exists(catalog, namespace, name):
         scope, stream = namespace

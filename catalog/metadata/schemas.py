@@ -1,4 +1,4 @@
-"""Metadata tables of a table's properties and of what the schema registry has for its stream."""
+"""Metadata tables about a table's properties, and about its stream's schemas in the registry."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
         try:
             text = known.schema.text
         except InvalidSchemaError:
-            text = None  # of a format that another program has made
+            text = None  # its format is one that another program has made
         unread = None if text is None else _find_unread(known.schema.format, text)
         yield known.version.version, known.version.id, known.version.type, known.version.format, text, policy, unread
 
@@ -48,7 +48,7 @@ def _find_unread(registry_format: str, text: str) -> str | None:
     try:
         return "; ".join(unread_parts(find_registry_format(registry_format), text)) or None
     except (InvalidOptionError, InvalidSchemaError):
-        return None  # there are no columns
+        return None  # the schema has no columns
 
 
 def _read_encodings(pravega: Pravega, stream: Stream) -> Rows:

@@ -1,4 +1,4 @@
-"""Metadata tables of segments: those with events, and how the stream was scaled."""
+"""Metadata tables about segments: those that have events, and how the stream was scaled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, 
 from .table import MetadataTable, Rows, column
 
 _CREATION_TIME = UUID(int=1 << 127)
-"""The attribute in which segment stores keep when a segment was made, in milliseconds since 1970."""
+"""The attribute in which segment stores keep the creation time of a segment, in milliseconds since 1970."""
 _THREADS = 8
 
 
@@ -55,7 +55,7 @@ def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
 
 
 def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
-    """Return the segments of these epochs; none for a user who may not ask, which takes the right to write."""
+    """Return the segments of these epochs; none if the user may not ask for them, which takes the right to write."""
     try:
         return {
             segment.segment_id: segment for epoch in _find_epochs(pravega, stream, epochs).values() for segment in epoch
@@ -75,7 +75,7 @@ def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Map
 
 
 def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
-    """Return when segments were made, in microseconds; None of those that are gone."""
+    """Return when segments were made, in microseconds since 1970; None for those that are gone."""
     wanted = list(ids)
 
     def made(segment_id: int) -> int | None:
@@ -117,7 +117,7 @@ def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
 
 
 def _find_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[SegmentRange] | None:
-    """Return the segments of an epoch that may have no segments of its own, None if there is none of this number."""
+    """Return the segments of an epoch, which may be those of the epoch before; None if there is no such epoch."""
     try:
         return pravega.controller.epoch_segments(stream, epoch)
     except StreamNotFoundError:

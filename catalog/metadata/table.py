@@ -1,4 +1,4 @@
-"""Defines what a metadata table is: its columns, and what makes its rows."""
+"""Defines a metadata table: its columns, and the function that reads its rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = Iterable[Sequence[Any]]
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """A metadata table of every stream. `rows` reads them of one that is there."""
+    """A metadata table that every stream has. `rows` reads its rows for a stream that exists."""
 
     name: str
     columns: StructType

@@ -1,1 +1,1 @@
-"""Procedures: what is done to a stream by `CALL <catalog>.system.<name>(...)`."""
+"""Procedures: what `CALL <catalog>.system.<name>(...)` does to a stream."""

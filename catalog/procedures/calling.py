@@ -44,16 +44,16 @@ PROCEDURES: Mapping[str, Procedure] = {
         REPLAY_DEAD_LETTER,
     )
 }
-"""All procedures by their names, those about the same thing side by side."""
+"""All procedures by name, grouped by subject."""
 
 
 def answer(
     catalog: Catalog, request: r.ListProcedures | r.LoadProcedure | r.CallProcedure
 ) -> list[str] | ProcedureDescription | MetadataRows:
-    """List, describe or call; all procedures are in NAMESPACE.
+    """List, describe or call procedures; all of them are in NAMESPACE.
 
-    A call comes to its end, also if nobody waits for it any more. Raises InvalidNameError if there is no procedure of
-    that name, InvalidOptionError for arguments that it does not have, and what it raises itself.
+    A call runs to its end, even if nobody waits for it. Raises InvalidNameError if there is no such procedure,
+    InvalidOptionError for arguments that do not fit, and the errors of the procedure.
     """
     if isinstance(request, r.ListProcedures):
         return sorted(PROCEDURES) if list(request.namespace) in ([], [NAMESPACE]) else []

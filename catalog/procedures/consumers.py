@@ -1,4 +1,4 @@
-"""Procedures on consumers: what the server keeps for whom."""
+"""Procedures on consumers, for whom the server keeps events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _find(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
 
 
 def _list_consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
-    """Return those of the stream's own scope: a reader group of another scope may have the name of a consumer."""
+    """Return the consumers in the stream's own scope; a reader group of another scope may share a consumer's name."""
     return [consumer for consumer in list_consumers(catalog.pravega, stream) if consumer.scope == stream.scope]
 
 

@@ -1,9 +1,9 @@
 """The procedure that writes dead letters to a table, as rows, once they can be decoded.
 
-What was replayed is known by the ledger of the table that gets the rows: the position in the dead-letter stream is
-recorded in one step with the transaction that holds them. So a letter is replayed once, also if the driver dies. Of
-letters that are written again, those of before tell that they were replayed: nothing may be missing at the start of the
-stream since then. A dead-letter stream that was made again is another one, of which nothing was replayed.
+The ledger of the table that gets the rows records what was replayed: the position in the dead-letter stream, in one
+step with the transaction that holds the rows. So a letter is replayed once, even if the driver dies. Earlier letters
+show which of the later ones are repeated, so nothing may be missing at the start of the stream since the first replay.
+A dead-letter stream that was created again is another stream, of which nothing was replayed.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are l
 _PLACE = StructType([field for field in COLUMNS if field.name in ("stream", "segment", "offset")])
 _READ = StructType([*_PLACE, COLUMNS["event"]])
 _DECODED_BYTES, _DECODED_LETTERS = 4 << 20, 1024
-"""Letters that are decoded together have so many at most, or are one."""
+"""The most bytes and letters that are decoded together; a larger letter is decoded alone."""
 _Offsets: TypeAlias = npt.NDArray[np.int64]
 _NOT_KEPT = "it was too large to be kept in a dead letter"
 
 
 @dataclass(frozen=True)
 class _LetterRange:
-    """Letters between two positions of the dead-letter stream, to be replayed as this number of the writer.
+    """Letters between two positions of the dead-letter stream, to be replayed under this number of the writer.
 
     `head` is where the stream began when its first letters were replayed.
     """
@@ -65,12 +65,12 @@ class _LetterRange:
     end: StreamCut
 
     def to_text(self) -> str:
-        """Return what the ledger keeps of it, beside the number."""
+        """Return what the ledger keeps beside the number."""
         return f"{self.head.to_text()} {self.end.to_text()}"
 
 
 class _Letters:
-    """The letters of one table in a part, which were not replayed before. Each iteration of `rows` reads anew."""
+    """The letters of one table in a range, except those replayed before. Each iteration of `rows` reads them again."""
 
     def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _LetterRange) -> None:
         self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
@@ -86,10 +86,10 @@ class _Letters:
         self._replayed: dict[str, _Offsets] | None = None
         self.found = self.good = self.bad = 0
         self.reason: str | None = None
-        """Why the first bad one is bad."""
+        """Why the first bad letter cannot be decoded."""
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the letters that can be decoded, and count."""
+        """Yield the rows of the letters that can be decoded, and count all letters."""
         self.found, self.good, self.bad, self.reason = 0, 0, 0, None
         schema = arrow_schema(self.columns)
         for letters in self._chunks():
@@ -139,7 +139,7 @@ class _Letters:
                 yield letter
 
     def _read_places_before(self) -> dict[str, _Offsets]:
-        """Return the offsets of the letters before the part, by segment, in 8 bytes each."""
+        """Return the offsets of the letters before the range, by segment, in 8 bytes each."""
         found: dict[str, array[int]] = {}
         if self._part.head != self._part.start:
             for letter in self._read(_PLACE, self._part.head, self._part.start):
@@ -158,7 +158,7 @@ class _Letters:
 
 
 def _contains(offsets: _Offsets | None, offset: int) -> bool:
-    """Tell whether an offset is among others, which are in order."""
+    """Return whether an offset is among others, which are sorted."""
     if offsets is None:
         return False
     place = int(np.searchsorted(offsets, offset))
@@ -177,10 +177,10 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     part = _find_next_range(catalog, into, log, letters, writer, dry_run=dry_run)
     found = _Letters(catalog, source, letters, part)
     options = catalog.options()
-    # Their event times are late: noted, they would hold the watermarks back, as those of a writer that goes on.
+    # Their event times are late: noted, they would hold back watermarks like those of a writer that is still active.
     prepared = replace(open_table(pravega, into, options).prepare_insert(found.columns).table, event_time=None)
     for _batch in found.rows():
-        pass  # before anything is written, it is known which are bad
+        pass  # finds the bad ones before anything is written
     if found.bad and not skip_bad and not dry_run:
         raise MalformedEventError(
             f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, so none was replayed. The first "
@@ -191,7 +191,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     if found.good and not dry_run:
         _insert(catalog, prepared, found, epoch, log)
     elif found.found and not dry_run:
-        # All of them are left out, and that for good.
+        # All of them are left out for good.
         log.make_ready()
         entry = EpochRecorder(into.stream, epoch, 0)
         log.replace_companion(entry.number, entry.value_when_passed)
@@ -211,18 +211,18 @@ def _load_rows_table(catalog: Catalog, arguments: Mapping[str, str], name: str) 
 def _find_next_range(
     catalog: Catalog, into: StreamTable, log: CommitLog, letters: StreamTable, writer: str, *, dry_run: bool
 ) -> _LetterRange:
-    """Return the part after the one that was replayed last. One that was being committed is brought to its end.
+    """Return the range after the one that was replayed last. A replay that was being committed is completed first.
 
-    Raises DataLossError if letters before the part are gone.
+    Raises DataLossError if letters before the range are gone.
     """
     pravega, stream = catalog.pravega, letters.stream
     head = pravega.controller.head(stream)
     row = next((row for row in read_ledger(log) if row.writer == writer), None)
-    last = None if row is None else _last_replayed(catalog, into, log, row, dry_run)
+    last = None if row is None else _find_last_replayed(catalog, into, log, row, dry_run)
     end = point_now(pravega, stream).cut
     number = 0 if row is None else row.epoch + 1
     if last is None or not pravega.known_streams.is_cut(last[1]):
-        return _LetterRange(number, head, head, end)  # nothing was replayed, or of an older stream of this name
+        return _LetterRange(number, head, head, end)  # nothing was replayed, or only from an older stream of this name
     if last[0] != head:
         raise DataLossError(
             f"Dead letters have been removed from the start of stream {stream} since some were replayed to stream "
@@ -234,10 +234,10 @@ def _find_next_range(
     return _LetterRange(number, head, last[1], end)
 
 
-def _last_replayed(
+def _find_last_replayed(
     catalog: Catalog, into: StreamTable, log: CommitLog, row: LedgerRow, dry_run: bool
 ) -> tuple[StreamCut, StreamCut] | None:
-    """Return the head and the end of the last part that was replayed, None if none was."""
+    """Return the head and the end of the last range that was replayed, None if there is none."""
     if dry_run:
         state = (
             None

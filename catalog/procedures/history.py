@@ -1,4 +1,4 @@
-"""Procedures on the history of a table: tags, its commit log, and what it knows of the queries that write to it."""
+"""Procedures on a table's history: tags, the commit log, and the record of queries that write to the table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         try:
             some = log.fold()
         except ConditionalUpdateError:
-            continue  # a writer folds at the same time
+            continue  # a writer is folding at the same time
         made += some
         if not some:
             break

@@ -1,4 +1,4 @@
-"""Positions that arguments name, checked to lie between events: the server takes any, and keeps what it is told."""
+"""Checks that positions in arguments lie between events: the server accepts and keeps any position."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyspark_pravega.errors import InvalidOptionError
 
 HEAD, TAIL = "head", "tail"
 MOST_WALKED = 256 << 20
-"""Bytes that are read to find out whether a stream cut lies between events."""
+"""The most bytes that are read to check whether a stream cut lies between events."""
 
 
 def find_point(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
     """Return the point between events that an argument names: HEAD, TAIL, a version, a tag or a stream cut.
 
-    Raises InvalidOptionError for what the stream does not have, and for a stream cut that lies within an event, behind
-    the tail, or where that cannot be told.
+    Raises InvalidOptionError if the stream has no such point, and for a stream cut that lies within an event, behind
+    the tail, or where that cannot be checked.
     """
     word = text.strip().lower()
     if word == HEAD:
@@ -31,20 +31,20 @@ def find_point(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
     if word == TAIL:
         return point_now(pravega, stream)
     point = point_of_version(pravega, stream, text, f"'{name}' =>")
-    check_cut(pravega, stream, name, point.cut)  # that of a tag may be one of an older stream of this name
+    check_cut(pravega, stream, name, point.cut)  # a tag may come from an older stream of this name
     if point.version is None:
         _check_between_events(pravega, stream, name, point.cut)
     return point
 
 
 def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
-    """Raise InvalidOptionError unless a cut lies between events of the stream: a tag may stand for any cut, too."""
+    """Raise InvalidOptionError unless a cut lies between events; a tag may stand for any cut, too."""
     infos = pravega.segments.segment_infos(stream, list(cut.positions))
     log, walked = CommitLog(pravega, stream), 0
     for segment, offset in cut.positions.items():
         info = infos.get(segment)
         if info is None or offset < info.start_offset:
-            continue  # before the head: whoever uses the position finds that out
+            continue  # before the head: the user of the position finds that out
         if offset > info.write_offset:
             raise InvalidOptionError(
                 f"'{name}' asks for offset {offset:,} of segment {segment} of stream {stream}, which ends at "

@@ -1,4 +1,4 @@
-"""Defines what a procedure is: its parameters, the columns of its result, the rights it takes, and what it does."""
+"""Defines a procedure: its parameters, the columns of its result, the rights that it needs, and its function."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
     IntegerType: _WHOLE,
     LongType: _WHOLE,
 }
-"""Types of values that a parameter takes; NULL always is one."""
+"""The types of values that a parameter takes, beside NULL."""
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """A procedure. `act` is given the texts of the arguments that are not null, by the names of parameters.
+    """A procedure. `act` gets the texts of the arguments that are not null, by the names of parameters.
 
-    `rights` are those that its user needs at the servers, as words.
+    `rights` describes the rights on the servers that its user needs.
     """
 
     name: str
@@ -71,9 +71,9 @@ DRY_RUN = flag("dry_run", "whether nothing is changed, and only told what would 
 
 
 def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None:
-    """Check the arguments of a CALL, as Spark describes them: named ones by the metadata of their field.
+    """Check the arguments of a CALL, as Spark describes them: the metadata of a field marks a named one.
 
-    Raises InvalidOptionError for one that the procedure does not have, that is missing, or that has another type.
+    Raises InvalidOptionError for an unknown or missing argument, and for one of another type.
     """
     parameters = {parameter.name: parameter for parameter in procedure.parameters}
     found: set[str] = set()
@@ -98,7 +98,7 @@ def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None
 
 
 def describe_arguments(procedure: Procedure) -> str:
-    """Return the sentence that lists the arguments of a procedure."""
+    """Return a sentence that lists the arguments of a procedure."""
     listed = ", ".join(
         f"{parameter.name} {parameter.type.simpleString().upper()}{' (optional)' if parameter.optional else ''}"
         for parameter in procedure.parameters
@@ -107,7 +107,7 @@ def describe_arguments(procedure: Procedure) -> str:
 
 
 def is_set(arguments: Mapping[str, str], flag: Parameter) -> bool:
-    """Tell whether a flag is true."""
+    """Return whether a flag is true."""
     return arguments.get(flag.name) == "true"
 
 
@@ -121,8 +121,8 @@ def require(arguments: Mapping[str, str], name: str) -> str:
 def find_stream(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Stream:
     """Return the stream of the argument that names a table.
 
-    Raises InvalidNameError for what names no table of the catalog, UnsupportedOperationError for key-value tables and
-    views, StreamNotFoundError if there is none of that name.
+    Raises InvalidNameError if the text cannot name a table of the catalog, UnsupportedOperationError for key-value
+    tables and views, StreamNotFoundError if there is no such table.
     """
     parts = split_table_name(catalog, arguments, name)
     stream, shown = resolve_stream(catalog, parts[:1], parts[1]), catalog.named(*parts)

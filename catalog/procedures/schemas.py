@@ -36,7 +36,7 @@ _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro o
 
 @dataclass(frozen=True)
 class _Judgement:
-    """A schema that is to be a new version. `known` is the version that it is already, `reason` what forbids it."""
+    """Whether a schema can be a new version: `known` is the version that it already is, `reason` what forbids it."""
 
     schema: SchemaInfo
     known: VersionInfo | None
@@ -67,9 +67,9 @@ def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judgement:
 
 
 def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
-    """Return the type whose next version a schema is. Raises InvalidOptionError for one that the stream does not have.
+    """Return the type whose next version a schema is. Raises InvalidOptionError if the stream has no such type.
 
-    With a first schema of another type a table would be none any more.
+    With a first schema of another type, the stream would not be one table any longer.
     """
     types = list(dict.fromkeys(version.version.type for version in versions))
     if named in types or not types:
@@ -81,7 +81,7 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 
 
 def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
-    """Return what in the properties of a table does not fit columns, None if nothing does not."""
+    """Return what in the properties of a table does not fit the columns, None if everything fits."""
     loaded = _load_if_table(catalog, stream)
     if loaded is None or not find_table_kind(loaded.table).has_schema_versions:
         return None
@@ -152,7 +152,7 @@ def _set_compatibility(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     stream, name = find_stream(catalog, arguments), require(arguments, "compatibility")
     wanted = find_policy(name)
     if wanted is None:
-        catalog.options(properties={o.COMPATIBILITY.key: name})  # which refuses it, and names those that there are
+        catalog.options(properties={o.COMPATIBILITY.key: name})  # refuses it, and names the allowed ones
         raise InvalidOptionError(f"There is no policy '{name}'.")
     registry = _open_registry(catalog, stream)
     before = registry.compatibility(stream.name)
@@ -193,9 +193,9 @@ def _check_unused(
 ) -> None:
     """Raise UnsupportedOperationError if a version is needed.
 
-    That is one by which events may have been written, the only one of its type, or the newest one if the columns of the
-    one before lack what the table's properties name. The first event that is written by a version takes an encoding id
-    for it, which the registry never gives back.
+    It is needed if events may have been written with it, if it is the only one of its type, or if it is the newest and
+    the columns of the one before lack what the table's properties name. The first event that is written with a version
+    takes an encoding id for it, which the registry never gives back.
     """
     if sum(version.version.type == found.type for version in versions) == 1:
         raise UnsupportedOperationError(
@@ -225,7 +225,7 @@ def _check_unused(
 def _check_columns(
     catalog: Catalog, loaded: LoadedTable | None, found: VersionInfo, versions: Sequence[SchemaVersion]
 ) -> None:
-    """Raise UnsupportedOperationError if a table's properties name what it has by its newest version alone."""
+    """Raise UnsupportedOperationError if a table's properties name columns that only its newest version has."""
     newest, *others = sorted(
         (version for version in versions if version.version.type == found.type),
         key=lambda version: version.version.id,

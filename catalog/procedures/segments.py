@@ -1,4 +1,4 @@
-"""Procedures on the segments of a stream: to seal all of them, to have another number of them, and to truncate them."""
+"""Procedures on the segments of a stream: seal the stream, scale it, and truncate it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter
 
 _RIGHTS = "READ_UPDATE on the stream"
 _DIGITS = 9
-"""Borders of segments that are equal in so many digits are the same."""
+"""Borders of segments that agree in this many digits are the same."""
 
 
 def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
@@ -60,9 +60,9 @@ def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 
 def _plan_scaling(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
-    """Return the segments that are sealed, and the key ranges of new ones, so that there are `number` equal ones.
+    """Return the segments to seal and the key ranges of new ones, so that there are `number` equal ones.
 
-    Segments that have one of the ranges stay, also if the server has rounded its borders in another way.
+    Segments that have one of the ranges stay, even if the server has rounded their borders differently.
     """
     borders = {round(border, _DIGITS): border for segment in current for border in (segment.min_key, segment.max_key)}
     equal = [borders.get(round(place / number, _DIGITS), place / number) for place in range(number + 1)]
@@ -94,7 +94,7 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 
 def _check_kind(catalog: Catalog, stream: Stream) -> None:
-    """Refuse tables of changes. Streams that cannot be read as tables, or not as one, are none."""
+    """Refuse tables of changes. Streams that cannot be read as a table pass."""
     try:
         table = load_table(catalog.pravega, stream).table
     except (SchemaNotFoundError, UnsupportedOperationError):
@@ -103,7 +103,7 @@ def _check_kind(catalog: Catalog, stream: Stream) -> None:
 
 
 def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> bool:
-    """Tell whether a consumer's position lies before a cut, in part at least, and is known."""
+    """Return whether a consumer's position is known and lies before a cut, at least in part."""
     if position is None or position == cut:
         return False
     behind, left = count_bytes_after(catalog.pravega, position), count_bytes_after(catalog.pravega, cut)

@@ -1,4 +1,4 @@
-"""Procedures on single transactions of a stream, for those whose writer is gone."""
+"""Procedures on single transactions of a stream whose writer is gone."""
 
 from __future__ import annotations
 
@@ -60,12 +60,9 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         raise _make_unknown_error(stream, transaction_id) from None
     status = transaction.status()
     if status is not TransactionStatus.OPEN:
-        raise (
-            _make_unknown_error(stream, transaction_id)
-            if status is TransactionStatus.UNKNOWN
-            else transaction.explain_end()
-        )
-    log.make_ready()  # before it is sealed: an INSERT may commit without the log, but this is to be a version
+        is_unknown = status is TransactionStatus.UNKNOWN
+        raise _make_unknown_error(stream, transaction_id) if is_unknown else transaction.explain_end()
+    log.make_ready()  # before sealing: unlike an INSERT, this commit must become a version
     insert = Insert(pravega, StreamTable(stream, "raw", "none", RAW_SCHEMA), transaction, settings)
     transaction.keep_alive()
     try:
@@ -77,7 +74,7 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 
 def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> None:
-    """Raise UnsupportedOperationError for a transaction that an INSERT or a micro-batch commits, or has committed."""
+    """Raise UnsupportedOperationError if an INSERT or a micro-batch commits the transaction, or has committed it."""
     for row in read_ledger(log):
         if row.transaction == transaction:
             raise UnsupportedOperationError(
@@ -98,7 +95,7 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
 
 
 def _seal_and_count(catalog: Catalog, transaction: Transaction) -> int:
-    """Seal the segments of a transaction, so that no more is written to it, and count its events."""
+    """Seal the segments of a transaction, so that nothing more is written to it, and count its events."""
     store, stream = catalog.pravega.segments, transaction.stream
     ids = [segment.segment_id for segment in transaction.segments]
     try:

@@ -36,13 +36,13 @@ SPARK_OPTIONS = {
         "computeUpdates",
     )
 }
-"""Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and hands on with the others."""
+"""Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and passes on with the others."""
 
 
 def drop_spark_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a query with CHANGES that are not for Spark.
+    """Return the options of a query with CHANGES that are not Spark's own.
 
-    Raises InvalidOptionError for one that is nearly Spark's, and none of this package.
+    Raises InvalidOptionError for a key that is almost one of Spark's, and not one of this package.
     """
     ours = {key: value for key, value in options.items() if key.lower() not in SPARK_OPTIONS}
     for key in ours:
@@ -54,7 +54,7 @@ def drop_spark_options(options: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[tuple[str, TableKind]]:
-    """Open the table of a query with CHANGES, with its name for a reader; errors in the body are about its changes."""
+    """Open the table of a query with CHANGES, with its name for readers; errors in the body name its changes."""
     with prefix_errors("The", f"changes of {name_table_and_stream(catalog, table)}"):
         resolved = catalog.options(read=drop_spark_options(options), properties=table.scan_properties)
         yield f"changes of {name_table(catalog, table)}", open_table(catalog.pravega, table, resolved)
@@ -72,9 +72,9 @@ def _load(catalog: Catalog, namespace: Sequence[str], name: str, options: Mappin
 def load_changes(
     catalog: Catalog, namespace: Sequence[str], name: str, changes: ChangeRange, options: Mapping[str, str]
 ) -> TableDescription:
-    """Describe the changes of a table in a range, for a query with these options; raises what `load` does.
+    """Describe the changes of a table in a range, for a query with these options.
 
-    Raises UnsupportedOperationError for a view, and for a metadata table.
+    Raises what `stream_tables.load` raises, and UnsupportedOperationError for a view and for a metadata table.
     """
     options = drop_spark_options(options)
     with views.refuse_views(catalog, namespace, name, "CHANGES"):
@@ -85,7 +85,7 @@ def load_changes(
 
 
 def describe_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
-    """Describe the changes of a described table in a range. Raises InvalidOptionError for a wrong range."""
+    """Describe the changes of a table in a range. Raises InvalidOptionError for a wrong range."""
     table = described.table
     schema = find_table_kind(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
     changes.bounds()

@@ -1,4 +1,4 @@
-"""Plans scans and changes, and replies with them to Spark's readers."""
+"""Plans scans and reads of changes, and describes the plans to Spark's readers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_planned_read(
     *,
     columnar: bool = True,
 ) -> PlannedRead:
-    """Return the reply of a planned scan of what has this name. `columnar`: Spark gets columns, not rows."""
+    """Return the reply for a planned scan of what has this name. `columnar` says that Spark gets columns, not rows."""
     columns = request.columns if request.aggregation is None else request.aggregation.operands(request.columns)
     shown = ", ".join(columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
@@ -82,7 +82,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         read = time_travel.drop_time_travel_options(table, request.options)
         options = catalog.options(read=read, properties=table.scan_properties)
-        # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
+        # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
         asked = _make_request(request, known, request.aggregation, request.of_joins)
@@ -118,7 +118,7 @@ def _make_request(
 
 
 def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
-    """Tell which conditions the tasks of a scan evaluate, so that Spark need not."""
+    """Return for each condition whether the scan's tasks evaluate it, so that Spark need not."""
     table, given = request.table, request.options
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         given = time_travel.drop_time_travel_options(table, given)
@@ -132,7 +132,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
 
 
 def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
-    """Tell whether the tasks of a scan begin an aggregation."""
+    """Return whether the scan's tasks begin an aggregation."""
     table = request.table
     if table.changes is not None:
         return False
@@ -147,14 +147,14 @@ def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     asked = _make_request(request, None if request.ends is None else request.ends.ends[0])
     with changes.open_changes(catalog, request.table, request.options) as (name, opened):
         planned = opened.plan_changes(asked)
-    # CHANGES has bounds of its own, which are those of the table.
+    # CHANGES has its own bounds, which are part of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     columnar = opened.options.get(o.COLUMNAR_READS)
     return make_planned_read(name, opened.table, planned, asked, ends, columnar=columnar)
 
 
 def find_end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
-    """Return where a micro-batch of a stream of changes ends, as JSON; where it begins if there is none."""
+    """Return where a micro-batch of a stream of changes ends, as JSON; its start if there is nothing new."""
     with changes.open_changes(catalog, request.table, request.options) as (_, opened):
         since = Position.from_json(request.since)
         last = None if request.last is None else Position.from_json(request.last)

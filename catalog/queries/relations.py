@@ -1,4 +1,4 @@
-"""What a name in a query means: a table, a view, or, if there is neither, what it may have been meant to be."""
+"""Resolves a name in a query: to a table or a view, or to a suggestion of a similar name."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ LOG = logging.getLogger(__name__)
 
 
 def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefinition:
-    """Describe a table, or a view for a request that takes one; views are looked for only where there is no table.
+    """Describe a table, or a view for a request that takes one; a view is looked up only if there is no table.
 
-    Raises the errors of `tables.load` and `time_travel.travel_to`, UnsupportedOperationError for a view that is to be
-    written, read as it was, or read with options, InvalidSchemaError for columns that the session cannot tell apart.
+    Raises the errors of `stream_tables.load` and `time_travel.travel_to`, UnsupportedOperationError if a view is to be
+    written, read as of a version, or read with options, InvalidSchemaError for columns that the session cannot
+    distinguish.
     """
     namespace, name = request.namespace, request.name
     try:
@@ -60,7 +61,7 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
 
 
 def _check_letter_case(table: str, schema: StructType) -> None:
-    """Refuse what Spark would refuse for every query, with words that name neither both columns nor the setting."""
+    """Refuse what Spark would refuse in every query; but this message names both columns and the setting."""
     pair = _find_alike(schema, "")
     if pair is not None:
         raise InvalidSchemaError(
@@ -70,7 +71,7 @@ def _check_letter_case(table: str, schema: StructType) -> None:
 
 
 def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
-    """Return two fields of one struct, however deep, whose names differ in case only."""
+    """Return two fields of one struct, at any depth, whose names differ only in case."""
     if isinstance(data_type, StructType):
         names: dict[str, str] = {}
         for field in data_type:
@@ -103,7 +104,7 @@ def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
 
 @contextmanager
 def suggest_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = "") -> Iterator[None]:
-    """Let errors of the body about a table or a namespace that is not there end with a name that is near."""
+    """Add a similar name to errors of the body about a missing table or namespace."""
     try:
         yield
     except (StreamNotFoundError, ScopeNotFoundError) as error:
@@ -114,9 +115,9 @@ def suggest_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = 
 
 
 def suggest_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
-    """Return what to put behind an error that a table or a view is not there; empty for one that is."""
+    """Return what to add to an error about a missing table or view; empty for one that exists."""
     if is_stream_namespace(namespace):
-        return ""  # such tables have errors of their own
+        return ""  # such tables have their own errors
     if _is_view(catalog, namespace, name):
         return " It is a view, which Spark reads from 4.2 on."
     return _suggest(catalog, namespace, name, above=(catalog.name,))
@@ -137,18 +138,18 @@ def _suggest(catalog: Catalog, namespace: Sequence[str], name: str, above: Seque
             meant = ask_did_you_mean(quote_all((*above, near) if found is None else (*above, near, found)))
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
-        return ""  # such as a missing right to list; the table is not there all the same
+        return ""  # such as a missing right to list; the table is missing all the same
 
 
 def _is_view(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     try:
         return name in _list_views(catalog, namespace)
     except PravegaError:
-        return False  # such as a namespace that is not there, which is told next
+        return False  # such as a missing namespace, which the next error names
 
 
 def _list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     try:
         return views.list_views(catalog, namespace)
     except PermissionDeniedError:
-        return []  # to a user who may not know them
+        return []  # the user may not see them

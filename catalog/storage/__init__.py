@@ -1,1 +1,1 @@
-"""What Pravega keeps of scopes and tables, and how the catalog reaches it."""
+"""What Pravega stores about scopes and tables, and how the catalog reaches it."""

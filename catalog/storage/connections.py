@@ -1,4 +1,4 @@
-"""Connections of the service, one for each way to connect that the sessions of a driver use."""
+"""Connections of the service, one for each way to connect that the driver's sessions use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 from .naming import prefix_errors
 
 BY_OPTIONS = "by-options"
-"""Marks the conf of what `format("pravega")` names, whose options say how to connect and which stream is meant."""
+"""Marks the conf of a table by `format("pravega")`, whose options say how to connect and which stream is meant."""
 _OWN_KEYS = frozenset(("catalog-name", BY_OPTIONS))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
 KEPT = 16
-"""Connections without a user that are kept for the next one."""
+"""How many connections without a user are kept for the next one."""
 _SAID_BY_TABLE = (o.CATALOG, o.SCOPE, o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS, o.FORMAT, o.FRAMING, o.CHANGES)
 
 
@@ -30,7 +30,7 @@ class Catalog:
     """One configured catalog: its name, its options and its connection."""
 
     def __init__(self, conf: Mapping[str, str], pravega: Pravega, hold: Hold = lambda: lambda: None) -> None:
-        """`hold` keeps the connection open after the call, until what it returns is called."""
+        """Set it up. `hold` keeps the connection open after the call, until the function that it returns is called."""
         self.name = conf.get("catalog-name", "pravega")
         self.by_options = BY_OPTIONS in conf
         self.conf = remove_own_keys(conf)
@@ -38,7 +38,7 @@ class Catalog:
         self.hold = hold
 
     def named(self, *parts: str) -> str:
-        """Return how messages name something in this catalog; what options name is in none."""
+        """Return the name of something in this catalog, for messages; what options name is in no catalog."""
         return "/".join(parts) if self.by_options else quote_all((self.name, *parts))
 
     def options(
@@ -50,7 +50,7 @@ class Catalog:
     ) -> Options:
         """Resolve the options of one statement over this catalog's conf.
 
-        Raises InvalidOptionError also for read and write options which say what the catalog and the table say.
+        Raises InvalidOptionError also for read and write options that the catalog or the table sets.
         """
         options = resolve(conf=self.conf, properties=properties, read=read, write=write)
         if self.by_options:
@@ -68,7 +68,7 @@ class Catalog:
 
 
 def remove_own_keys(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the conf without what the adapter added."""
+    """Return the conf without the keys that the adapter added."""
     return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
 
 
@@ -77,7 +77,7 @@ def _connect(options: Options) -> Pravega:
 
 
 class _Connection:
-    """A connection and the number of its users: calls that run and INSERTs that are open."""
+    """A connection and the number of its users: running calls and open INSERTs."""
 
     def __init__(self, pravega: Pravega) -> None:
         self.pravega = pravega
@@ -85,29 +85,29 @@ class _Connection:
 
 
 class Connections:
-    """Keeps a `Pravega` for every way to connect that is used, and some that were used lately; thread-safe.
+    """Keeps a `Pravega` for each way to connect that is in use, and some that were used recently; thread-safe.
 
-    Their number is bounded: with tokens that are renewed, every session may bring new ways.
+    Their number is bounded, because with tokens that are renewed every session may connect in a new way.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_settings: OrderedDict[tuple[tuple[str, str], ...], _Connection] = OrderedDict()
-        """By the texts of the options: a plug-in's credentials need not be comparable. They hold secrets.
+        """By the texts of the options, because a plug-in's credentials need not be comparable. They hold secrets.
 
         The one that was used last is at the end.
         """
 
     @contextmanager
     def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
-        """Use the catalog of a conf in the body, connecting when it is new; raises InvalidOptionError."""
+        """Use the catalog of a conf in the body, and connect if it is new. Raises InvalidOptionError."""
         name = conf.get("catalog-name")
         with prefix_errors("Catalog", name) if name is not None else nullcontext():
             options = resolve(conf=remove_own_keys(conf))
             key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
             with self._lock:
                 known = key in self._by_settings
-            # Outside of the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
+            # Outside the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
             made = None if known else _connect(options)
             connection = self._use(key, made) or self._use(key, _connect(options))
         assert connection is not None
@@ -117,7 +117,7 @@ class Connections:
             self._release(connection)
 
     def _use(self, key: tuple[tuple[str, str], ...], made: Pravega | None) -> _Connection | None:
-        """Count a user of a connection; `made` becomes it if there is none. None if there is neither."""
+        """Count a user of a connection; `made` becomes it if there is none yet. Returns None without either."""
         with self._lock:
             found = self._by_settings.get(key)
             if found is None:

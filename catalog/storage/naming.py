@@ -1,4 +1,4 @@
-"""Names: the scope of a namespace; and in errors, of which table or catalog a key or a column was."""
+"""Finds the scope of a namespace, and adds to errors which table or catalog they are about."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITE_AGAIN = "Create the table again, and start the query or the statement agai
 
 @contextmanager
 def prefix_errors(kind: str, name: str) -> Iterator[None]:
-    """Let the message of an error begin with kind and name, as in "Table pravega.iot.sensor: ..."."""
+    """Begin the message of an error in the body with kind and name, as in "Table pravega.iot.sensor: ..."."""
     try:
         yield
     except (
@@ -49,7 +49,7 @@ def explain_dropped_streams(advice: str) -> Iterator[None]:
 def get_scope(namespace: Sequence[str], catalog: str) -> str:
     """Return the scope of a namespace.
 
-    Raises ScopeNotFoundError for more than one part and for a name too long to exist, InvalidNameError for none.
+    Raises ScopeNotFoundError for several parts and for a name too long to exist, InvalidNameError without any part.
     """
     if not namespace:
         raise InvalidNameError(

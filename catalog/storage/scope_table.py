@@ -1,8 +1,8 @@
-"""What the catalog keeps of a scope and Pravega has no place for: rows of a hidden key-value table in the scope.
+"""What the catalog keeps about a scope but Pravega has no place for: rows of a hidden key-value table in the scope.
 
 The table is made when there is something to keep, and goes with its namespace. A key is the row's kind and a hash of
-its name, so that the rows of a kind are next to each other. A value is a JSON object with the name; versions of this
-package leave what they do not know in it as it is.
+its name, so the rows of a kind are next to each other. A value is a JSON object with the name; each version of this
+package leaves the fields that it does not know as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 class RowKind(IntEnum):
-    """The kinds of rows. Numbers are never given to another kind."""
+    """The kinds of rows. A number is never reused for another kind."""
 
     NAMESPACE = 0
     """The namespace itself: one row, whose name is empty."""
@@ -45,14 +45,14 @@ class ScopeTable:
         self._table = pravega.key_value_table(scope, TABLE_NAME)
 
     def read(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
-        """Return what is kept under a name; None if nothing is. Raises PermissionDeniedError without READ."""
+        """Return what is kept under a name, None if nothing is. Raises PermissionDeniedError without READ."""
         try:
             return _read_row(self._table.get(_make_key(kind, name)))
         except KeyValueTableNotFoundError:
             return None
 
     def rows(self, kind: RowKind) -> Iterator[Mapping[str, Any]]:
-        """Yield what is kept of a kind, each with its `name`, unordered. Raises PermissionDeniedError without READ."""
+        """Yield the rows of a kind, each with its `name`, unordered. Raises PermissionDeniedError without READ."""
         first = kind.to_bytes(_KIND_BYTES, "big")
         try:
             for _, stored in self._table.entries(first + bytes(_NAME_BYTES), first + b"\xff" * _NAME_BYTES):
@@ -64,7 +64,7 @@ class ScopeTable:
     def remove(
         self, kind: RowKind, name: str, condition: Callable[[Mapping[str, Any]], bool] = lambda kept: True
     ) -> bool:
-        """Forget what is kept under a name, if it fulfils a condition; False if it does not, or nothing was kept.
+        """Remove what is kept under a name, if it fulfils a condition; return False if it does not, or nothing is kept.
 
         Raises PermissionDeniedError without READ_UPDATE.
         """
@@ -83,9 +83,9 @@ class ScopeTable:
                 continue
 
     def change(self, kind: RowKind, name: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Replace what is kept under a name by what `change` makes of it, which may be called again.
+        """Replace what is kept under a name by what `change` makes of it; `change` may be called several times.
 
-        It gets an empty object if nothing is kept. Raises InvalidOptionError for more than a row can hold, and
+        It gets an empty object if nothing is kept. Raises InvalidOptionError if a row cannot hold the result, and
         PermissionDeniedError without READ_UPDATE.
         """
         key = _make_key(kind, name)
@@ -108,10 +108,10 @@ class ScopeTable:
                 continue
 
     def rename(self, kind: RowKind, name: str, new_name: str, check: Callable[[Row | None, Row | None], Row]) -> None:
-        """Keep what is kept under a name under another one, in one step.
+        """Move what is kept under a name to another name, in one step.
 
-        `check` gets what is kept under the two names, and returns the former or raises; it may be called again. Raises
-        what `change` does.
+        `check` gets what is kept under the two names, and returns the first or raises; it may be called several times.
+        Raises what `change` raises.
         """
         keys = [_make_key(kind, name), _make_key(kind, new_name)]
         while True:

@@ -1,7 +1,7 @@
 """How SQL spells the names of scopes and streams: `_` also means `-`, unless the conf `names` is `exact`.
 
-No server of Pravega makes a scope or a stream with `_` in its name, but for its own, whose names begin with it; and SQL
-takes no `-` outside of backticks. So what a name means is told by the name alone.
+No server of Pravega makes a scope or a stream with `_` in its name, except its own, whose names begin with it; and
+SQL takes `-` only in backticks. So the name alone says what it means.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def spell_for_pravega(catalog: Catalog, name: str) -> str:
 
 
 def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
-    """Return all scopes, or all streams of a scope, as SQL spells them, without those that belong to Pravega."""
+    """Return names of scopes, or of a scope's streams, as SQL spells them, without those that belong to Pravega."""
     spelled = underscore if _is_spelled_for_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 
 
 def name_table(catalog: Catalog, table: StreamTable) -> str:
-    """Return how messages and plans name a table: as the statement did that loaded it."""
+    """Return the name of a table for messages and plans, spelled as in the statement that loaded it."""
     name = find_table_kind(table).name_of(table)
     if table.called is None:
         return catalog.named(table.stream.scope, name)
@@ -50,12 +50,12 @@ def name_table(catalog: Catalog, table: StreamTable) -> str:
 
 
 def name_table_and_stream(catalog: Catalog, table: StreamTable) -> str:
-    """Return how errors name a table: its stream too, where that has another name."""
+    """Return the name of a table for errors, with its stream if that has another name."""
     return add_stream_name(name_table(catalog, table), table.called, table.stream)
 
 
 def add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:
-    """Return the name of a table, and that of its stream if it is not what SQL calls it."""
+    """Return the name of a table, followed by its stream if SQL calls that by another name."""
     return name if called is None or tuple(called) == (stream.scope, stream.name) else f"{name} (stream {stream})"
 
 

@@ -1,4 +1,4 @@
-"""Translates between table properties and what Pravega keeps: stream configuration, schema group, tags."""
+"""Translates between table properties and what Pravega stores: stream configuration, schema group, tags."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STREAM_OPTIONS = (
 
 
 def check_reserved(name: str, properties: Mapping[str, str]) -> None:
-    """Refuse what Spark puts into properties and a stream cannot have: another provider or format, or a place."""
+    """Refuse what Spark puts into properties but a stream cannot have: another provider or format, or a location."""
     provider = properties.get("provider", PROVIDER)
     if provider.lower() != PROVIDER:
         raise InvalidOptionError(
@@ -72,7 +72,7 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
 
 
 def check_partitions(name: str, partitions: Sequence[str]) -> None:
-    """Refuse everything that would lay a table out in parts."""
+    """Refuse all clauses that would partition a table."""
     if partitions:
         shown = ", ".join(re.sub(r"^identity\((.*)\)$", r"\1", part) for part in partitions)
         raise UnsupportedOperationError(
@@ -82,9 +82,9 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
 
 
 def make_stored_properties(settings: TableSettings, comment: str | None) -> dict[str, str]:
-    """Return the properties that are kept as tags of the stream: those that nothing else tells.
+    """Return the properties that are kept as tags of the stream: those that are stored nowhere else.
 
-    The schema registry tells the format too, but a table must be known for one when the registry is not there.
+    The schema registry knows the format too, but a table must be recognized even if the registry cannot be reached.
     """
     kept = {"format": settings.format}
     if find_format(settings.format).registry_format is not None and (
@@ -117,13 +117,13 @@ def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) 
 
 
 def choose_creation_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups with AllowAny only."""
+    """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups only with AllowAny."""
     avro = find_format(settings.format).registry_format == "Avro"
     return get_policy(settings) if avro else Compatibility("AllowAny")
 
 
 def choose_later_policy(settings: TableSettings) -> Compatibility | None:
-    """Return the policy to set on the group afterwards, None when it was made with the right one."""
+    """Return the policy to set on the group afterwards, None if it was made with the right one."""
     wanted = get_policy(settings)
     return None if wanted == choose_creation_policy(settings) else wanted
 
@@ -134,12 +134,12 @@ def get_policy(settings: TableSettings) -> Compatibility:
 
 
 def find_policy(name: str) -> Compatibility | None:
-    """Return the policy that has a name among the values of the property `compatibility`, None if none has."""
+    """Return the policy of a name among the values of the property `compatibility`, None if there is none."""
     return Compatibility(_POLICIES[name]) if name in _POLICIES else None
 
 
 def check_adoption(options: o.Options) -> None:
-    """Refuse properties of the stream when it exists already and keeps its own."""
+    """Refuse properties of the stream if it exists already and keeps its own."""
     for option in _STREAM_OPTIONS:
         if options.is_set(option):
             raise InvalidOptionError(
@@ -151,7 +151,7 @@ def check_adoption(options: o.Options) -> None:
 def find_differing(
     settings: TableSettings, comment: str | None, options: o.Options, configuration: StreamConfiguration
 ) -> list[str]:
-    """Return the properties that a stream was not made with: those kept as tags, and given ones of the stream."""
+    """Return the properties in which a stream differs: those kept as tags, and the given ones of the stream."""
     kept, there = make_stored_properties(settings, comment), stored_properties(configuration.tags)
     wanted, found = (
         show_stream_properties(make_stream_configuration(settings, kept)),
@@ -175,7 +175,7 @@ def show_policy(compatibility: Compatibility) -> str:
 
 
 def show_properties(loaded: LoadedTable) -> dict[str, str]:
-    """Return all properties of a table: given back to CREATE TABLE they make an equal one."""
+    """Return all properties of a table: passed to CREATE TABLE, they make an equal one."""
     table, configuration = loaded.table, loaded.configuration
     properties = {"provider": PROVIDER, "format": table.format}
     if find_format(table.format).registry_format is not None:
@@ -193,13 +193,13 @@ def show_properties(loaded: LoadedTable) -> dict[str, str]:
 def list_alterable_properties(loaded: LoadedTable) -> dict[str, str]:
     """Return the properties that ALTER TABLE begins with: all but `tags`.
 
-    Tags of other programs stay as they are. They may be ones that a list with commas cannot say.
+    Tags of other programs stay as they are, because a list with commas may not be able to express them.
     """
     return {key: text for key, text in show_properties(loaded).items() if key != o.TAGS.key}
 
 
 def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]:
-    """Return those properties that are settings of the stream itself."""
+    """Return the properties that are settings of the stream itself."""
     scaling, retention = configuration.scaling, configuration.retention
     properties = {"scaling.min-segments": str(scaling.min_segments)}
     if scaling.kind != "fixed":
@@ -222,7 +222,7 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
 
 
 def make_place_properties(stream: Stream) -> dict[str, str]:
-    """Return the properties that tell which stream a table is, whatever SQL calls it. No statement gives them."""
+    """Return the properties that name the stream of a table, whatever SQL calls it. No statement sets them."""
     return {"location": str(stream), "is_managed_location": "true"}
 
 

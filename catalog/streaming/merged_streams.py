@@ -1,4 +1,4 @@
-"""Several streams that a streaming query reads as one: which they are now, and how they are read."""
+"""Several streams that a streaming query reads as one: finds them, and reads them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from ..tables.stream_tables import identity
 
 _THREADS = 8
 _UNFINISHED_SECONDS = 30.0
-"""How long a new stream may be without a schema until it counts as one that does not fit."""
+"""Seconds that a new stream may have no schema before it counts as one that does not fit."""
 
 
 def answer(
     catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
 ) -> str | Limits | MicroBatchEnd | PlannedRead | None:
-    """Carry out a request of a streaming query whose table has members; `streams` has those of other tables.
+    """Carry out a request of a streaming query whose table has several streams.
 
     Raises UnsupportedOperationError for real-time mode, InvalidOptionError for options that need one stream.
     """
@@ -104,7 +104,7 @@ class _MergedReading:
         required: StructType,
         options: o.Options,
     ) -> None:
-        """`identities` is what `identify_members` returned when the table was loaded.
+        """Find the streams. `identities` is what `identify_members` returned when the table was loaded.
 
         Raises DifferentSchemasError for a new stream that does not fit the others.
         """
@@ -113,7 +113,7 @@ class _MergedReading:
         self._table = table
         self._required = required
         self._options = options
-        # The identities, which are those of when the query was started, tell it from an earlier one.
+        # The identities are those from the start of the query, so they distinguish it from an earlier one.
         key = (id(catalog.pravega), table.stream, identities, frozenset(options.texts().items()))
         found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._list_loaded(identities)))
         with found.lock:
@@ -123,7 +123,7 @@ class _MergedReading:
             self._streams = found.streams
 
     def start(self) -> str:
-        """Return the offset at which a query begins that has no checkpoint."""
+        """Return the offset at which a query without a checkpoint begins."""
         return self._open().start().to_json()
 
     def last(self) -> str:
@@ -141,7 +141,7 @@ class _MergedReading:
         return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
 
     def plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
-        """Plan what a micro-batch reads, without streams that are dropped, if the query may go on without them."""
+        """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
         reading = self._open()
         found = reading.slices(reading.read_offset(since), reading.read_offset(until))
         slices = {name: pieces for name, pieces in found.items() if pieces}
@@ -177,7 +177,7 @@ class _MergedReading:
         return found
 
     def _new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
-        """Load the table of a new stream; None if it may get its schema in a moment, as in the middle of CREATE TABLE.
+        """Load the table of a new stream; None if it may soon get its schema, as in the middle of CREATE TABLE.
 
         Raises DifferentSchemasError for one that does not fit.
         """
@@ -197,7 +197,7 @@ class _MergedReading:
 
 
 def identify_members(catalog: Catalog, table: StreamTable) -> str:
-    """Return what tells the members of a table from streams made again under their names, as one text."""
+    """Return a text that distinguishes the members of a table from streams created again under their names."""
 
     def of_member(member: StreamTable) -> str | None:
         return identity(catalog, member.stream)

@@ -1,4 +1,4 @@
-"""Tables as streams: the requests of streaming queries."""
+"""Answers the requests of streaming queries that read one table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..storage.spelling import name_table, name_table_and_stream
 
 
 def find_start(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
-    """Return the offset at which a query begins that has no checkpoint."""
+    """Return the offset at which a query without a checkpoint begins."""
     with _open_stream(catalog, memory, request) as (_, stream):
         return stream.start().to_json()
 
@@ -40,7 +40,7 @@ def find_last(catalog: Catalog, memory: SourceMemory, request: r.LastOfStream) -
 
 
 def find_limits(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStream) -> Limits:
-    """Return the limits that a query's options give."""
+    """Return the limits in a query's options."""
     with _open_stream(catalog, memory, request) as (read, _):
         return limits_of(read.options)
 
@@ -54,15 +54,15 @@ def find_end(
         _consume(catalog, queries, read, request.checkpoint, since.cut)
         last = None if request.last is None else read.read_offset(request.last)
         if last is not None:
-            # With availableNow no commit of the last batch comes, but its offset does, and Spark has written it down by
-            # then: asynchronous progress tracking, which writes later, is not possible with this trigger.
+            # With availableNow no commit of the last batch comes, but its offset does, and Spark has stored it by then:
+            # asynchronous progress tracking, which stores it later, is not possible with this trigger.
             queries.note_committed(request.checkpoint, since.cut)
         end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
         reached = end.offset
         if reached is not since and wants_times(read.table, read.required):
             marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
             reached = replace(reached, marks=marks.end())
-        # The same text, even if the query reads other columns now: else Spark takes it for something new.
+        # The same text, even if the query reads other columns now: else Spark would treat it as new.
         text = request.since if reached is since else reached.to_json()
         return MicroBatchEnd(text, end.latest.to_json(), end.metrics)
 
@@ -111,13 +111,13 @@ def find_end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.End
 def commit_micro_batch(
     catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.CommitMicroBatch
 ) -> None:
-    """Let the query's consumer, if it has one, give up what it has read."""
+    """Let the query's consumer, if it has one, release what the query has read."""
     with _open_stream(catalog, memory, request) as (read, _):
         queries.note_committed(request.checkpoint, read.read_offset(request.until).cut)
 
 
 def _consume(catalog: Catalog, queries: ReadingQueries, read: StreamedTable, checkpoint: str, begin: StreamCut) -> None:
-    """Let the query's consumer, if it has one, hold what follows the beginning of its run's first batch."""
+    """Let the query's consumer, if it has one, hold what follows the start of its run's first batch."""
     if (consumer := read.options.get(o.CONSUMER)) is not None:
         queries.consume(catalog.pravega, consumer, begin, checkpoint, catalog.hold)
 

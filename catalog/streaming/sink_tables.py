@@ -1,4 +1,4 @@
-"""Tables that `writeStream.toTable` makes: Spark makes them without the query's options, which come later."""
+"""Sets up tables that `writeStream.toTable` makes: Spark makes them first and passes the query's options later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..tables import stream_tables
 
 _APPEND, _UPDATE = "append", "update"
 _FIXED = (o.FORMAT, o.FRAMING)
-"""What a table has once and for all, though the options of a write without a catalog may name it."""
+"""Options that are fixed for a table, though a write without a catalog may name them."""
 
 
 def settle(
@@ -35,9 +35,9 @@ def settle(
 ) -> TableDescription:
     """Give a table that toTable has just made the properties among the query's options; return it.
 
-    It is made again with them. Raises StreamExistsError if somebody has written to it, and what `create` does. For an
-    output mode that tables do not have, UnsupportedOperationError is raised, and InvalidOptionError for options that a
-    write does not have, after the table was dropped again.
+    It is created again with them. Raises StreamExistsError if another program has written to it, and what `create`
+    raises. For an output mode that tables do not have, UnsupportedOperationError is raised, and InvalidOptionError for
+    options that a write does not have, both after the table was dropped again.
     """
     stream = table.stream
     scope, name = table.called or (stream.scope, stream.name)
@@ -78,9 +78,9 @@ def _is_written(catalog: Catalog, stream: Stream) -> bool:
 
 
 def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a streaming query without those that count when toTable makes the table.
+    """Return the options of a streaming query without those that count only when toTable makes the table.
 
-    Raises InvalidOptionError for a format or framing other than the table's, and for the names of single writes.
+    Raises InvalidOptionError for a format or framing other than the table's, and for options that name single writes.
     """
     left = {}
     for key, text in options.items():

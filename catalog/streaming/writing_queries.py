@@ -1,6 +1,6 @@
-"""What the service remembers of streaming queries that write: the rows it wrote last, and a transaction begun ahead.
+"""What the service remembers of streaming queries that write: their last commit, and a transaction begun ahead.
 
-Nothing depends on it: what was forgotten is read again, and what was begun ahead for nobody is aborted.
+Nothing depends on it: what was forgotten is read again, and a transaction that nobody takes is aborted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ..storage.connections import Catalog
 LOG = logging.getLogger(__name__)
 
 KEPT = 100
-"""Queries that are remembered."""
+"""How many queries are remembered."""
 BUSY_SECONDS = 1.0
-"""A query whose next micro-batch begins that soon after the last gets its next transaction ahead."""
+"""If the next micro-batch of a query begins this soon after the last, its next transaction is begun ahead."""
 AHEAD_SECONDS = 2.0
 """How long a transaction waits for its micro-batch."""
 OLDEST_SECONDS = 3600.0
@@ -76,7 +76,7 @@ class WritingQueries:
     def begin(self, key: Key, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
         """Return a transaction for a micro-batch: the one that was begun ahead for it, or a new one.
 
-        Raises what `Insert.begin` does, and PermissionDeniedError if the first one could not be committed.
+        Raises what `Insert.begin` raises, and PermissionDeniedError if the first one could not be committed.
         """
         with self._lock:
             query = self._queries.get(key)
@@ -97,22 +97,22 @@ class WritingQueries:
         return insert
 
     def find_log(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
-        """Return the log that has committed the query's last epoch if the stream is what it was then, or a new one."""
+        """Return the log of the query's last commit if the stream is still the same one, or a new log."""
         with self._lock:
             query = self._queries.get(key)
-        # A stream that was made again has other segments, and the log knows the old one.
+        # A stream that was created again has other segments, and the log belongs to the old one.
         if query is not None and query.pravega is pravega and query.segments == _number_segments(insert):
             return query.log
         return CommitLog(pravega, key[0], timeout=insert.settings.commit_timeout)
 
     def is_continued_by(self, key: Key, epoch: Epoch) -> bool:
-        """Tell whether the epoch follows one that the same run has committed here: nothing is left to settle."""
+        """Return whether the epoch follows one that the same run has committed here: nothing is left to settle."""
         with self._lock:
             query = self._queries.get(key)
         return query is not None and query.epoch.run == epoch.run and query.epoch.number < epoch.number
 
     def note_commit(self, key: Key, catalog: Catalog, insert: Insert, epoch: Epoch, log: CommitLog) -> None:
-        """Remember a commit, and begin the next transaction if the query does not pause between its micro-batches."""
+        """Remember a commit, and begin the next transaction if micro-batches follow each other without a pause."""
         with self._lock:
             former = self._queries.pop(key, None)
             busy = former is not None and former.busy
@@ -137,7 +137,7 @@ class WritingQueries:
         again.begun_at = old.begun_at
 
         def begin() -> Insert:
-            # At once: where many short micro-batches have no rows, none of them comes to the first ping of its own.
+            # At once: if many short micro-batches have no rows, none of them lasts until its own first ping.
             try:
                 again.ping()
             except PravegaError:
@@ -194,5 +194,5 @@ def _check_rights(pravega: Pravega, insert: Insert) -> None:
 
 
 def _number_segments(insert: Insert) -> frozenset[int]:
-    """Return the numbers of a transaction's segments, which no other stream of the name has."""
+    """Return the numbers of a transaction's segments, which no other stream of this name has."""
     return frozenset(segment_number(segment.segment_id) for segment in insert.transaction.segments)

@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 _PROPERTIES = "properties"
 _SPARK_SETS = "owner"
 _REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
-"""What Spark hands over as properties, and a scope cannot have."""
+"""What Spark passes as properties, but a scope cannot have."""
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
@@ -45,25 +45,25 @@ def list_namespaces(catalog: Catalog) -> list[str]:
 
 
 def default_namespace(catalog: Catalog) -> list[str]:
-    """Return the namespace that `USE <catalog>` selects: that of the option `scope`, else none."""
+    """Return the namespace that `USE <catalog>` selects: that of the option `scope`, if it is set."""
     scope = catalog.options().get(o.SCOPE)
     return [] if scope is None else [scope]
 
 
 def namespace_exists(catalog: Catalog, namespace: Sequence[str]) -> bool:
-    """Tell whether there is such a scope."""
+    """Return whether there is such a scope."""
     try:
         scope = resolve_scope(catalog, namespace)
     except ScopeNotFoundError:
         return False
-    # Pravega fails for an empty name, which CREATE NAMESPACE refuses after this question.
+    # Pravega fails for an empty name, which CREATE NAMESPACE refuses later.
     return scope != "" and catalog.pravega.controller.scope_exists(scope)
 
 
 def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]:
     """Return a namespace's properties, with the name of its scope in Pravega. Raises ScopeNotFoundError.
 
-    A user who may not read them sees none.
+    A user who may not read the properties sees none.
     """
     scope = _find_scope(catalog, namespace)
     try:
@@ -121,13 +121,13 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
             raise UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace)))
     wanted = {change.property: change.value for change in changes}
     if wanted.get("comment") == "":
-        wanted["comment"] = None  # which Spark gives for IS NULL too
+        wanted["comment"] = None  # Spark passes this for IS NULL too
     with cancellation.shield():
         _change(catalog, scope, wanted)
 
 
 def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> None:
-    """Set properties of a scope, and take away those without a value."""
+    """Set properties of a scope, and remove those without a value."""
 
     def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         old = row.get(_PROPERTIES, {})
@@ -168,7 +168,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
         with cancellation.shield():
             drop_stream(catalog, Stream(scope, name))
     _delete_tables(catalog, scope, others)
-    # What is kept of tables goes last, and not if somebody has made another one meanwhile.
+    # The rows about tables go last, and stay if another program has made a table meanwhile.
     left = [name for name in controller.list_streams(scope) if not is_internal(name)]
     left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
     if left:
@@ -191,7 +191,7 @@ def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
         try:
             catalog.pravega.controller.delete_key_value_table(scope, name)
         except KeyValueTableNotFoundError:
-            continue  # of our own each is made when it is needed first
+            continue  # each of our own is made only when it is first needed
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Tables as a query's own options make them: as they were at a version or a time, or with other columns."""
+"""Changes a table by the options of a query: shows it as of a version or a time, and refuses other columns."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ..storage.naming import prefix_errors
 from ..storage.spelling import name_table_and_stream
 
 _TIME_TRAVEL_OPTIONS = ("versionasof", "timestampasof")
-"""Options of `spark.read` that Spark has read itself, and hands on with the others."""
+"""Options of `spark.read` that Spark has read itself and passes on with the others."""
 _BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
 
 
 def drop_time_travel_options(table: StreamTable, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of a read of a table without those that said as of when it is read."""
+    """Return the options of a read without those by which Spark has chosen a version or a time."""
     if table.as_of is None:
         return options
     return {key: text for key, text in options.items() if key.lower() not in _TIME_TRAVEL_OPTIONS}
 
 
 def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) -> TableDescription:
-    """Describe a table at the position that a query asks for, with the columns of today; None: as it is now.
+    """Describe a table at the position that a query asks for, with the columns of today; None means as it is now.
 
-    Raises InvalidOptionError for a position that it does not have.
+    Raises InvalidOptionError if the table has no such position.
     """
     if asked is None:
         return described
@@ -53,9 +53,9 @@ def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel |
 
 
 def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:
-    """Raise UnsupportedOperationError for an option of a query that the loaded columns do not follow.
+    """Raise UnsupportedOperationError for an option of a query that the loaded columns do not reflect.
 
-    Spark would then take a column for NOT NULL that has nulls, or show other columns than those that were asked for.
+    Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
     """
     kind = find_table_kind(table)
     if catalog.by_options or kind.of_several or not kind.of_stream:

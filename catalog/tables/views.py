@@ -1,7 +1,7 @@
-"""Views: Spark's text of a query and what it was understood by, kept in the hidden table of its scope.
+"""Views: Spark's text of a query with the settings that it depends on, kept in the hidden table of its scope.
 
-Tables and views share one space of names. Views are not kept with streams, so nothing stops another program from making
-a stream under the name of a view: the name means the table then, until that is dropped.
+Tables and views share their names. Views are not kept with streams, so nothing stops another program from making a
+stream with the name of a view: the name then means the table, until that is dropped.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from . import key_value_tables
 
 LOG = logging.getLogger(__name__)
 _SPARK_SETS = ("owner", "table_type")
-"""Properties of every view of Spark. Pravega's users have rights to the streams below, and own no views."""
+"""Properties of every view in Spark. In Pravega users have rights to the streams below, and do not own views."""
 _METRIC_VIEW = "METRIC_VIEW"
 _EVOLUTION = "EVOLUTION"
-"""Spark's schema modes of this kind: it stores new columns when a view is read, but in its own catalog alone."""
+"""Spark's schema modes of this kind: it stores new columns when a view is read, but only in its own catalog."""
 
 
 def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
@@ -69,7 +69,7 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
 
 
 def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
-    """Return the views of a scope, also one whose name means a table now. Raises ScopeNotFoundError."""
+    """Return the views of a scope, even one whose name now means a table. Raises ScopeNotFoundError."""
     scope = resolve_scope(catalog, namespace)
     found = list_names(catalog, scope)
     if not found and not catalog.pravega.controller.scope_exists(scope):
@@ -78,12 +78,12 @@ def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
 
 
 def list_names(catalog: Catalog, scope: str) -> list[str]:
-    """Return the names of the views of a scope as they are kept. Raises PermissionDeniedError."""
+    """Return the names of a scope's views as they are kept. Raises PermissionDeniedError."""
     return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.VIEW)]
 
 
 def find(catalog: Catalog, namespace: Sequence[str], name: str) -> ViewDefinition | None:
-    """Return a view, None if there is none. A user who may not read the views of a scope finds none."""
+    """Return a view, or None if there is none or the user may not read the views of the scope."""
     if len(namespace) != 1 or is_internal(namespace[0]):
         return None
     stream = resolve_stream(catalog, namespace, name)
@@ -97,7 +97,7 @@ def find(catalog: Catalog, namespace: Sequence[str], name: str) -> ViewDefinitio
 
 @contextmanager
 def refuse_views(catalog: Catalog, namespace: Sequence[str], name: str, statement: str) -> Iterator[None]:
-    """Say in place of StreamNotFoundError that a statement is none for views, if the name is that of one."""
+    """Replace StreamNotFoundError by an error that views do not take a statement, if the name is that of a view."""
     try:
         yield
     except StreamNotFoundError:
@@ -107,7 +107,7 @@ def refuse_views(catalog: Catalog, namespace: Sequence[str], name: str, statemen
 
 
 def check_no_view(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
-    """Raise ViewExistsError if the name of a new table is that of a view."""
+    """Raise ViewExistsError if a new table would have the name of a view."""
     if find(catalog, namespace, name) is not None:
         raise ViewExistsError(f"There is a view {catalog.named(*namespace, name)}. DROP VIEW drops it.")
 
@@ -115,7 +115,7 @@ def check_no_view(catalog: Catalog, namespace: Sequence[str], name: str) -> None
 def put(
     catalog: Catalog, namespace: Sequence[str], name: str, view: ViewDefinition, *, make: bool, replace: bool
 ) -> None:
-    """Make a view, or replace one as a whole.
+    """Create a view, or replace one as a whole.
 
     Raises StreamExistsError if the name is that of a table, ViewExistsError, ViewNotFoundError, InvalidNameError,
     ScopeNotFoundError, UnsupportedOperationError for a metric view and for one WITH SCHEMA EVOLUTION,
@@ -140,9 +140,9 @@ def put(
 
 
 def rename(catalog: Catalog, old: tuple[Sequence[str], str], new: tuple[Sequence[str], str]) -> None:
-    """Give a view another name: in one step, but for a moment it has both if the new one is in another scope.
+    """Give a view another name, in one step; in another scope it has both names for a moment.
 
-    Raises ViewNotFoundError, and of the new name what `put` does.
+    Raises ViewNotFoundError, and for the new name what `put` raises.
     """
     if len(new[0]) == 2 and new[0][0] == catalog.name:
         new = new[0][1:], new[1]
@@ -182,7 +182,7 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 
 
 def _check_new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tuple[str, str]:
-    """Return the scope and the name under which a new view is kept; raises the errors of `put`."""
+    """Return the scope and the name under which a new view is kept. Raises the errors of `put`."""
     stream = resolve_stream(catalog, namespace, name)
     check_new_view(stream.name)
     if is_internal(stream.scope):
@@ -195,7 +195,7 @@ def _check_new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tu
 
 
 def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
-    """Return what is kept of a view. Its own catalog may have another name in another session: it is kept as None."""
+    """Return what is kept of a view. The view's own catalog is kept as None: its name may differ between sessions."""
     return {
         "text": view.text,
         "schema": view.schema.json(),

@@ -115,8 +115,8 @@ PROPERTIES = [
     properties("'event-time'='nothing'", "'event-time' names 'nothing'", "id, b"),
     properties("'event-time-timeout'='4000d'", "'4000d'", "1ms to 3650d"),
     properties("'event-time-timeout'='soon'", "'soon'", "500ms, 10s"),
-    properties("'tags'='a,a'", "'tags'", "each once"),
-    properties("'tags'='spark.x=1'", "'spark.x=1'", "keep properties of tables"),
+    properties("'tags'='a,a'", "'tags'", "different names"),
+    properties("'tags'='spark.x=1'", "'spark.x=1'", "hold table properties"),
     properties(
         f"'tags'='{','.join(map(str, range(200)))}'", "200 names in 'tags'", "128 tags", "Leave some", condition=NAME
     ),
@@ -348,7 +348,7 @@ STATEMENTS = [
     altered("DROP COLUMN nothing", "UNRESOLVED_COLUMN", "`nothing`"),
     altered("RENAME COLUMN id TO b", "FIELD_ALREADY_EXISTS", "`b`"),
     altered("RENAME COLUMN nothing TO c", "UNRESOLVED_COLUMN", "`nothing`"),
-    altered("RENAME COLUMN id TO c", OPTION, TABLE, "'routing-key' names 'id'", "no column"),
+    altered("RENAME COLUMN id TO c", OPTION, TABLE, "'routing-key' names 'id'", "not a column"),
     altered("RENAME COLUMN b TO `b c`", "PRAVEGA_INVALID_NAME", TABLE, "'b c'"),
     altered("DEFAULT COLLATION UTF8_LCASE", OPERATION, "DEFAULT COLLATION", TABLE),
     altered("CLUSTER BY NONE", OPERATION, "CLUSTER BY", TABLE),
@@ -360,7 +360,7 @@ STATEMENTS = [
     altered("RECOVER PARTITIONS", OPERATION, "RECOVER PARTITIONS", TABLE, "Leave the statement out"),
     altered("SET SERDEPROPERTIES ('a'='b')", OPERATION, "SET SERDE", TABLE, "'format'"),
     altered("SET TBLPROPERTIES ('tags'='a,,b')", OPTION, TABLE, "'tags'", "separated by commas"),
-    altered("SET TBLPROPERTIES ('tags'='spark.format=raw')", OPTION, TABLE, "'spark.format=raw'", "keep properties"),
+    altered("SET TBLPROPERTIES ('tags'='spark.format=raw')", OPTION, TABLE, "'spark.format=raw'", "table properties"),
     altered(f"SET TBLPROPERTIES ('tags'='{'x' * 257}')", OPTION, TABLE, "'tags'", "256"),
     altered("SET TBLPROPERTIES ('rollover-size'='0')", OPTION, TABLE, "'rollover-size'", "at least 1"),
     altered("SET TBLPROPERTIES ('rollover-size'='big')", OPTION, TABLE, "'big'", "64k"),
@@ -538,7 +538,7 @@ STATEMENTS = [
     refusal(
         "CREATE VIEW {n}.v WITH METRICS LANGUAGE YAML AS $$\nversion: 0.1\nsource: {n}.t\ndimensions:\n- name: d\n"
         "  expr: id\nmeasures:\n- name: m\n  expr: count(1)\n$$",
-        OPERATION, "WITH METRICS", "views of metrics are not kept",
+        OPERATION, "WITH METRICS", "views of metrics are not supported",
     ),
     refusal("CREATE OR REPLACE VIEW {n}.t AS SELECT 1 AS a", "EXPECT_VIEW_NOT_TABLE", "`t`"),
     refusal("CREATE FUNCTION {n}.f AS 'x.Y'", "MISSING_CATALOG_ABILITY", "pravega"),

@@ -237,7 +237,7 @@ def test_versions_of_schemas(called: Called) -> None:
     assert (valid.valid, valid.reason, valid.version, valid.compatibility) == (True, None, None, "backward")
     for schema, words in {
         bad: "the policy 'backward' of its schema group does not allow it",
-        WIDER % ("Other", "x", '["null", "long"], "default": null'): "of the type x.Other",
+        WIDER % ("Other", "x", '["null", "long"], "default": null'): "has the type x.Other",
         "{": "JSON",
     }.items():
         judged = called.call("validate_schema", f"schema => '{schema}'")
