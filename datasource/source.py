@@ -1,6 +1,6 @@
-"""The data source `pravega` of `spark.read` and `df.write` where the adapter's jar is not on the class path.
+"""The data source `pravega` of `spark.read` and `df.write` without the adapter's jar on the class path.
 
-Where it is, Spark takes `PravegaSource` of the jar for the name, which asks the catalog service.
+With the jar, Spark uses its `PravegaSource` instead, which asks the catalog service.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PravegaDataSource(DataSource):
         )
         temperatures.where("celsius > 80").show()
 
-    The stream may be `name$type`, for its events of one type, or `name$changelog`. docs/options.md lists all options.
+    The stream may be `name$type`, for its events of one type, or `name$changelog`. docs/options.md lists the options.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -71,7 +71,7 @@ class PravegaDataSource(DataSource):
     @concise
     def schema(self) -> StructType:
         """Return the stream's columns and its metadata columns."""
-        if "owner" in self.options:  # only CREATE TABLE adds it; the table's later options would be lost
+        if "owner" in self.options:  # only CREATE TABLE adds it; later options of the table would be lost
             raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = self._read_options()
         with connect(client_config(options)) as pravega:
@@ -112,15 +112,15 @@ class PravegaDataSource(DataSource):
                 raise
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what refuses the first question with the sentence that says what streams need.
+        """Return a reader whose first answer is the error that says what streams need.
 
-        Spark loses what is raised here.
+        Spark loses errors that are raised here.
         """
         return _RefusedReader(self._refusal("readStream without the adapter's jar"))
 
     @concise
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Refuse with the sentence that says what streams need."""
+        """Raise the error that says what streams need."""
         raise self._refusal("writeStream without the adapter's jar")
 
     def _read_options(self) -> o.Options:
@@ -147,7 +147,7 @@ class _RefusedReader(DataSourceStreamReader):
 
 
 class TransactionalWriter(InsertWriter):
-    """Tasks' writer that also commits: Spark calls `commit` and `abort` on a copy in another process."""
+    """The tasks' writer, which also commits: Spark calls `commit` and `abort` on a copy in another process."""
 
     def __init__(self, spec: InsertSpec, settings: WriteSettings, epoch: Epoch | None) -> None:
         super().__init__(spec)
@@ -166,7 +166,7 @@ class TransactionalWriter(InsertWriter):
 
     @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Give the transaction up. Nothing is raised: Spark would hide the error that it aborts for."""
+        """Give the transaction up. Raises nothing: that would hide the error because of which Spark aborts."""
         with connect(self._spec.config) as pravega:
             clean_up(self._insert(pravega).abort)
 
@@ -188,12 +188,12 @@ def _resolve(*, read: Mapping[str, str] | None = None, write: Mapping[str, str] 
     options = o.resolve(read=read, write=write)
     if options.is_set(o.CATALOG):
         raise InvalidOptionError(
-            f"'{o.CATALOG.key}'='{options.get(o.CATALOG)}' means nothing without the adapter's jar. Build the session "
+            f"'{o.CATALOG.key}'='{options.get(o.CATALOG)}' needs the adapter's jar. Build the session "
             "with pyspark_pravega.configure(), or leave the option out."
         )
     return options
 
 
 def _resolve_with_table(read: Mapping[str, str], table: StreamTable) -> o.Options:
-    """Return the options of a read together with those that the table has."""
+    """Return the options of a read together with those of the table."""
     return o.resolve(read=read, properties=table.scan_properties)

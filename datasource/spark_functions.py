@@ -1,4 +1,4 @@
-"""Functions that Spark's Python workers run in tasks, pickled as Spark's own planning workers would do it.
+"""Functions that Spark's Python workers run in tasks, pickled as Spark's own planning workers do it.
 
 The catalog service plans in its own process, so that neither a scan nor an INSERT starts a planning worker.
 """
@@ -20,7 +20,7 @@ from .scan.reader import BATCH_EVENTS
 from .source import PravegaDataSource
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-"""The version of Python that pickles these functions. No other one can run them."""
+"""The version of Python that pickles these functions, and the only one that can run them."""
 
 
 def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
@@ -47,7 +47,7 @@ def pickle_write(writer: DataSourceArrowWriter) -> str:
         report = CPickleSerializer().dumps(writer.write(batches))
         yield pa.record_batch([pa.array([report], pa.binary())], names=["message"])
 
-    # Spark's worker takes functions of this module for a data source's.
+    # Spark's worker recognizes a data source's function by this module.
     write.__module__ = "pyspark.sql.worker.write_into_data_source"
     message = StructType([StructField("message", BinaryType())])
     return _text(CPickleSerializer().dumps((write, message)))

@@ -23,15 +23,15 @@ from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of
 from .tables.table_name import TableName
 
 _THREADS = 8
-"""Streams that are looked at at the same time."""
+"""Streams that are loaded at the same time."""
 
 
 def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
     """Return the table of the options: as stored, unless format or framing are given.
 
-    The stream may be `name$type`, for its events of one type, or `name$changelog`. Several streams are one table, see
-    `merged_table`. Raises StreamNotFoundError if no stream is there, and DifferentSchemasError if they do not fit each
-    other.
+    The stream may be `name$type`, for its events of one type, or `name$changelog`. Several streams make one table, see
+    `merged_table`. Raises StreamNotFoundError for a missing stream, and DifferentSchemasError for streams that do not
+    fit each other.
     """
     several = [option for option in (o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS) if options.is_set(option)]
     if len(several) > 1:
@@ -52,7 +52,7 @@ def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | 
 
 
 def names_of_streams(pravega: Pravega, options: o.Options) -> Sequence[str]:
-    """Return the names of the streams that are to be read as one: as given, or those now that match the pattern."""
+    """Return the names of the streams to read as one: as given, or those that match the pattern now."""
     pattern = options.get(o.PATTERN_OF_STREAMS)
     if pattern is None:
         return options.require(o.STREAMS)
@@ -63,9 +63,9 @@ def names_of_streams(pravega: Pravega, options: o.Options) -> Sequence[str]:
 def member_tables(
     pravega: Pravega, options: o.Options, names: Sequence[str], schema: StructType | None
 ) -> list[StreamTable]:
-    """Return the tables of streams that are to be read as one.
+    """Return the tables of the streams to read as one.
 
-    Raises UnsupportedOperationError for those whose rows change.
+    Raises UnsupportedOperationError for tables whose rows change.
     """
     if schema is not None:
         schema = StructType([field for field in schema if field.name != STREAM_COLUMN.name])
@@ -74,8 +74,9 @@ def member_tables(
         member = named_table(pravega, options, name, schema)
         if not find_table_kind(member).events_are_rows:
             raise UnsupportedOperationError(
-                f"The events of stream {member.stream} are changes of rows, and such tables are not read as one. Name "
-                f"it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or unite the tables by UNION ALL."
+                f"The events of stream {member.stream} are changes of rows, and such a table is not read with others "
+                f"as one. Name it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or unite the tables by "
+                "UNION ALL."
             )
         return member
 
@@ -84,7 +85,7 @@ def member_tables(
 
 
 def named_table(pravega: Pravega, options: o.Options, given: str, schema: StructType | None) -> StreamTable:
-    """Return the table of one stream, whatever stream the options name."""
+    """Return the table with a given name; the options' own stream does not matter."""
     name = TableName.parse(given)
     stream = Stream(options.require(o.SCOPE), name.stream)
     version = options.get(o.SCHEMA_VERSION)
@@ -96,7 +97,7 @@ def named_table(pravega: Pravega, options: o.Options, given: str, schema: Struct
     if promised is not None and settings.routing_key is not None:
         raise InvalidOptionError(
             f"Stream {stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its events have the routing key "
-            f"'{promised}', as a column of its own. Leave out 'format' and 'framing', which it has already."
+            f"'{promised}', one of its own columns. Leave out 'format' and 'framing': the table has its own."
         )
     if settings.format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key, promised_key=promised)
@@ -106,8 +107,8 @@ def named_table(pravega: Pravega, options: o.Options, given: str, schema: Struct
         schema = FIXED_COLUMNS[settings.format]
     if schema is None:
         raise InvalidOptionError(
-            f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so nothing says which "
-            "columns its events have. Give them with .schema('a INT, b STRING')."
+            f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so the columns of its "
+            "events are unknown. Give them with .schema('a INT, b STRING')."
         )
     format = find_format(settings.format)
     if settings.format in FIXED_COLUMNS:

@@ -1,8 +1,8 @@
 """The process from which Spark forks Python workers, with everything imported that a scan or an INSERT needs.
 
 Spark's own daemon imports nothing, so that every worker spends a second on imports before its first task. Spark starts
-this one instead where the conf `spark.python.daemon.module` names it, for all Python tasks of an application. Tasks
-that are not ours find some modules loaded, and nothing else changes for them.
+this one instead if the conf `spark.python.daemon.module` names it, for all Python tasks of an application. Other tasks
+find some modules loaded; nothing else changes for them.
 
 Imports must leave a process that may be forked: no gRPC channel, no connection, no thread that matters to a child.
 """
@@ -26,11 +26,11 @@ _serve = daemon.worker
 
 
 class OwnProcesses:
-    """Stands for the module `os` where Spark's daemon uses it, and signals no process but this one's children.
+    """Replaces the module `os` in Spark's daemon, and signals only children of this process.
 
-    Spark tells the daemon to kill the workers that nothing has used for a minute, by their ids, and does not look
-    whether they have ended before. The ids may be those of other processes, or of their threads, by then: with 32,768
-    ids, as in many containers, a few busy JVMs use all of them up in a minute.
+    Spark tells the daemon to kill workers that were idle for a minute, by their ids, without checking whether they have
+    ended already. The ids may belong to other processes, or to their threads, by then: with 32,768 ids, as in many
+    containers, a few busy JVMs use all of them up in a minute.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -38,16 +38,16 @@ class OwnProcesses:
 
     @staticmethod
     def kill(pid: int, number: int) -> None:
-        """Send a signal to a child, or to the daemon's group (0). Raises ChildProcessError where there is no child."""
+        """Send a signal to a child, or to the daemon's group (0). Raises ChildProcessError without such a child."""
         if pid != 0:
             os.waitpid(pid, os.WNOHANG)
         os.kill(pid, number)
 
 
 def serve(sock: socket.socket, authenticated: bool) -> int:
-    """Run tasks as Spark's own function does, which prints a traceback when Spark needs no more of a task's rows.
+    """Run tasks as Spark's own function does, but without a traceback when Spark needs no more rows of a task.
 
-    Spark cuts the connection then, as it does behind a filter and a LIMIT. The worker ends in either case.
+    Spark cuts the connection then, for example behind a filter and a LIMIT. The worker ends in either case.
     """
     answer_at_once(sock)
     try:
@@ -57,10 +57,11 @@ def serve(sock: socket.socket, authenticated: bool) -> int:
 
 
 def answer_at_once(sock: socket.socket) -> None:
-    """Let neither side wait for acknowledgements.
+    """Keep both sides from waiting for acknowledgements.
 
-    Spark sends a task in several small pieces, each of which waits until the one before it is acknowledged. Linux takes
-    40 ms for that on a connection on which answers were sent, unless it is told otherwise before each task.
+    Spark sends a task in several small pieces, each of which waits until the one before it is acknowledged. Linux
+    delays that by 40 ms on a connection on which answers were sent, unless quick acknowledgements are set before each
+    task.
     """
     if sys.platform == "linux" and sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,7 +1,7 @@
-"""Finds out what a stream is as a table: its configuration, its stored properties and its schema group.
+"""Loads the table that a stream is: from its configuration, its stored properties and its schema group.
 
 Properties that Pravega has no place for (format, routing key, framing, codec, comment) are kept as tags of the stream:
-they live and die with it and are readable with the right to read it.
+they live and die with it, and the right to read the stream suffices to read them.
 """
 
 from __future__ import annotations
@@ -32,47 +32,28 @@ from .table_name import TableName
 
 LOG = logging.getLogger(__name__)
 
+SCHEMA_KEY = "schema"
+"""The tag that keeps the schema of a table outside the schema registry, as text of its format."""
+CREATING_KEY = "creating"
+"""The tag of a stream while a statement is making it a table."""
+_TAGS_LIMIT = 128
+
 _warned: set[tuple[Stream, str]] = set()
+"""The schemas whose unread parts were warned of in this process."""
 
 
 @runtime_checkable
 class PartlyReadFormat(Format, Protocol):
-    """A format whose schemas can say more of events than its columns show."""
+    """A format whose schemas can describe values that are in no column."""
 
     def unread(self, schema_text: str) -> Sequence[str]:
         """Return a phrase for each part of a schema whose values are in no column. Raises InvalidSchemaError."""
         ...
 
 
-def unread_parts(format: Format, schema_text: str) -> Sequence[str]:
-    """Return what a schema says of values that are in no column, nothing for formats that show all."""
-    return format.unread(schema_text) if isinstance(format, PartlyReadFormat) else ()
-
-
-def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
-    """Warn of values that are in no column, once per stream, schema and process."""
-    if (stream, schema_text) in _warned:
-        return
-    _warned.add((stream, schema_text))
-    if unread := unread_parts(format, schema_text):
-        LOG.warning(
-            "The schema of %s, made by another program, speaks of values that are in no column: %s. The column "
-            "`unread` of the metadata table `schemas` says so too.",
-            stream,
-            "; ".join(unread),
-        )
-
-
-SCHEMA_KEY = "schema"
-"""The tag of a table whose schema no registry has: the schema text of its format."""
-CREATING_KEY = "creating"
-"""The tag of a stream of which a statement is making a table."""
-_TAGS_LIMIT = 128
-
-
 @dataclass(frozen=True)
 class LoadedTable:
-    """A stream as found: what tasks need, and what DDL shows of it."""
+    """A stream as it was loaded: what tasks need, and what DDL shows."""
 
     table: StreamTable
     configuration: StreamConfiguration
@@ -86,10 +67,10 @@ def load_table(
     """Read a stream's table, or that of the events of one type, with the columns of its latest schema or of a version.
 
     A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
-    schema groups whose events cannot be decoded, SchemaNotFoundError for a type or version that is not there, and for
-    a table whose schema is not there: taking it for a raw one would let bytes be written among its events.
+    schema groups whose events cannot be decoded, SchemaNotFoundError for a missing type or version, and for a table
+    whose schema is missing: as a raw table, it would let bytes be written among its events.
     """
-    # Where there was a schema, the registry is asked for it before the controller has said that it may be asked.
+    # If there was a schema before, ask the registry for it at the same time as the controller.
     asked = partial(_schema, pravega, stream, event_type, schema_version)
     schemas = run_in_background(asked) if pravega.known_streams.is_registered(stream) else asked
     configuration = pravega.controller.stream_configuration(stream)
@@ -135,15 +116,34 @@ def load_table(
     return LoadedTable(table, configuration, group, stored)
 
 
+def unread_parts(format: Format, schema_text: str) -> Sequence[str]:
+    """Return a phrase for each part of a schema whose values are in no column; none for formats that show all."""
+    return format.unread(schema_text) if isinstance(format, PartlyReadFormat) else ()
+
+
+def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
+    """Warn of values that are in no column, once for each stream and schema in a process."""
+    if (stream, schema_text) in _warned:
+        return
+    _warned.add((stream, schema_text))
+    if unread := unread_parts(format, schema_text):
+        LOG.warning(
+            "The schema of %s, made by another program, describes values that are in no column: %s. The column "
+            "`unread` of the metadata table `schemas` lists them too.",
+            stream,
+            "; ".join(unread),
+        )
+
+
 def _format(registry_format: str, named: str | None) -> Format:
-    """Find the format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
+    """Return the format of a schema: the one the table was made with, if it has such schemas, else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
     return find_registry_format(registry_format)
 
 
 def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
-    """Describe a table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
+    """Describe a table outside the schema registry: with fixed columns, or with its schema kept with the stream."""
     if format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=_scan_properties(stored))
     found = find_format(format)
@@ -164,7 +164,7 @@ def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) 
 
 
 def promised_key(stored: Mapping[str, str]) -> str | None:
-    """Return the column that a table's properties promise to be the routing key of all its events, None if none."""
+    """Return the column that a table's properties promise to be the routing key of all events; None if none."""
     return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
 
 
@@ -179,10 +179,10 @@ def _scan_properties(stored: Mapping[str, str]) -> dict[str, str]:
 def _check_unregistered(stream: Stream, format: str, event_type: str | None, version: int | None) -> None:
     what = f"a table of 'format'='{format}' without schemas in the schema registry"
     if event_type is not None:
-        raise SchemaNotFoundError(f"There are no events of type {event_type} in stream {stream}, {what}.")
+        raise SchemaNotFoundError(f"Stream {stream} has no events of type {event_type}: it is {what}.")
     if version is not None:
         raise InvalidOptionError(
-            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for stream {stream}, {what}. Leave it out."
+            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for stream {stream}: it is {what}. Leave it out."
         )
 
 
@@ -190,12 +190,12 @@ def _missing_schema_message(pravega: Pravega, stream: Stream, format: str, creat
     address = pravega.config.registry_uri
     what = f"Stream {stream} is a table of 'format'='{format}', "
     if address is None:
-        return f"{what}whose schema is in a schema registry, but none is set. Set 'schema-registry-uri'."
+        return f"{what}whose schema is in a schema registry, but no registry is set. Set 'schema-registry-uri'."
     if creating:
         return (
             f"{what}but the schema registry at {address} has no schema for it yet. Its CREATE TABLE is running, or was "
-            "cut off: the same statement does the rest, and DROP TABLE removes it, which CREATE TABLE AS SELECT needs "
-            "first."
+            "cut off: run the same statement again to complete it, or DROP TABLE to remove it, which has to come "
+            "before a CREATE TABLE AS SELECT."
         )
     return (
         f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. If its schema "
@@ -223,8 +223,8 @@ def _schema(
         names = sorted(one.version.type for one in latest)
         tables = ", ".join(f"`{TableName(stream.name, name)}`" for name in names)
         raise UnsupportedOperationError(
-            f"Stream {stream} holds events of several types ({', '.join(names)}), which do not make one table. Each "
-            f"type is a table of its own: {tables}. All events' bytes can be read with "
+            f"Stream {stream} holds events of several types ({', '.join(names)}), which do not form one table. Each "
+            f"type is a table of its own: {tables}. The bytes of all events can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         )
     if version is not None:
@@ -233,14 +233,14 @@ def _schema(
 
 
 def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
-    """Find the schema of the type of this full name, or whose name ends so, if that is only one."""
+    """Return the schema of the type with this full name, or of the only type whose name ends with it."""
     exact = [one for one in latest if one.version.type == event_type]
     ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"${event_type}"))]
     found = exact or ending
     if len(found) != 1:
         names = ", ".join(sorted(one.version.type for one in latest))
         raise SchemaNotFoundError(
-            f"Stream {stream} has {'no events' if not found else 'more than one type'} of the name {event_type}. Its "
+            f"Stream {stream} has {'no type' if not found else 'more than one type'} with the name {event_type}. Its "
             f"types are {names}."
         )
     return found[0]
@@ -258,7 +258,7 @@ def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str,
 
 
 def stored_properties(tags: Iterable[str]) -> dict[str, str]:
-    """Return the table properties kept in a stream's tags; other tags are not ours and are passed over."""
+    """Return the table properties in a stream's tags, without tags that are not ours."""
     pieces: dict[str, dict[int, str]] = {}
     for tag in tags:
         name, equals, text = tag.removeprefix(TAG_PREFIX).partition("=")
@@ -276,9 +276,9 @@ def stored_properties(tags: Iterable[str]) -> dict[str, str]:
 
 
 def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the tags that keep these properties, with the tags of others that are already there.
+    """Return the tags that keep these properties, beside the stream's other tags.
 
-    Raises InvalidNameError when they are too long for the tags a stream can have (about 30 KB).
+    Raises InvalidNameError if they are too long for the tags that a stream can have (about 30 KB).
     """
     tags = [tag for tag in others if not tag.startswith(TAG_PREFIX)]
     for key, value in sorted(properties.items()):
@@ -304,7 +304,7 @@ def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple
 
 
 def _pack(value: str) -> str:
-    """Keep plain text readable; anything the tag store might not keep exactly goes as base64."""
+    """Keep plain text readable; encode what the tag store might not keep exactly as base64."""
     if value.isascii() and value.isprintable() and not value.startswith("base64:"):
         return value
     return "base64:" + base64.b64encode(value.encode()).decode("ascii")
@@ -316,23 +316,23 @@ def _unpack(text: str) -> str:
     try:
         return base64.b64decode(text.removeprefix("base64:"), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        return text  # a tag of somebody else that happens to look like ours
+        return text  # another program's tag that happens to look like ours
 
 
 def declared_settings(options: o.Options) -> TableSettings:
-    """Return the settings of a table. Raises InvalidOptionError for an unknown format too, listing those there are."""
+    """Return the settings that options give a table. Raises InvalidOptionError, also for an unknown format."""
     return read_table_settings(options, format_traits(options.get(o.FORMAT)))
 
 
 def format_traits(format: str) -> FormatTraits:
-    """Return what settings depend on of a format. Raises InvalidOptionError for an unknown one."""
+    """Return the traits of a format on which settings depend. Raises InvalidOptionError for an unknown format."""
     return FormatTraits(registered=find_format(format).registry_format is not None, changes=is_change_format(format))
 
 
 def with_statement_settings(table: StreamTable, columns: StructType, options: o.Options) -> StreamTable:
     """Return the table with the settings that one statement gives. `columns` are those of its rows.
 
-    Raises InvalidOptionError for what does not fit the table.
+    Raises InvalidOptionError for settings that do not fit the table.
     """
     settings = dict(table.settings)
     traits = format_traits(table.format)
@@ -343,7 +343,7 @@ def with_statement_settings(table: StreamTable, columns: StructType, options: o.
 
 
 def with_schemas(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the settings with the schemas of the file that they name. Raises InvalidOptionError for another file."""
+    """Return the settings with the schemas of the file that they name. Raises InvalidOptionError for a bad file."""
     if AVRO_SCHEMAS not in settings:
         return settings
     return {**settings, AVRO_SCHEMAS: read_schemas(settings[AVRO_SCHEMAS])}

@@ -1,4 +1,4 @@
-"""Merges the tables of several streams into the one as which a query reads them, if their columns fit each other."""
+"""Merges the tables of several streams into one that a query reads, if their columns fit each other."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STREAM_COLUMN = StructField("_stream", StringType(), False, {"comment": "Name of
 
 
 def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
-    """Return the table of several streams. `stream` is their scope, and what named them.
+    """Return the table of several streams. `stream` is their scope and the text that named them.
 
-    Columns come in the order of the first stream that has them. A column that a stream does not have is null in its
-    rows. Raises DifferentSchemasError naming the stream and the column that do not fit the others.
+    Columns come in the order of the first stream that has them. A column is null in the rows of a stream that lacks it.
+    Raises DifferentSchemasError naming the stream and the column that do not fit the others.
     """
     _check_same(members, "format", lambda table: table.format)
     _check_same(members, "kind", lambda table: table.kind.value)
@@ -40,7 +40,7 @@ def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
 
 
 def check_member(merged: StreamTable, member: StreamTable) -> None:
-    """Raise DifferentSchemasError if a stream does not fit the others that a query reads already."""
+    """Raise DifferentSchemasError if a stream does not fit those that a query reads already."""
     _check_same([*merged.members, member], "format", lambda table: table.format)
     there = {field.name: field for field in member.schema}
     named = STREAM_COLUMN in merged.schema.fields
@@ -49,8 +49,8 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
         if named and field.name == STREAM_COLUMN.name:
             if found is not None:
                 raise DifferentSchemasError(
-                    f"Stream {member.stream} has a column {field.name}, which the query has for the streams' names. "
-                    + _advise_leaving_out(member.stream)
+                    f"Stream {member.stream} has a column {field.name}, a name that the query uses for the streams' "
+                    "names. " + _advise_leaving_out(member.stream)
                 )
             continue
         if found is None and not field.nullable:
@@ -87,7 +87,7 @@ def _merged_column(name: str, members: Sequence[StreamTable]) -> StructField:
     _check_same(having, f"column {name}", lambda table: table.schema[name].dataType.simpleString())
     first = having[0].schema[name]
     for member in having:
-        if member.schema[name].dataType != first.dataType:  # whether what is inside of it may be null
+        if member.schema[name].dataType != first.dataType:  # nested values may be null in one only
             raise DifferentSchemasError(
                 f"Column {name} is {member.schema[name].dataType.json()} in stream {member.stream}, but "
                 f"{first.dataType.json()} in stream {having[0].stream}. {_advise_leaving_out(member.stream)}"
@@ -104,7 +104,7 @@ def _merged_column(name: str, members: Sequence[StreamTable]) -> StructField:
 
 
 def _check_same(members: Sequence[StreamTable], what: str, value: Callable[[StreamTable], str]) -> None:
-    """Raise DifferentSchemasError naming the stream whose value is the rarest, if there are several."""
+    """Raise DifferentSchemasError if there are several values; names a stream with the rarest one."""
     counts = Counter(map(value, members))
     if len(counts) < 2:
         return
@@ -119,10 +119,10 @@ def _check_same(members: Sequence[StreamTable], what: str, value: Callable[[Stre
 
 
 def _advise_leaving_out(stream: Stream) -> str:
-    """Return what to do about a stream that does not fit the others."""
+    """Return the advice for a stream that does not fit the others."""
     return (
-        f"Leave stream {stream} out, by the names in 'streams' or by another 'pattern', and read it in a query of its "
-        "own; or give it columns that fit."
+        f"Leave stream {stream} out of 'streams', or give another 'pattern', and read it in a query of its own; or "
+        "give it columns that fit."
     )
 
 
@@ -132,7 +132,7 @@ def _common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
         if dict(member.scan_properties) != dict(first.scan_properties):
             raise InvalidOptionError(
                 f"Stream {member.stream} has the table properties {dict(member.scan_properties)}, and stream "
-                f"{first.stream} has {dict(first.scan_properties)}. They are read as one and must have the same: "
+                f"{first.stream} has {dict(first.scan_properties)}. Streams that are read as one must have the same: "
                 "change them with ALTER TABLE ... SET TBLPROPERTIES, or leave one of the streams out."
             )
     return dict(first.scan_properties)

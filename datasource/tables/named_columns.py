@@ -1,4 +1,4 @@
-"""Columns that a table's settings name: which can be a routing key or an event time, and what their values become."""
+"""Columns that a table's settings name as routing key or event time: which columns can be one, and their values."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
 from pyspark_pravega.sql.table_settings import TableSettings
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
+_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
+"""The types that an event time and a routing key can have."""
 
 
 def event_time_column(name: str, columns: StructType) -> str:
     """Return the exact name of the column that an `event-time` names in any case.
 
-    Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values are no times.
+    Raises InvalidOptionError if there is no such column, UnsupportedTypeError for one whose values are not times.
     """
     column = find_column(EVENT_TIME.key, name, columns)
     if not isinstance(column.dataType, _TIMES):
         raise UnsupportedTypeError(
-            f"'event-time'='{name}' is a column of type {column.dataType.simpleString()}, whose values are no times. "
+            f"'event-time'='{name}' is a column of type {column.dataType.simpleString()}, whose values are not times. "
             "Allowed are TIMESTAMP, TIMESTAMP_NTZ (as UTC), DATE, and BIGINT for milliseconds since 1970."
         )
     return column.name
@@ -59,25 +61,22 @@ def latest_time(column: pa.Array) -> int | None:
     return int(latest.as_py())
 
 
-_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
-
-
 def routing_key_column(key: str, columns: StructType) -> str:
     """Return the exact name of the column that a `routing-key` names in any case.
 
-    Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values have no one text.
+    Raises InvalidOptionError if there is no such column, UnsupportedTypeError for one whose values have no unique text.
     """
     column = find_column(ROUTING_KEY.key, key, columns)
     if not isinstance(column.dataType, _KEY_TYPES):
         raise UnsupportedTypeError(
-            f"'routing-key'='{key}' is a column of type {column.dataType.simpleString()}, which has no one text. "
-            "Allowed are strings, whole numbers, decimals, booleans and dates."
+            f"'routing-key'='{key}' is a column of type {column.dataType.simpleString()}, whose values have no unique "
+            "text. Allowed are strings, whole numbers, decimals, booleans and dates."
         )
     return column.name
 
 
 def key_positions_of(values: pa.Array) -> npt.NDArray[np.float64]:
-    """Return the position in the key space of the text of each value, none of which is null.
+    """Return the position of each value's text in the key space. No value is null.
 
     Raises InvalidRowError for a text that is too long.
     """
@@ -85,9 +84,9 @@ def key_positions_of(values: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
-    """Return settings with the columns that they name spelled as they are.
+    """Return settings that spell the columns they name exactly.
 
-    Raises InvalidOptionError for names of none, UnsupportedTypeError for columns that cannot be what they are to be.
+    Raises InvalidOptionError for a missing column, UnsupportedTypeError for one whose type does not fit its role.
     """
     if settings.routing_key is not None:
         settings = replace(settings, routing_key=routing_key_column(settings.routing_key, columns))
@@ -97,7 +96,7 @@ def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
 
 
 def all_names(type: DataType) -> Iterator[str]:
-    """Yield the names of all fields of a type, those inside others too."""
+    """Yield the names of all fields of a type, nested ones included."""
     match type:
         case StructType():
             for field in type:

@@ -1,4 +1,4 @@
-"""Describes a stream that is a table, for readers and writers; small, picklable, without secrets."""
+"""Describes a stream as a table, for readers and writers: small, picklable, without secrets."""
 
 from __future__ import annotations
 
@@ -26,43 +26,43 @@ RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""
 
 FIXED_COLUMNS = {"raw": RAW_SCHEMA, "text": TEXT_SCHEMA}
-"""The columns of the formats that have always the same."""
+"""The columns of formats whose columns are always the same."""
 
 
 REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
-"""The registry's names of the codecs; what it calls `snappy-framed` is in truth the raw block format."""
+"""The registry's names of the codecs. What it calls `snappy-framed` is in fact the raw block format."""
 
 
 class Kind(StrEnum):
-    """The kinds of table that a stream can be; `datasource/kinds` says what can be done with a table of each."""
+    """The kinds of tables; `datasource/kinds` defines what can be done with each."""
 
     EVENTS = "events"
     """Every event is a row."""
     TYPED_EVENTS = "typed-events"
     """Every event of one type is a row, where the stream has events of several types."""
     CHANGES = "changes"
-    """The rows are the latest states that the events, changes of rows, lead to."""
+    """The rows are the latest states that result from the events, which are changes of rows."""
     CHANGELOG = "changelog"
-    """Every event is a row again, in a stream of changes of rows."""
+    """Every event of a stream of changes is a row."""
     SEVERAL = "several"
     """Every event of several streams is a row."""
     ENTRIES = "entries"
-    """Every entry of a key-value table is a row. Then `stream` has the scope and the name of that table."""
+    """Every entry of a key-value table is a row. Then `stream` holds the scope and the name of that table."""
 
 
 def entries_table(stream: Stream, format: str, columns: StructType, keys: KeyColumns, **more: Any) -> StreamTable:
-    """Return a key-value table of some columns; `format` is that of its values."""
+    """Return a key-value table with these columns; `format` is that of its values."""
     return StreamTable(stream, format, "none", columns, kind=Kind.ENTRIES, keys=keys, **more)
 
 
 def kind_of_events(format: str, event_type: str | None) -> Kind:
-    """Return the kind of a table of a format that has the events of one type, or all (None)."""
+    """Return the kind of a table of a format that has the events of one type, or of all (None)."""
     kind = kind_of_format(format)
     return Kind.TYPED_EVENTS if kind is Kind.EVENTS and event_type is not None else kind
 
 
 def kind_of_format(format: str) -> Kind:
-    """Return the kind of table that events of a format make. Raises InvalidOptionError for an unknown format."""
+    """Return the kind of a table whose events have a format. Raises InvalidOptionError for an unknown format."""
     return Kind.CHANGES if is_change_format(format) else Kind.EVENTS
 
 
@@ -71,7 +71,7 @@ class StreamTable:
     """A stream with the format of its events.
 
     `framing` is `registry` (each event starts with the registry's header) or `none`. `schema_text` and
-    `schema_version` are the registry's schema that writers use; both None for raw streams and for tables
+    `schema_version` are those of the registry's schema that writers use; both are None for raw streams and for tables
     whose schema the reader gave. `schema_version` is the registry's VersionInfo as a JSON object.
     """
 
@@ -84,31 +84,30 @@ class StreamTable:
     codec: str = "none"
     routing_key: str | None = None
     promised_key: str | None = None
-    """The column that is the routing key of all events of the stream, if its table promises that of one."""
+    """The column that the table promises to be the routing key of all events of the stream, if any."""
     event_time: str | None = None
     kind: Kind = Kind.EVENTS
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Table properties that only the format understands."""
+    """Table properties that only the format uses."""
     scan_properties: Mapping[str, str] = field(default_factory=dict)
-    """Table properties that count for scans, unless a query says otherwise."""
+    """Table properties that apply to scans, unless a query says otherwise."""
     event_type: str | None = None
-    """The registry's name of the type of events that this table has, where the stream has events of several."""
+    """The registry's name of the events' type, if the stream has events of several types."""
     changes: ChangeRange | None = None
-    """The changes of the table that stand for it in a query with CHANGES."""
+    """The range of changes that a query with CHANGES reads instead of the table."""
     as_of: AsOf | None = None
-    """The position up to which a query reads the table that asks for it as it was."""
+    """The position up to which a query reads, if it asks for the table as it was."""
     members: Sequence[StreamTable] = ()
-    """The tables that are read as this one. It then has the columns of all of them, and for a stream its scope and what
-    named the streams."""
-
+    """The tables that are read as this one, which has the columns of all of them. Then `stream` holds their scope and
+    the text that named them."""
     keys: KeyColumns | None = None
-    """The columns that are the keys of a key-value table. Then the others are in the values, in the table's format."""
+    """The key columns of a key-value table. The others are in the values, in the table's format."""
     first_segment: int | None = None
-    """The id of the first segment of a key-value table, which tells it from one made again under its name."""
+    """The first segment's id of a key-value table, which distinguishes it from one made again under its name."""
     called: tuple[str, str] | None = None
-    """The scope and the stream as the statement spelled them that loaded the table, if that is not as in Pravega."""
+    """The scope and the stream as the loading statement spelled them, if Pravega spells them differently."""
     permissive: bool = False
-    """Spark was told that no column is NOT NULL, since bad events are rows of nulls."""
+    """All columns are nullable to Spark, since bad events are rows of nulls."""
 
     @property
     def framed(self) -> bool:
@@ -117,7 +116,7 @@ class StreamTable:
 
     @property
     def changes_range(self) -> ChangeRange:
-        """Return the range of a table that stands for its changes."""
+        """Return the range of changes that is read, of a table that has one."""
         assert self.changes is not None
         return self.changes
 
@@ -177,9 +176,9 @@ class StreamTable:
 
 
 class WriterSchemas:
-    """Finds the schema an event was written with by the encoding id in its header.
+    """Finds the schema of an event's writer by the encoding id in its header.
 
-    Travels to tasks with the ids known at planning; an id that appears later is asked of the registry once.
+    Travels to tasks with the ids known at planning; the registry is asked once for an id that appears later.
     """
 
     def __init__(self, config: ClientConfig, stream: Stream) -> None:
@@ -190,20 +189,20 @@ class WriterSchemas:
         self._kept: SchemaRegistry | None = None
 
     def ask(self, registry: SchemaRegistry) -> None:
-        """Ask this registry until `close`, which leaves it open, and not by a connection of its own."""
+        """Use this registry until `close`, which leaves it open, instead of a connection of its own."""
         self._kept = registry
 
     def know(self, encoding_id: int, encoding: Encoding) -> None:
-        """Take over what an id stands for, so that the registry is not asked."""
+        """Note what an id stands for, so that the registry is not asked."""
         self._known[encoding_id] = encoding
 
     def __call__(self, encoding_id: int) -> WriterSchema:
-        """Return the writer's schema; SchemaNotFoundError when the registry has no such id."""
+        """Return the writer's schema; SchemaNotFoundError if the registry has no such id."""
         found = self.encoding(encoding_id)
         return WriterSchema(schema_text=found.schema.text, format=found.schema.format, codec=found.codec)
 
     def encoding(self, encoding_id: int) -> Encoding:
-        """Return what an encoding id stands for; SchemaNotFoundError when the registry has no such id."""
+        """Return what an encoding id stands for; SchemaNotFoundError if the registry has no such id."""
         found = self._known.get(encoding_id)
         if found is None:
             if self._config.registry_uri is None:
@@ -219,11 +218,11 @@ class WriterSchemas:
         return found
 
     def known(self, encoding_id: int) -> Encoding | None:
-        """Return what an encoding id stands for, None unless that was found before: the registry is not asked."""
+        """Return what an encoding id stands for, without asking the registry; None if that is not known yet."""
         return self._known.get(encoding_id)
 
     def close(self) -> None:
-        """End the connection to the registry; what was found stays known, and another id connects anew."""
+        """End the connection to the registry. Known ids stay known; an unknown one connects again."""
         self._kept = None
         if self._registry is not None:
             self._registry.close()

@@ -27,7 +27,7 @@ from tests.catalog.dying_service import Death, dying_python
 
 COLUMNS = "(id INT, b STRING)"
 EVERYTHING = "'codec'='gzip', 'compatibility'='full', 'routing-key'='id', 'scaling.min-segments'='2', 'tags'='a,b'"
-SAID = re.compile("the same statement does the rest, and DROP TABLE removes it|cut off, DROP TABLE removes the rest")
+SAID = re.compile("run the same statement again to complete it, or DROP TABLE|cut off, DROP TABLE removes the rest")
 THERE, GONE = r"\[(TABLE_OR_VIEW|SCHEMA)_ALREADY_EXISTS\]", r"\[(TABLE_OR_VIEW|SCHEMA)_NOT_FOUND\]"
 Prepare = Callable[["Session", str], None]
 

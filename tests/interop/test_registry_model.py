@@ -141,7 +141,7 @@ def test_several_types_are_a_table_each(
     assert spark.sql(f"SELECT count(*) FROM {circles}").first()[0] == 20
     assert len(spark.sql(f"SELECT r FROM {circles} LIMIT 7").collect()) == 7
     assert spark.sql(f"SELECT * FROM {labels} WITH ('schema-version'='0')").columns == ["text"]
-    with pytest.raises(PySparkException, match="no events of the name Square. Its types are a.Circle, a.Label"):
+    with pytest.raises(PySparkException, match="no type with the name Square. Its types are a.Circle, a.Label"):
         spark.table(f"pravega.`{scope}`.`shapes$Square`")
     for statement, message in [
         (f"ALTER TABLE {labels} SET TBLPROPERTIES ('comment'='x')", "is one type of the events of a stream"),
