@@ -1,6 +1,6 @@
-"""Reads the partitions of a scan, and begins the aggregates that Spark asks for instead of returning its rows.
+"""Reads the partitions of a scan, and begins the aggregates that Spark asks for instead of returning the rows.
 
-A task makes of its Arrow batches one row for each group, and Spark finishes the aggregates.
+A task reduces its Arrow batches to one row for each group, and Spark finishes the aggregates.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from .reader import PlannedReader
 
 PENDING_ROWS = 65_536
 PENDING_BYTES = 16 << 20
-"""Rows that are put into groups at once: a call costs as much as 5,000 rows."""
+"""Rows that are grouped together: a call costs as much as 5,000 rows."""
 MOST_GROUPS = 100_000
 MOST_BYTES = 32 << 20
-"""What a task keeps of groups at most."""
+"""The most groups that a task keeps."""
 _LARGEST = 2**63 - 1
 _NAN, _NONE, _ALL_BITS = pa.scalar(float("nan")), pa.scalar(0, pa.int64()), pa.scalar(_LARGEST, pa.int64())
 _ZEROS = (pa.scalar(-1, pa.int64()), pa.scalar(0, pa.int64()))
-"""The ranks of -0.0 and 0.0. Arrow makes such values once, because it looks for a module each time."""
+"""The ranks of -0.0 and 0.0. These scalars are made only once, because Arrow looks for a module each time."""
 _ONES = pa.array(np.ones(PENDING_ROWS, np.int64))
 _ADDS = {COUNT_STAR: "sum", COUNT: "sum", SUM: "sum", MIN: "min", MAX: "max"}
-"""Arrow's functions that put the rows of a group together."""
+"""Arrow's functions that combine the rows of a group."""
 
 
 class PartialGroups:
     """The groups of a task's rows, in the order of their first rows.
 
-    What it returns for a group leads Spark to what the rows themselves would, in bits:
+    From the rows that this returns, Spark computes the same result as from the original ones, bit by bit:
 
     - Arrow adds values one after the other, as Spark does, beginning with the sum of the rows before. So sums of
-      floating-point numbers have the same roundings. If rows are returned before the last one, all rows behind them
-      are returned one by one, so that Spark goes on adding.
-    - Whole numbers are only added where no sum on the way can be too large, together with what was returned before.
-      Spark gets others as they are, and makes an error of them or not.
-    - Floating-point numbers are compared by whole numbers that have Spark's order, in which NaN is the greatest. Where
-      the least or greatest is a zero and there is a -0.0, rows are returned as they are: Spark takes the first zero.
+      floating-point numbers have the same roundings. If groups are returned before the last row, all later rows are
+      returned one by one, so that Spark continues the sums.
+    - Whole numbers are only added if no intermediate sum can overflow, together with what was returned before. Spark
+      gets the other rows as they are, and decides whether they are an error.
+    - Floating-point numbers are compared by whole numbers in Spark's order, in which NaN is the greatest. If the least
+      or greatest is a zero and there is a -0.0, rows are returned as they are: Spark takes the first zero.
 
-    Groups that need too much memory are returned, and new ones are begun, if that makes fewer rows of many.
+    Groups that need too much memory are returned and new ones begun, if grouping saves many rows at all.
     """
 
     def __init__(self, aggregation: Aggregation, columns: StructType, operands: StructType) -> None:
-        """`columns` are those of the table, `operands` begin the batches that are fed."""
+        """`columns` are those of the table. The batches to feed begin with the `operands`."""
         self._schema: pa.Schema = arrow_schema(aggregation.partial_rows(columns))
         self._functions = aggregation.functions
         self._keys = self._schema.names[: len(aggregation.groups)]
@@ -74,13 +74,13 @@ class PartialGroups:
         self._groups: pa.Table = self._schema.empty_table()
         self._pending: list[pa.Table] = []
         self._fed = 0
-        """Rows that the groups were made of."""
+        """The number of rows in the groups."""
         self._one_by_one = False
         self._returned = dict.fromkeys(self._added, 0)
-        """How far from 0 the sums of any group can be that Spark has made of what was returned."""
+        """How far from 0 any group's sum of the returned rows can be in Spark."""
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows, and yield what cannot be kept."""
+        """Take rows, and yield those that cannot be kept."""
         if self._only_counts:
             self._fed += batch.num_rows
             return
@@ -94,7 +94,7 @@ class PartialGroups:
             yield from self._merge_pending()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left: without columns to group by, one row even if there was none to take."""
+        """Yield the groups that are left; without columns to group by, one row even if no rows came."""
         if self._only_counts:
             counts = [pa.array([self._fed], pa.int64())] * len(self._partials)
             yield pa.RecordBatch.from_arrays(counts, schema=self._schema)
@@ -139,7 +139,7 @@ class PartialGroups:
             yield from self._release_groups()
 
     def _add_rows(self, pending: pa.Table) -> pa.Table | None:
-        """Return the groups with more rows, None if the result might not be Spark's."""
+        """Return the groups with more rows; None if the result might differ from Spark's."""
         for name in self._added:
             before = self._returned[name] + _magnitude(self._groups.column(name))
             if before + len(pending) * _magnitude(pending.column(name)) > _LARGEST:
@@ -149,7 +149,7 @@ class PartialGroups:
             rows = rows.set_column(rows.column_names.index(name), name, _ranks(rows.column(name)))
         keys = self._keys
         if not keys:
-            # Without a key Arrow adds in another order.
+            # Without a key, Arrow adds in another order.
             rows, keys = rows.append_column("all", pa.array(np.zeros(len(rows), np.int8))), ["all"]
         asked = [(name, _ADDS[function.name]) for name, function in zip(self._partials, self._functions, strict=True)]
         found = pa.TableGroupBy(rows, keys, use_threads=False).aggregate(asked)
@@ -163,7 +163,7 @@ class PartialGroups:
         return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
 
     def _release_groups(self) -> Iterator[pa.RecordBatch]:
-        """Return the groups, and begin new ones."""
+        """Yield the groups, and begin new ones."""
         for name in self._added:
             self._returned[name] += _magnitude(self._groups.column(name))
         groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
@@ -171,7 +171,7 @@ class PartialGroups:
 
 
 def _ones(count: int) -> pa.Array:
-    """Return what so many rows count for."""
+    """Return a one for each of `count` rows."""
     return _ONES.slice(0, count) if count <= len(_ONES) else pa.array(np.ones(count, np.int64))
 
 
@@ -180,13 +180,13 @@ def _bytes(rows: pa.Table) -> int:
 
 
 def _magnitude(column: pa.ChunkedArray) -> int:
-    """Return how far the numbers are from 0 at most."""
+    """Return the greatest distance of the numbers from 0."""
     extremes = pc.min_max(column).as_py().values()
     return max((abs(extreme) for extreme in extremes if extreme is not None), default=0)
 
 
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return whole numbers that are ordered as Spark orders floating-point ones: NaN is the greatest."""
+    """Return whole numbers in the order in which Spark has floating-point ones: NaN is the greatest."""
     doubles = column.cast(pa.float64())
     doubles = pc.if_else(pc.is_nan(doubles), _NAN, doubles)
     return _flip_negative(pa.chunked_array([chunk.view(pa.int64()) for chunk in doubles.chunks], pa.int64()))
@@ -198,7 +198,7 @@ def _of_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
 
 
 def _flip_negative(bits: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Turn the bits of negative numbers around, all but the sign."""
+    """Invert the bits of negative numbers, except for the sign."""
     return pc.if_else(pc.less(bits, _NONE), pc.bit_wise_xor(bits, _ALL_BITS), bits)
 
 
@@ -208,21 +208,21 @@ def _has_any(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
 
 @dataclass(frozen=True)
 class AggregatingPlan:
-    """The reader of the rows, and what becomes of them. `columns` are those that the table has for Spark."""
+    """The reader of the rows, and how they are aggregated. `columns` are those that the table has for Spark."""
 
     reader: PlannedReader[object, InputPartition]
     aggregation: Aggregation
     columns: StructType
     output: StructType
     counted: bool
-    """Batches of the reader may tell counts."""
+    """Whether batches of the reader may hold counts."""
 
 
 class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
-    """The partitions of another reader: some rows for each, from which Spark makes the result."""
+    """The partitions of another reader, each reduced to a few rows, from which Spark computes the result."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what the aggregates begin with; of an empty stream too, where they have a value."""
+        """Yield the first step of the aggregates; also for an empty stream, if they have a value there."""
         if type(partition) is InputPartition:
             yield from self._finish(self._groups())
         else:
@@ -258,7 +258,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
 
 
 def begin_aggregates(source: RowSource, aggregation: Aggregation, columns: StructType) -> RowSource:
-    """Return the groups that tasks begin of the rows of a source, which are the aggregation's operands."""
+    """Return the groups that tasks make of the rows of a source, which are the aggregation's operands."""
     rows = aggregation.partial_rows(columns)
     if not isinstance(source.reader, PlannedReader):
         return RowSource.unplanned(rows)

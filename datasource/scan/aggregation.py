@@ -1,7 +1,7 @@
-"""Describes aggregates that Spark asks a scan for, and tells which of them tasks can begin exactly.
+"""Describes the aggregates that Spark asks a scan for, and decides which of them tasks can begin exactly.
 
-Spark finishes what tasks begin: from rows of several tasks with partial counts, sums, least and greatest values of a
-group, it makes one. It asks for AVG as a sum divided by a count.
+Spark finishes what tasks begin: it combines partial counts, sums, least and greatest values of a group from several
+tasks. It asks for AVG as a sum divided by a count.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max
 _WHOLE = (ByteType(), ShortType(), IntegerType(), LongType())
 _FLOATING = (FloatType(), DoubleType())
 _ORDERED = (*_WHOLE, *_FLOATING, BooleanType(), DateType(), TimestampType(), TimestampNTZType(), StringType())
-"""Types whose least and greatest values are the same to Spark and to Arrow; of strings those without collation.
+"""Types whose least and greatest values are the same to Spark and to Arrow; for strings, if they have no collation.
 
-Of floating-point numbers NaN and -0.0 are not, which tasks look for.
+NaN and -0.0 are exceptions, which tasks look for.
 """
 _KEYS = (*_WHOLE, BooleanType(), DateType(), TimestampType(), TimestampNTZType(), StringType(), BinaryType())
-"""Types of columns that rows are grouped by. Spark takes 0.0 and -0.0 for one group."""
+"""Types of columns to group by. Floating-point ones are missing, as 0.0 and -0.0 are one group in Spark."""
 
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """A function of a column. `column` has the parts of its name, none if Spark asks for anything but a column."""
+    """A function of a column. `column` has the parts of its name; none if the operand is not a column."""
 
     name: str
     column: tuple[str, ...]
@@ -57,14 +57,14 @@ class AggregateFunction:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """Functions of the rows of each group. `groups` has columns as `AggregateFunction` has."""
+    """Functions of the rows of each group. `groups` are columns, as in `AggregateFunction`."""
 
     functions: tuple[AggregateFunction, ...]
     groups: tuple[tuple[str, ...], ...]
 
     @property
     def only_counts_rows(self) -> bool:
-        """Return whether nothing of the rows but their number is asked for."""
+        """Return whether only the number of rows is asked for."""
         return not self.groups and all(function.name == COUNT_STAR for function in self.functions)
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Aggregation:
         return f"{functions} by {groups}" if groups else functions
 
     def operands(self, columns: StructType) -> StructType:
-        """Return the columns that are aggregated or grouped by, each once: of a table that Spark sees with `columns`.
+        """Return the columns to aggregate or group by, each once; `columns` are those that the table has for Spark.
 
         Raises KeyError for one that the table does not have.
         """
@@ -82,7 +82,7 @@ class Aggregation:
         return StructType([known[name] for (name,) in dict.fromkeys(names)])
 
     def partial_rows(self, columns: StructType) -> StructType:
-        """Return the columns of the rows that tasks make: the groups, then what each function begins with."""
+        """Return the columns of the rows that tasks make: the groups, then the partial value of each function."""
         known = fields_by_name(columns)
         groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]
         begun = [
@@ -93,10 +93,10 @@ class Aggregation:
 
 
 def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructType) -> bool:
-    """Return whether tasks can begin these aggregates, so that Spark comes to just what it finds without.
+    """Return whether tasks can begin these aggregates without changing Spark's result.
 
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
-    Spark. AVG of whole numbers adds them as doubles, which is not the same as dividing their sum.
+    Spark. AVG adds whole numbers as doubles, which differs from dividing their sum.
     """
     known = fields_by_name(columns)
     averaged = {function.column for function in written.functions if function.name == AVG}
@@ -115,7 +115,7 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
 def _adds_in_another_order(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
     """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 
-    It sorts the rows where a least or greatest text is asked for. Sorting by one number is not stable.
+    It sorts the rows to find a least or greatest text, and sorting by one number is not stable.
     """
     keys = [known[name].dataType for (name,) in aggregation.groups]
     if len(keys) != 1 or keys[0] in (StringType(), BinaryType()):

@@ -28,9 +28,8 @@ class BadEventRule:
 def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
     """Read the rule for a scan of `stream`.
 
-    `dead-letter` means dropping. Of a mode and a dead-letter stream that contradict each other, the one given in the
-    stronger place counts; InvalidOptionError when both are given in the same place, or for a stream that is no
-    target.
+    `dead-letter` implies dropping. If a mode and a dead-letter stream contradict each other, the one from the stronger
+    source counts. Raises InvalidOptionError if both have the same source, and for an invalid target.
     """
     mode, target = options.get(o.MODE), options.get(o.DEAD_LETTER)
     if target is None:
@@ -47,10 +46,10 @@ def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
     found = _parse_target(target, stream)
     if found == stream:
         if options.source(o.DEAD_LETTER) is o.Source.CATALOG:
-            return BadEventRule(mode)  # a catalog's default is for the other tables
+            return BadEventRule(mode)  # a catalog's default is meant for other tables
         raise InvalidOptionError(
-            f"'dead-letter'='{target}' is the stream that is read. Name another one: else every bad event would add "
-            "one."
+            f"'dead-letter'='{target}' is the stream that is read, so every bad event would add another one. Name "
+            "another stream."
         )
     return BadEventRule(DROPMALFORMED, found)
 
@@ -59,7 +58,7 @@ def _parse_target(text: str, source: Stream) -> Stream:
     parts = text.split("/")
     if len(parts) > 2 or not all(parts):
         raise InvalidOptionError(
-            f"'dead-letter'='{shorten(text)}' is no stream. Write the name of a stream of the same scope, "
+            f"'dead-letter'='{shorten(text)}' is not a stream. Write the name of a stream in the same scope, "
             "or scope/stream."
         )
     scope = hyphenate(parts[0]) if len(parts) == 2 else source.scope

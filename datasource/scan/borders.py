@@ -1,4 +1,4 @@
-"""What the commit log proves about events without reading them: borders between them, and how many there are."""
+"""Proves borders between events, and their number, by the commit log, without reading them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .places import Span
 from .planned_scan import PlannedScan
 
 WORTH_SEARCHING = 16 << 20
-"""Bytes that take longer to read than a search in the log does."""
+"""Bytes that take longer to read than a search in the log."""
 _MOST_SEARCHES = 4
 
 WantedSlice = tuple[SegmentSlice, Span]
 
 
 def start_later(log: CommitLog, wanted: Sequence[WantedSlice], worth: int = WORTH_SEARCHING) -> list[WantedSlice]:
-    """Return slices that begin at the last border before what is wanted of them, if the log knows a later one.
+    """Return slices that begin at the last border, known to the log, before their wanted events.
 
-    It is searched for slices that have so many bytes before it, and for a few only.
+    Only slices with at least `worth` bytes before that are searched for, and only if they are a few.
     """
     far = [piece for piece, span in wanted if span.first - piece.start >= worth]
     head = log.head() if 0 < len(far) <= _MOST_SEARCHES else None
@@ -39,7 +39,7 @@ def start_later(log: CommitLog, wanted: Sequence[WantedSlice], worth: int = WORT
 
 
 class _Ends:
-    """The stream's ends at versions, each asked for once."""
+    """The stream's ends at versions, each looked up once."""
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
@@ -54,7 +54,7 @@ class _Ends:
 
 
 def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> int:
-    """Return the last end of a version that does not lie behind `first`, or where the slice begins."""
+    """Return the last end of a version that is not behind `first`; the start of the slice without one."""
     low, high, border = 1, newest, piece.start
     while low <= high:
         middle = (low + high) // 2
@@ -70,10 +70,10 @@ def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> i
 
 
 def count_events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) -> int | None:
-    """Return how many rows a scan has, None where the commit log does not prove it.
+    """Return the number of a scan's rows; None if the commit log does not prove it.
 
-    All versions that the head row of the scan tells of were visible before the stream was measured, so that their
-    bytes are among those measured. This holds as long as none was taken away, by scaling or truncation.
+    All versions in the scan's head row were visible before the stream was measured, so that their bytes are among the
+    measured ones. This holds as long as none were removed, by scaling or truncation.
     """
     head = planned.head
     if head is None or head.content is None or head.content.bytes != sum(planned.tail.values()):

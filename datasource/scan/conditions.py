@@ -1,7 +1,7 @@
-"""Conditions of a query that a scan evaluates on Arrow columns, exactly as Spark does, and instead of Spark.
+"""Evaluates conditions of a query on Arrow columns, exactly as Spark does, and instead of Spark.
 
-What it cannot evaluate exactly is left to Spark. Exactly means: null where Spark has null, a NaN that equals itself and
-is larger than all other numbers, 0.0 and -0.0 that are equal, and texts in the order of their UTF-8 bytes.
+What cannot be evaluated exactly is left to Spark. Exactly means: null where Spark has null; NaN equals itself and is
+greater than all other numbers; 0.0 and -0.0 are equal; and texts have the order of their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _STRING, _BINARY, _BOOLEAN = "string", "binary", "boolean"
 
 @dataclass(frozen=True)
 class Term:
-    """A part of a condition, about so many of the parts before it (`children`).
+    """A part of a condition, which applies to the last `children` parts before it.
 
     `name` is that of one of Spark's predicates, functions or kinds of expression, COLUMN or LITERAL. The `value` of a
-    column is its name; that of a literal is written as Java does, texts and bytes as base64. Literals have a
-    `type` as Spark's DESCRIBE spells it.
+    column is its name; that of a literal is written as in Java, texts and bytes as base64. Literals have a `type` as
+    Spark's DESCRIBE spells it.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Term:
 
 @dataclass(frozen=True)
 class Condition:
-    """One of the conditions that all rows of a query fulfil: its terms, those that another is about before it."""
+    """A condition that all rows of a query fulfil, as terms: each one stands behind its children."""
 
     terms: tuple[Term, ...]
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the columns it is about, each once."""
+        """Return the names of its columns, each once."""
         return list(dict.fromkeys(term.value for term in self.terms if term.name == COLUMN and term.value is not None))
 
     def __str__(self) -> str:
-        """Spell it for EXPLAIN, without the values, which may be long."""
+        """Return the condition for EXPLAIN, without values, which may be long."""
         texts: list[str] = []
         for term in self.terms:
             children = texts[len(texts) - term.children :]
@@ -73,16 +73,16 @@ class Condition:
 
 Columns: TypeAlias = Mapping[str, pa.Array]
 Rows: TypeAlias = Callable[[Columns], Any]
-"""Makes of columns an array, or of literals a scalar."""
+"""Computes an array from columns, or a scalar from literals."""
 
 
 class _CannotEvaluateError(Exception):
-    """The condition is none that can be evaluated here exactly."""
+    """The condition cannot be evaluated exactly here."""
 
 
 @dataclass(frozen=True)
 class _Value:
-    """A column or a literal: its type as Spark spells it ("" for one without comparisons), and how to get it."""
+    """A column or a literal: its type as Spark spells it ("" for one that is not compared), and its function."""
 
     type: str
     rows: Rows
@@ -91,16 +91,16 @@ class _Value:
 
 @dataclass(frozen=True)
 class _Truth:
-    """What is true, false or null in each row."""
+    """A function whose value is true, false or null in each row."""
 
     rows: Rows
 
 
 def can_evaluate(conditions: Sequence[Condition], schema: StructType) -> list[bool]:
-    """Tell of each condition whether it can be evaluated on columns of this schema.
+    """Return for each condition whether it can be evaluated on columns of this schema.
 
-    Those behind one that may fail are not: Spark evaluates them in their order, and the rows that they drop
-    would not fail it any more.
+    A condition behind one that may fail cannot: Spark evaluates them in order, and without the rows that it drops the
+    other one would not fail.
     """
     found, may_fail = [], False
     for condition in conditions:
@@ -119,7 +119,7 @@ def _can_compile(condition: Condition, schema: StructType) -> bool:
 
 
 class Sieve:
-    """Tells which rows of batches fulfil all of some evaluable conditions."""
+    """Finds the rows of batches that fulfil all conditions, each of which `can_evaluate` accepts."""
 
     def __init__(self, conditions: Sequence[Condition], schema: StructType) -> None:
         self._conditions = [_compile(condition, schema) for condition in conditions]
@@ -207,7 +207,7 @@ def _literal(term: Term) -> _Value:
             scalar = pa.scalar(base64.b64decode(term.value, validate=True).decode())
         else:
             raise _CannotEvaluateError
-    except (ValueError, pa.ArrowInvalid) as error:  # bytes that are no text, such as those of a cast
+    except (ValueError, pa.ArrowInvalid) as error:  # bytes that are not a text, such as those of a cast
         raise _CannotEvaluateError from error
     return _Value(term.type, lambda columns: scalar, literal=True)
 
@@ -270,7 +270,7 @@ def _compile_in(values: Sequence[_Value]) -> _Truth:
         return _Truth(lambda columns: _where_valid(asked.rows(columns), pc.is_in(asked.rows(columns), wanted)))
     numbers = [scalar.as_py() for scalar in scalars]
     nan = any(math.isnan(number) for number in numbers)
-    # Hashes tell -0.0 from 0.0, sums with 0.0 do not.
+    # -0.0 and 0.0 have different hashes, but become equal by adding 0.0.
     wanted = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[asked.type])
 
     def found(columns: Columns) -> Any:
@@ -288,7 +288,7 @@ _NEVER_FAIL = {
     *_OF_TEXTS,
     *_ORDERS,
 }
-"""Of what is not evaluated here, what raises no error whatever its operands are, also in ANSI mode."""
+"""Terms that are never an error, whatever their operands are, also in ANSI mode."""
 
 
 def _where_valid(column: Any, truth: Any) -> Any:

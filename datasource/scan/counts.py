@@ -1,7 +1,7 @@
-"""Tells Spark what a task has counted beside its rows: bad events, and changes that a fold leaves out.
+"""Passes counts of a task to Spark beside its rows: of bad events, and of changes that a fold leaves out.
 
-Python tasks have no other way to set a metric. Their rows have one more column for it, which is null in all of them. A
-batch where it has values has no rows of the table: `CountingReaderFactory.java` takes it out, and adds the values up.
+Python tasks have no other way to set a metric. Their rows have one more column for it, which is null. A batch in which
+it has values holds no rows of the table: `CountingReaderFactory.java` removes it, and adds the values up.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ COUNTS_COLUMN = StructField("_counts", LongType(), True)
 
 @dataclass
 class Counts:
-    """What one task has counted."""
+    """The counts of one task."""
 
     bad_events: int = 0
     left_out: int = 0
-    """Changes that are left out of a fold, since newer ones of their rows came before them."""
+    """Changes that a fold leaves out, because newer ones of their rows came before them."""
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the batch that tells the counts, in the columns of the task; no batch if there is nothing to tell."""
+        """Yield the batch with the counts, in the columns of the task; none if all counts are 0."""
         if self.bad_events or self.left_out:
             yield self.batch(schema)
 
     def batch(self, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
-        """Return the batch that tells the counts, with two values in each of the columns `behind` those of counts."""
+        """Return the batch with the counts, and with two values in each of the columns `behind` that of counts."""
         return counts_batch(pa.array([self.bad_events, self.left_out], pa.int64()), schema, behind)
 
 
 def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
-    """Put counts, such as `counts_of` has found, into the columns of a task; see `Counts.batch`."""
+    """Return a batch with counts, such as `counts_of` returns, in the columns of a task; see `Counts.batch`."""
     arrays = [pa.nulls(len(counts), field.type) for field in list(schema)[: len(schema) - 1 - len(behind)]]
     return pa.RecordBatch.from_arrays([*arrays, counts, *behind], schema=schema)
 
 
 def with_counts(rows: StructType) -> StructType:
-    """Return the columns of a task that counts: those of its rows, which are null beside counts, and one more."""
+    """Return the columns of a task that counts: those of its rows, which are null beside counts, and COUNTS_COLUMN."""
     nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in rows]
     return StructType([*nullable, COUNTS_COLUMN])
 
@@ -51,9 +51,9 @@ def no_counts(rows: int) -> pa.Array:
 
 
 def counts_of(batch: pa.RecordBatch) -> pa.Array | None:
-    """Return the last column of a task that counts, if it tells counts; None beside rows of the table.
+    """Return the last column of a task that counts, if it holds counts; None beside rows of the table.
 
-    It is found by its place, because a column of the table may have its name.
+    It is found by its place, because a column of the table may have the same name.
     """
     column: pa.Array = batch.column(batch.num_columns - 1)
     return column if column.null_count < len(column) else None

@@ -1,9 +1,9 @@
-"""The dead-letter stream: events that could not be decoded, with where they were found and why.
+"""The dead-letter stream: events that could not be decoded, with their places and the reasons.
 
 It is a table of this catalog: JSON events without header, whose columns are kept with the stream, so that it needs
 no schema registry. A task appends the bad events of a batch, and waits until they are stored, before it hands the
-batch on: a bad event that is missing from a result is in the dead-letter stream at least once. It is there more often
-when a batch query or its task runs again, but not for a micro-batch of a streaming query that is done again.
+batch on: a bad event that is missing from a result is in the dead-letter stream at least once. It is there repeatedly
+if a batch query or its task runs again, but not if a micro-batch of a streaming query does.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ COLUMNS = StructType(
         StructField("written_at", TimestampType(), False),
     ]
 )
-"""`stream` is scope/stream. `event` is as stored; null when it is too large to be in another event."""
+"""`stream` is scope/stream. `event` is as stored; null if it is too large to be part of another event."""
 
 _FORMAT = "json"
 _WRITERS = uuid.UUID("5d9c0c38-6f4e-4c1e-9f6b-2f1d3c0f6a57")
 _REASON_LENGTH = 500
 _LARGEST_EVENT = MAX_EVENT_SIZE * 3 // 4 - 65536
-"""Bytes of an event that, in base64 and with the other columns, still make an event."""
+"""The largest event that, in base64 and with the other columns, still fits into an event."""
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,20 @@ class Letter:
 
 
 def make_letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
-    """Describe a bad event, as stored, for the dead-letter stream; -1 stands for no encoding id, too."""
+    """Describe a bad event, as stored, for the dead-letter stream. None and -1 stand for no encoding id."""
     known = None if encoding_id is None or encoding_id < 0 else encoding_id
     return Letter(segment, offset, shorten_reason(bad.reason), known, event)
 
 
 def shorten_reason(reason: str) -> str:
-    """Return as much of a reason as is kept."""
+    """Return the part of a reason that is kept."""
     return reason if len(reason) <= _REASON_LENGTH else reason[: _REASON_LENGTH - 3] + "..."
 
 
 def check_target(pravega: Pravega, target: Stream) -> None:
-    """Raise InvalidOptionError when there is a stream of this name that is no dead-letter table.
+    """Raise InvalidOptionError if a stream with this name exists and is not a dead-letter table.
 
-    Letters have no routing key, so a table that promises one for all its events is none.
+    Letters have no routing key, so a table that promises one for all its events does not fit.
     """
     try:
         table = load_table(pravega, target).table
@@ -118,15 +118,15 @@ def _target_refusal(target: Stream, reason: str) -> str:
 
 
 class DeadLetters:
-    """Writes to a dead-letter stream; made on first need. A context manager, not thread-safe."""
+    """Writes to a dead-letter stream, which is made when first needed. A context manager, not thread-safe."""
 
     def __init__(
         self, pravega: Pravega, target: Stream, source: Stream, partition: int, work: str | None = None
     ) -> None:
         """Tasks of different `partition`s start with different segments. Nothing is sent yet.
 
-        `work` names work that writes the same letters in the same order when it is done again: those that are stored
-        are left out then, unless the dead-letter stream was scaled in between.
+        `work` names work that writes the same letters in the same order when it is repeated: stored ones are left out
+        then, unless the dead-letter stream was scaled in between.
         """
         self._pravega = pravega
         self._target = target
@@ -162,14 +162,14 @@ class DeadLetters:
                 appender.flush()
                 return
             except SegmentSealedError:
-                # The stream was scaled: none of what is pending is stored.
+                # The stream was scaled: nothing that is pending was stored.
                 blocks = [*appender.pending, *blocks[given:]]
                 self.close()
 
     def _open(self) -> SegmentAppender:
         segments = self._segments()
         segment = segments[self._partition % len(segments)]
-        # A segment keeps the number of the last event of each writer, and a writer of the same name goes on behind it.
+        # A segment keeps the number of each writer's last event; a writer with the same name continues behind it.
         writer = uuid.uuid4() if self._work is None else uuid.uuid5(_WRITERS, f"{self._work} {self._target} {segment}")
         self._appender = SegmentAppender(self._pravega.segments, self._target, segment, writer)
         return self._appender
@@ -202,7 +202,7 @@ class DeadLetters:
 
 
 def create_target(pravega: Pravega, target: Stream) -> None:
-    """Make a dead-letter stream, unless another task has just done so."""
+    """Make a dead-letter stream, unless another task has just made it."""
     text = find_format(_FORMAT).schema_text(COLUMNS, target.name, target.scope)
     properties = {"format": _FORMAT, "framing": "none", SCHEMA_KEY: text}
     try:

@@ -1,4 +1,4 @@
-"""Describes what the tasks of one scan of events share."""
+"""Describes the plan that the tasks of one scan of events share."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .places import Places
 
 @dataclass(frozen=True)
 class SegmentVersions:
-    """To which version the events of one segment belong.
+    """The versions that the events of one segment belong to.
 
-    Those before `ends[i]` (and not before `ends[i - 1]`) to version `numbers[i]`, which was published at `times[i]`
-    (microseconds since 1970, -1 if it was not yet); the last end is that of what is read.
+    Those before `ends[i]` (and not before `ends[i - 1]`) belong to version `numbers[i]`, which was published at
+    `times[i]` (microseconds since 1970, -1 if not yet). The last end is that of the slice that is read.
     """
 
     ends: tuple[int, ...]
@@ -32,11 +32,11 @@ class SegmentVersions:
 
 @dataclass(frozen=True)
 class EventScanPlan:
-    """All that tasks share. `schema` is what Spark asked for, data and metadata columns in its order.
+    """The plan of all tasks. `schema` is what Spark asked for, data and metadata columns in its order.
 
-    `columns` are the data columns to decode: those that are asked for where a bad event ends the query, and all of
-    the table's otherwise, so that the same events are bad whatever is asked for. When Spark needs only the number
-    of rows it still gets one column, the carrier, which is filled with nulls.
+    `columns` are the data columns to decode: the requested ones if a bad event ends the query, and otherwise all of the
+    table's, so that the same events are bad whatever is requested. If Spark needs only the number of rows, it still
+    gets one column, the carrier, which is filled with nulls.
     """
 
     table: StreamTable
@@ -49,19 +49,19 @@ class EventScanPlan:
     writer_schemas: WriterSchemas
     bad_events: BadEventRule
     counted: bool
-    """Bad events are counted: rows carry COUNTS_COLUMN."""
+    """Whether bad events are counted: rows carry COUNTS_COLUMN."""
     versions: Mapping[str, SegmentVersions] | None = None
-    """By the name of a segment, where rows are changes and have CHANGE_COLUMNS."""
+    """By the name of a segment, if rows are changes and have CHANGE_COLUMNS."""
     query: str | None = None
-    """Names the streaming query: it reads the same slice again when a micro-batch is done again."""
+    """The streaming query, which reads the same slice again when a micro-batch is repeated."""
     positioned: bool = False
-    """Rows carry REACHED_COLUMN; only with `counted`."""
+    """Whether rows carry REACHED_COLUMN; only with `counted`."""
     few: bool = False
-    """A few rows may be enough, without a `limit` of them: so little is read at first."""
+    """Whether a few rows may be enough, even without a `limit`: little is read at first then."""
     places: Places | None = None
-    """Conditions on places of events: others are not decoded."""
+    """The conditions on places: events elsewhere are not decoded."""
     times: Mapping[str, SegmentTimes] | None = None
-    """By the name of a segment, where `_event_time` is asked for."""
+    """By the name of a segment, if `_event_time` is requested."""
 
     @property
     def output(self) -> StructType:
