@@ -1,4 +1,4 @@
-"""Plans scans of events: from a table, the columns that Spark needs and the read options to what tasks read."""
+"""Plans scans of events: turns a table, the columns that Spark needs and the read options into tasks' plans."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from .scan_request import WantedRows
 LOG = logging.getLogger(__name__)
 
 _LIKELY_SECONDS = 1.0
-"""How long the schema registry is asked for what tasks can ask for themselves."""
+"""How long planning asks the schema registry for schemas that tasks can ask for themselves."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a scan covers: slices of segments, as they were measured.
+    """The slices that a scan covers, as they were measured.
 
-    `head` is the head row that the commit log had then, if the whole stream was measured: all its versions are in the
-    slices. `newest` is the newest version that was known, where versions count.
+    `head` is the head row that the commit log had then, if the whole stream was measured: the slices contain all its
+    versions. `newest` is the newest version that was known, where versions count.
     """
 
     slices: Sequence[SegmentSlice]
@@ -55,7 +55,7 @@ class Measured:
 
 
 def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
-    """Measure what lies between the cuts that the options name, now, or up to the end of an earlier scan.
+    """Measure the slices between the cuts that the options name, now, or up to the end of an earlier scan.
 
     Raises InvalidOptionError for cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
@@ -78,7 +78,7 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
 
 
 def measure_slices(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Sequence[SegmentSlice]:
-    """Measure what lies between two cuts now, whole transactions only; see `take_snapshot`."""
+    """Measure the slices between two cuts now, with complete transactions only; see `take_snapshot`."""
     return _measure(opened, start, end).slices
 
 
@@ -105,12 +105,12 @@ def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) 
 
 @dataclass(frozen=True)
 class EventSelection:
-    """Which of the measured events a scan reads, and as what.
+    """Which of the measured events a scan reads, and how.
 
-    `parts` are the parts of the slices that are read, if not all. With `versions` the events are changes, with
-    CHANGE_COLUMNS. `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch;
-    without, a scan that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they
-    were asked for. Only events of certain `places` are read, and of certain `segments`.
+    `parts` are the parts of the slices to read, if not all. With `versions` the events are changes, with
+    CHANGE_COLUMNS. `query` names the streaming query that reads them, if any. `times` are those of a micro-batch;
+    without them, a scan that asks for times uses all watermarks of the stream. `schemas` waits for `likely_schemas`, if
+    they are being looked up. With `places` or `segments`, only events there are read.
     """
 
     parts: Sequence[SegmentSlice] | None = None
@@ -175,13 +175,13 @@ def plan_events(
 def _select_places(
     pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], places: Places
 ) -> Sequence[tuple[SegmentSlice, Span | None]]:
-    """Return what is to be read of slices for the events at some places, and between which offsets these lie."""
+    """Return the slices to read for the events at some places, and the span of these events in each."""
     spans = [(piece, places.span(segment_name(stream, piece.segment_id), piece)) for piece in slices]
     return start_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
 def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
-    """Return the schemas of a scan's events, with those known that most tables have: else each task would ask."""
+    """Return the schemas of a scan's events, with the likely ones looked up once instead of by each task."""
     pravega, table = opened.pravega, opened.table
     schemas, stream = WriterSchemas(pravega.config, table.stream), table.stream
     if not table.framed or pravega.config.registry_uri is None or not set(required.names) & set(table.schema.names):
@@ -194,13 +194,13 @@ def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
         except SchemaNotFoundError:
             known.note_encoding(stream, encoding_id, there=False)
         except PravegaError as error:
-            LOG.debug("Tasks are to ask for the schemas of stream %s: %s", stream, error)
+            LOG.debug("Tasks will ask for the schemas of stream %s: %s", stream, error)
             break
     return schemas
 
 
 def wants_times(table: StreamTable, required: StructType) -> bool:
-    """Return whether the hidden column of event times is among the columns that are asked for."""
+    """Return whether the hidden column of event times is among the required columns."""
     return "_event_time" in required.fieldNames() and "_event_time" not in table.schema.fieldNames()
 
 
@@ -219,9 +219,9 @@ def _times(
 def choose_columns(
     table: StreamTable, required: StructType, rule: BadEventRule, more: Sequence[str] = ()
 ) -> tuple[StructType, StructType]:
-    """Return what Spark gets and the data columns in it; a column of the table where only rows are counted.
+    """Return the columns that Spark gets, and the data columns among them. To count rows, that is one of the table's.
 
-    `more` are columns that the scan makes. Raises InvalidSchemaError for those that the table does not have.
+    `more` are columns that the scan makes. Raises InvalidSchemaError for columns that the table does not have.
     """
     required = _with_strings(required)
     names = set(table.schema.fieldNames())
@@ -232,17 +232,17 @@ def choose_columns(
         raise InvalidSchemaError(f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {known}.")
     if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
         raise InvalidOptionError(
-            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has "
-            f"{', '.join(demanded)} as NOT NULL. Leave NOT NULL out."
+            f"'{o.MODE.key}'='{PERMISSIVE}' makes bad events rows of nulls, but the query's schema declares "
+            f"{', '.join(demanded)} NOT NULL. Leave NOT NULL out."
         )
-    # Of messages without fields there is no column.
+    # Messages without fields have no column.
     return required if required.fields else _with_strings(StructType(table.schema.fields[:1])), StructType(columns)
 
 
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
     """Return a table's columns followed by its metadata columns, for readers without hidden columns.
 
-    Those that tell of bad events come with the mode that needs them; the others are always there.
+    Those about bad events come only with the mode that needs them.
     """
     permissive = options is not None and options.get(o.MODE) == PERMISSIVE
     names = {name.lower() for name in table.schema.fieldNames()}
@@ -253,14 +253,14 @@ def full_schema(table: StreamTable, options: o.Options | None = None) -> StructT
 
 
 def _with_strings(schema: StructType) -> StructType:
-    """Read char(n) and varchar(n) as the strings they are to Arrow; the catalog's tables pad and check them."""
+    """Return the schema with char(n) and varchar(n) as Arrow's strings; the catalog's tables pad and check them."""
     strings = replace_char_types(schema)
     assert isinstance(strings, StructType)
     return strings
 
 
 def make_nullable(schema: StructType) -> StructType:
-    """Return the schema with every column nullable, those inside others as they are."""
+    """Return the schema with every column nullable; nested ones stay as they are."""
     schema = StructType.fromJson(schema.jsonValue())
     for field in schema.fields:
         field.nullable = True

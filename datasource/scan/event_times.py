@@ -1,12 +1,12 @@
-"""The hidden column `_event_time`: for each event the newest watermark of its stream that lies before it.
+"""The hidden column `_event_time`: for each event the newest watermark of its stream before it.
 
-A row never has a later time than a watermark that the whole scan has passed, in every segment: `withWatermark` takes
-the latest time of a micro-batch for the time that has been reached, whichever segment has been read further. And no
-row has an earlier one than the micro-batch before has reached. So the column never goes back from one micro-batch to
-the next, however unevenly segments are read.
+A row's time is never later than the newest watermark that the whole scan has passed in every segment: `withWatermark`
+takes the latest time of a micro-batch as the time that has been reached, however far single segments have been read.
+Nor is it earlier than the time that the micro-batch before has reached. So the column never goes back from one
+micro-batch to the next, however unevenly segments are read.
 
-Spark takes a row for late whose time is not after its watermark, which it counts in milliseconds. An event lies after
-its own, so that its time is a microsecond later.
+Spark considers a row late if its time is not after Spark's watermark, which is in milliseconds. An event lies after its
+own watermark, so that its time is a microsecond later.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are no times."""
+"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
 
 
 @dataclass(frozen=True)
 class SegmentTimes:
-    """The times of events in one slice, microseconds since 1970: those from `starts[i]` on have `times[i]`."""
+    """The times of events in one slice, microseconds since 1970: from `starts[i]` on, `times[i]`."""
 
     starts: tuple[int, ...]
     times: tuple[int, ...]
@@ -41,10 +41,10 @@ class SegmentTimes:
 
 
 class EventTimes:
-    """The watermarks that count for one scan, and the times between which its rows are."""
+    """The watermarks that apply to one scan, and the bounds of its rows' times."""
 
     def __init__(self, marks: Iterable[Watermark]) -> None:
-        """Take all watermarks of a stream, oldest first; the scan is no micro-batch."""
+        """Take all watermarks of a stream, oldest first, for a scan that is not a micro-batch."""
         self._marks = list(marks)
         self._ranges = {segment: its for mark in self._marks for segment, its in mark.ranges.items()}
         self._floor: int | None = None
@@ -54,14 +54,14 @@ class EventTimes:
     def of_micro_batch(
         cls, marks: Iterable[Watermark], since: Mapping[int, int], until: Mapping[int, int]
     ) -> EventTimes:
-        """Take the watermarks that are known of a stream, for what lies between two cuts of it."""
+        """Take the known watermarks of a stream, for the events between two of its cuts."""
         times = cls(marks)
         times._floor = times._find_newest_passed(since)
         times._ceiling = times._find_newest_passed(until)
         return times
 
     def _find_newest_passed(self, cut: Mapping[int, int]) -> int | None:
-        """Return the time of the newest watermark that all of a cut has passed."""
+        """Return the time of the newest watermark that lies before a cut in every segment."""
         for mark in reversed(self._marks):
             if has_passed(mark, cut, self._ranges):
                 return mark.time
@@ -98,7 +98,7 @@ class EventTimes:
 def has_passed(
     mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None
 ) -> bool:
-    """Return whether all that precedes a watermark lies before a cut. `ranges`: the keys of segments, where known."""
+    """Return whether a cut lies behind a watermark in every segment. `ranges`: the keys of segments, where known."""
     return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
 
 

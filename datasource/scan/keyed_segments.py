@@ -1,7 +1,7 @@
-"""Conditions on the routing key of a table whose events were all written with it: they say which segments are read.
+"""Chooses the segments to read by conditions on the routing key, if all events of a table were written with it.
 
-A key belongs to one segment of each epoch. So what conditions say of keys tells which segments can have their events.
-The conditions are evaluated as others are: the segments that are read have the events of other keys too.
+A key belongs to one segment of each epoch, so that conditions on keys show which segments can have their events. The
+conditions are evaluated like others: the segments that are read have events of other keys too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .open_table import OpenTable
 Keys: TypeAlias = frozenset[Any]
 
 _ROUNDING = 1e-4
-"""How far the ends of key ranges may be from where they were meant to be, and more: servers compute them."""
+"""More than the rounding error of key ranges, which servers compute."""
 
 
 @dataclass(frozen=True)
 class _Type:
-    """A type of keys in Arrow, and what makes a value of how literals are written."""
+    """A type of keys in Arrow, and the function that reads the text of a literal."""
 
     arrow: pa.DataType
     value: Callable[[str], Any]
@@ -44,27 +44,27 @@ _TYPES: Mapping[str, _Type] = {
     "date": _Type(pa.date32(), int),
     "string": _Type(pa.string(), lambda text: base64.b64decode(text).decode()),
 }
-"""Types of which two values are equal if and only if they have the same text, which is what is hashed.
+"""Types whose values are equal if and only if their texts, which are hashed, are.
 
-Whole numbers of all sizes have the same texts, also those written before a column was made wider. Decimals have their
-scale in theirs, and strings with a collation are equal to others. Booleans are too few.
+The text of a whole number does not depend on its size, also if it was written before a column was widened. The texts of
+decimals contain their scale, and different strings can be equal by a collation. Booleans have too few values.
 """
 
 
 def segments_of_keys(
     opened: OpenTable, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]
 ) -> set[int] | None:
-    """Return the segments of slices that can have events which fulfil all conditions; None if that cannot be told.
+    """Return the segments that can have events which fulfil all conditions; None if that is unknown.
 
-    The slices have been measured. Whether the table still promises that all events have its key is looked up after
-    that: what breaks the promise is written when it has been taken back, and so behind their ends.
+    The slices have been measured. Whether the table still promises its key for all events is looked up only after that:
+    events that break the promise are written after its withdrawal, and so lie behind the slices' ends.
     """
     pravega, table = opened.pravega, opened.table
     column = table.promised_key
-    # The routing key is another where the options of a query say what the events are.
+    # The routing key differs if the options of a query say what the events are.
     if column is None or column != table.routing_key or len(slices) < 2:
         return None
-    # It may be spelled in another case than the column, which can be renamed.
+    # Its case may differ from that of the column, which can be renamed.
     spelled = routing_key_column(column, table.schema)
     type = table.schema[spelled].dataType.simpleString()
     keys = possible_keys(conditions, spelled, type)
@@ -80,9 +80,9 @@ def segments_of_keys(
 
 
 def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
-    """Return the values of a column with which a row can fulfil all conditions, None if it may have any.
+    """Return the values of a column with which a row can fulfil all conditions; None if any value can.
 
-    The conditions are ones that tasks evaluate. None, too, if the column's type is none whose texts tell values apart.
+    Tasks evaluate these conditions. Returns None also if equal values of the column's type can have different texts.
     """
     found: Keys | None = None
     for condition in conditions if type in _TYPES else ():
@@ -114,7 +114,7 @@ def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str
             terms = [child for child in children if isinstance(child, Term)]
             literals = [term for term in terms if term.name == LITERAL]
             columns = [term for term in terms if term.name == COLUMN and term.value == column]
-            # A query that was given another type for the column compares other values than those that were hashed.
+            # With another type of the column, a query compares other values than the hashed ones.
             alike = [one.value for one in literals if one.value is not None and _TYPES.get(one.type or "") == type]
             if len(columns) == 1 and len(alike) == len(children) - 1:
                 return frozenset(map(type.value, alike))
@@ -122,7 +122,7 @@ def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str
 
 
 def _positions(keys: Keys, type: str) -> npt.NDArray[np.float64] | None:
-    """Return where keys lie in the key space, in their order there; None if one is too long for a key of ours."""
+    """Return the sorted positions of keys in the key space; None if one is too long to be a routing key."""
     try:
         return np.sort(key_positions_of(pa.array(list(keys), _TYPES[type].arrow)))
     except InvalidRowError:

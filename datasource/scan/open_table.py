@@ -1,4 +1,4 @@
-"""A table as one statement uses it: the values that planning, reading and writing share."""
+"""Describes a table as one statement uses it: the values that planning, reading and writing share."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .bad_events import BadEventRule
 class OpenTable:
     """A connection, a table, and the resolved options of one statement.
 
-    The kinds of tables in `datasource/kinds` are its subclasses. The options of a read have the table's
-    `scan_properties` in them.
+    The kinds of tables in `datasource/kinds` are its subclasses. The options of a read include the
+    table's `scan_properties`.
     """
 
     pravega: Pravega
@@ -26,7 +26,7 @@ class OpenTable:
 
     @property
     def stream(self) -> Stream:
-        """Return the stream; of a key-value table its scope and name."""
+        """Return the stream; for a key-value table, its scope and name."""
         return self.table.stream
 
 
@@ -35,4 +35,4 @@ class TableRead(OpenTable):
     """A table as one read sees it, with the settings of its statement."""
 
     rule: BadEventRule
-    """What becomes of its bad events."""
+    """How bad events are treated."""

@@ -1,7 +1,7 @@
-"""Conditions on the places of events: they say which events a scan decodes, and how much of its segments it reads.
+"""Chooses the events that a scan decodes, and the parts of segments that it reads, by conditions on events' places.
 
-They are evaluated as others are, but before an event is looked into: so a bad event that they do not want is not met,
-as behind the end of a stream cut.
+They are evaluated like others, but before an event is decoded: a bad event that does not fulfil them goes unnoticed,
+like one behind the end of a stream cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLACE = re.compile(r"(.*):(\d{1,19})-\d+", re.DOTALL)
 
 @dataclass(frozen=True)
 class Span:
-    """Events of a segment that begin from `first` to `last`: with `every` all of them are wanted, or else some."""
+    """The events of a segment that begin from `first` to `last`: all are wanted with `every`, else some."""
 
     first: int
     last: int
@@ -40,13 +40,13 @@ class Span:
 
 
 def is_about_places(condition: Condition, columns: StructType) -> bool:
-    """Return whether a condition is only about places of events. `columns` of the table may hide theirs."""
+    """Return whether a condition is only about places of events. `columns` of the table may hide POSITION_COLUMNS."""
     names = set(condition.columns)
     return bool(names) and names <= set(POSITION_COLUMNS) - set(columns.names)
 
 
 class Places:
-    """Places of events that fulfil some conditions that are about nothing else, all of which `can_evaluate` accepts."""
+    """The places that fulfil conditions on places only, all of which `can_evaluate` accepts."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
@@ -55,19 +55,19 @@ class Places:
         return Places, (self._conditions,)
 
     def span(self, segment: str, piece: SegmentSlice) -> Span | None:
-        """Return between which offsets the events lie that are wanted of a slice that is not empty; None if nowhere.
+        """Return the span of the wanted events in a slice that is not empty; None if there can be none.
 
-        There may be no event at either of them.
+        There may be no event at either end.
         """
-        # Whether an offset is wanted changes only at numbers in the conditions. So those beside them, and the ends,
-        # stand for all others.
+        # Whether an offset is wanted changes only at numbers in the conditions. So these, their neighbours and the
+        # ends of the slice represent all others.
         located = [condition for condition in self._conditions if _can_locate(condition)]
         if not located:
             return Span(piece.start, piece.end - 1, not self._conditions)
         texts = [text for condition in located for text in _texts(condition)]
         places = [(_PLACE.fullmatch(text), text) for text in texts]
         pointers = [(int(place[2]), text) for place, text in places if place is not None and place[1] == segment]
-        other = "x" * (1 + max(map(len, texts), default=0))  # for all pointers of which the conditions do not speak
+        other = "x" * (1 + max(map(len, texts), default=0))  # stands for all pointers that the conditions do not name
         borders = [number for condition in located for number in _numbers(condition)] + [place for place, _ in pointers]
         samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
         rows = [*((offset, other) for offset in samples), *pointers]
@@ -87,7 +87,7 @@ class Places:
     def mask(
         self, segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Tell of each event whether it is wanted, by its offset in a segment and the length of its payload."""
+        """Return for each event, by its offset and the length of its payload, whether it is wanted."""
         names = {name for condition in self._conditions for name in condition.columns}
         columns = {_OFFSET: pa.array(offsets, pa.int64())}
         if _SEGMENT in names:
@@ -111,12 +111,12 @@ def _mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def _can_locate(condition: Condition) -> bool:
-    """Return whether samples of offsets and pointers show where the events are that fulfil a condition."""
+    """Return whether samples of offsets and pointers suffice to locate the events that fulfil a condition."""
     stack: list[bool] = []
     for term in condition.terms:
         split = len(stack) - term.children
         if any(stack[split:]) and term.name not in _COMPARES_WHOLE:
-            return False  # such as LIKE, of which no text says what it means for other pointers
+            return False  # such as LIKE, whose result for one pointer says nothing about others
         del stack[split:]
         stack.append(term.name == COLUMN and term.value == _POINTER)
     return True

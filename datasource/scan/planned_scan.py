@@ -14,15 +14,15 @@ from ..positions.snapshot import SegmentSlice
 
 
 class _UnplannedReader(DataSourceReader):
-    """The reader of a scan that was not planned whole."""
+    """The reader of a scan that was not planned completely."""
 
     def read(self, partition: InputPartition) -> NoReturn:
-        raise AssertionError("the scan is to be planned again before it is run")
+        raise AssertionError("the scan must be planned again before it runs")
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The files of the checkpoint that a task needs, and the beginning of the name of the one that it writes."""
+    """The files of the checkpoint that a task needs, and the beginning of the name of the file that it writes."""
 
     before: tuple[str, ...]
     after: str
@@ -30,10 +30,10 @@ class TaskFiles:
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """What the checkpoint of a stream of changes knows of rows once a batch is done, see `changes/known_rows.py`.
+    """What the checkpoint of a stream of changes knows of rows after a batch, see `changes/states.py`.
 
-    `known` is the text that says so, of the batch of this `number`; `obsolete` are files that nobody needs any more.
-    There are `tasks` for all partitions.
+    `known` is that as text, after the batch with this `number`; `obsolete` are files that are no longer needed. There
+    is an element of `tasks` for each partition.
     """
 
     number: int
@@ -46,7 +46,7 @@ class PlannedRows:
 class RowSource:
     """Where the rows of a scan come from: a reader of partitions, and the schema of the rows.
 
-    `output` is what tasks make: the rows, with COUNTS_COLUMN behind them if tasks count anything.
+    `output` is the schema of the tasks' batches: that of the rows, and COUNTS_COLUMN if tasks count anything.
     """
 
     reader: DataSourceReader
@@ -55,18 +55,18 @@ class RowSource:
 
     @classmethod
     def unplanned(cls, schema: StructType) -> RowSource:
-        """Return the source of a scan that is to be planned again, of which only the schema is known."""
+        """Return the source of a scan that must be planned again, of which only the schema is known."""
         return cls(_UnplannedReader(), schema, schema)
 
     @property
     def counted(self) -> bool:
-        """Return whether batches may tell counts."""
+        """Return whether batches may hold counts."""
         return len(self.output) > len(self.schema)
 
 
 @dataclass(frozen=True)
 class PlannedScan:
-    """A planned scan: the source of its rows, how many bytes of how many segments it reads, and where these end."""
+    """The source of a scan's rows, how many bytes of how many segments it reads, and where these end."""
 
     source: RowSource
     bytes: int
@@ -75,19 +75,19 @@ class PlannedScan:
     newest: int = 0
     """The newest version that was known, where versions count."""
     whole: bool = True
-    """False if only what EXPLAIN shows was planned, and the source reads nothing."""
+    """False if only the facts for EXPLAIN were planned, and the source reads nothing."""
     search: DataSourceReader | None = None
-    """What is to be read before the whole scan can be planned, see `changes/truncations.py`."""
+    """The search to run before the whole scan can be planned, see `changes/truncations.py`."""
     affinities: Sequence[int] = ()
-    """For each partition, if given, a number: the same executor should read those of the same number."""
+    """A number for each partition, if given: one executor should read those with the same number."""
     keyed: tuple[int, int] | None = None
-    """How many segments can have the routing keys that conditions name, of how many; None if that was not told."""
+    """How many segments can have the routing keys of the conditions, of how many; None if that is unknown."""
     rows: PlannedRows | None = None
-    """The files of the rows that are known, in a stream of their changes."""
+    """The files of the known rows, for a stream of their changes."""
     head: HeadRow | None = None
-    """The head row of the commit log, all of whose versions are in the scan, if every event of the stream is a row."""
+    """The head row of the commit log, if every event is a row and the scan contains all of its versions."""
     known: int | None = None
-    """How many rows there are, where that was found without reading them, and only it is asked for."""
+    """The number of rows, if only that is asked for, and it was found without reading them."""
 
     @property
     def reader(self) -> DataSourceReader:
@@ -96,14 +96,14 @@ class PlannedScan:
 
     @classmethod
     def of(cls, source: RowSource, slices: Sequence[SegmentSlice], affinities: Sequence[int] = ()) -> PlannedScan:
-        """Put the source of the rows of these slices together with what the slices tell."""
+        """Return the scan of a source whose rows lie in these slices."""
         return cls(source, **extent_of(slices), affinities=affinities)
 
     @classmethod
     def unfinished(
         cls, schema: StructType, slices: Sequence[SegmentSlice], search: DataSourceReader | None
     ) -> PlannedScan:
-        """Tell what is known of a scan that is to be planned again."""
+        """Return what is known of a scan that must be planned again."""
         return cls(RowSource.unplanned(schema), **extent_of(slices), whole=False, search=search)
 
 
@@ -116,7 +116,7 @@ class Extent(TypedDict):
 
 
 def extent_of(slices: Sequence[SegmentSlice]) -> Extent:
-    """Return how much lies in slices, and where they end."""
+    """Return the extent of slices."""
     return Extent(
         bytes=sum(piece.end - piece.start for piece in slices),
         segments=len(slices),

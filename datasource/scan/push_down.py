@@ -1,4 +1,4 @@
-"""Decides once, for Spark and for Python programs, which part of a query a scan does, and puts the scan together."""
+"""Decides, for Spark and for Python programs alike, which part of a query a scan does, and assembles the scan."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _VERSION = CHANGE_COLUMNS["_commit_version"]
 
 
 def is_about_versions(condition: Condition) -> bool:
-    """Return whether a condition on changes is only about the version that they belong to."""
+    """Return whether a condition on changes is only about their version."""
     return condition.columns == [_VERSION.name]
 
 
 @dataclass(frozen=True)
 class PushDown:
-    """What a scan does for a query: the rows that it reads, and what tasks make of them."""
+    """What a scan does for a query: the rows that it reads, and how tasks filter and aggregate them."""
 
     opened: OpenTable
     request: ScanRequest
     wanted: WantedRows
     sieved: Sequence[Condition]
-    """Conditions that tasks evaluate on the rows."""
+    """The sieve: conditions that tasks evaluate on the rows."""
 
     @classmethod
     def of(cls, opened: OpenTable, request: ScanRequest, chooses: Callable[[Condition], bool]) -> PushDown:
-        """Decide it. `chooses` tells whether a condition can choose events before they are decoded."""
+        """Decide what a scan does. `chooses` says whether a condition can choose events before they are decoded."""
         exact = _exact_hints(request) if opened.options.get(o.PUSH_DOWN_FILTERS) else []
         sieved = tuple(condition for condition in request.conditions if not chooses(condition))
         required, limit = _rows_asked_for(request)
@@ -58,7 +58,7 @@ class PushDown:
         return cls(opened, request, wanted, sieved)
 
     def finish(self, planned: PlannedScan) -> PlannedScan:
-        """Put together the plan of the wanted rows and what tasks make of them."""
+        """Add what tasks do with the wanted rows to the plan of these."""
         request, known, aggregation = self.request, None, self.request.aggregation
         source = sieve(self._for_cores(planned.source), self.sieved, *_rows_asked_for(request))
         if aggregation is not None:
@@ -68,7 +68,7 @@ class PushDown:
         return replace(planned, source=source, known=known)
 
     def _for_cores(self, source: RowSource) -> RowSource:
-        """Let small slices share as few tasks as keep the cores busy."""
+        """Let small slices share tasks, as long as there are enough tasks to keep the cores busy."""
         cores = self.request.cores
         if cores is None or not isinstance(source.reader, SegmentScanReader):
             return source
@@ -76,14 +76,14 @@ class PushDown:
 
 
 def _rows_asked_for(request: ScanRequest) -> tuple[StructType, int | None]:
-    """Return the columns of the rows before they are aggregated, and how many rows are wanted, None: all."""
+    """Return the columns of the rows before they are aggregated, and how many rows are wanted (None: all)."""
     if request.aggregation is None:
         return request.columns, request.limit
-    # A limit of groups is not one of rows.
+    # The limit applies to groups, not to rows.
     return request.aggregation.operands(request.columns), None
 
 
 def _exact_hints(request: ScanRequest) -> list[Condition]:
-    """Return the hints that a scan evaluates exactly as their caller does."""
+    """Return the hints that a scan evaluates exactly as the caller does."""
     every = request.columns if request.every is None else request.every
     return [condition for condition in request.hints if can_evaluate([condition], every) == [True]]

@@ -1,4 +1,4 @@
-"""A batch scan: one partition per segment slice, each read and decoded by one task, exactly repeatable."""
+"""Reads a batch scan: each segment slice is read and decoded by one task, and reading it again gives the same."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ LOG = logging.getLogger(__name__)
 BATCH_EVENTS = 32_768
 BATCH_BYTES = 4 << 20
 SMALL_BYTES = 256 << 10
-"""Bytes of slices that one task reads together in any case: about what it reads while Spark starts another task."""
+"""Bytes of slices that one task always reads together: about what it reads while Spark starts another task."""
 MODERATE_BYTES = 16 << 20
-"""Bytes of slices that one task reads together at most. With more, a large cluster would wait for too few tasks."""
+"""The most bytes of slices that one task reads together. With more, a large cluster would have too few tasks."""
 LARGE_BYTES = 64 << 20
-"""The same where it is known how many tasks run at once: so much is read again when a task fails."""
+"""The same if the number of cores is known: a failed task reads that much again."""
 ENOUGH_TASKS = 16
-"""A scan has as many tasks before larger slices share one, where nobody says how many run at once."""
+"""The tasks of a scan, before larger slices share one, if the number of cores is unknown."""
 TASKS_OF_A_CORE = 2
-"""As many where it is known. With less, cores would wait for the last task; with more, Spark mostly starts tasks."""
+"""The same if it is known. With fewer, cores would wait for the last task; with more, Spark mostly starts tasks."""
 FEW_BYTES = 64 << 10
-"""Bytes of a slice that are read at first where a few rows may be enough: often all that is needed."""
+"""Bytes of a slice that are read first if a few rows may be enough: often all that is needed."""
 _FEWEST_EVENTS = 256
 _GROWTH = 4
-"""Events looked at together at first where a few rows may be enough, and how they grow with each window."""
+"""Events that are decoded together at first if a few rows may be enough, and their growth with each window."""
 
 
 @dataclass
 class SlicePartition(InputPartition):
-    """One segment slice, with where planning found the segment and a token to read it; `span` if not all is wanted."""
+    """A segment slice, the endpoint of its segment, and a token to read it. `span`: only its events are wanted."""
 
     piece: SegmentSlice
     endpoint: Endpoint
@@ -61,7 +61,7 @@ class SlicePartition(InputPartition):
 
     @property
     def read(self) -> SegmentSlice:
-        """Return the bytes that are read, but for the rest of the last event."""
+        """Return the slice that is read, except for the rest of its last event."""
         return self.piece if self.span is None else replace(self.piece, end=self.span.last + 1)
 
 
@@ -70,7 +70,7 @@ Partition = TypeVar("Partition", bound=InputPartition)
 
 
 class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
-    """Spark's reader of what was planned: partitions with places and tokens, read over kept connections."""
+    """Spark's reader of planned partitions, which have endpoints and tokens, over kept connections."""
 
     def __init__(self, plan: Plan, partitions: Sequence[Partition]) -> None:
         self._plan = plan
@@ -78,12 +78,12 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
 
     @property
     def plan(self) -> Plan:
-        """Return what all tasks share."""
+        """Return the plan that all tasks share."""
         return self._plan
 
     @property
     def planned(self) -> Sequence[Partition]:
-        """Return the partitions that were planned; none of an empty stream."""
+        """Return the partitions that were planned; an empty stream has none."""
         return self._partitions
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -107,19 +107,19 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
 
 @dataclass
 class SmallSlices(InputPartition):
-    """Slices that one task reads one after another, because a task of its own costs more than reading one."""
+    """Slices that one task reads one after another, because a task of its own costs more than reading a slice."""
 
     slices: tuple[SlicePartition, ...]
 
 
 class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlices]):
-    """One partition per slice, its events in order; small slices share one."""
+    """One partition for each slice, with its events in order; small slices share a partition."""
 
     def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition], cores: int | None = None) -> None:
         super().__init__(plan, group_slices(slices, cores))
 
     def for_cores(self, cores: int) -> SegmentScanReader:
-        """Return a reader of the same events whose tasks are so many as fit these cores."""
+        """Return a reader of the same events with as many tasks as suit this number of cores."""
         slices = [piece for partition in self.planned for piece in slices_of(partition)]
         return SegmentScanReader(self._plan, slices, cores)
 
@@ -135,7 +135,7 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
             readers = [_reader(self._plan, pravega, piece) for piece in slices]
             for number, piece in enumerate(slices):
                 if number + 1 < len(slices) and not _wants_few(self._plan):
-                    # It would wait for the segment store between two slices otherwise.
+                    # Without this, the task would wait for the segment store between two slices.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
                 left = yield from _read_slice(self._plan, pravega, decoder, piece, readers[number], left)
@@ -149,14 +149,14 @@ def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, 
 
 
 def group_slices(slices: Sequence[SlicePartition], cores: int | None = None) -> list[SlicePartition | SmallSlices]:
-    """Return partitions for slices: small neighbours are put together, as many as are still small together.
+    """Return partitions for slices: neighbours share one as long as they are small together.
 
-    Only neighbours, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
-    What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
+    Only neighbours do, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
+    "Small" depends on the size of the scan: otherwise a scan of many segments would mostly start and end tasks.
     """
     lengths = [piece.read.end - piece.read.start for piece in slices]
     enough_tasks, most = (ENOUGH_TASKS, MODERATE_BYTES) if cores is None else (cores * TASKS_OF_A_CORE, LARGE_BYTES)
-    share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than that of each, or one task would be left over
+    share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than an equal share, or one task would be left over
     small_bytes = min(max(SMALL_BYTES, share), most)
     partitions: list[SlicePartition | SmallSlices] = []
     small: list[SlicePartition] = []
@@ -187,7 +187,7 @@ def _wants_few(plan: EventScanPlan) -> bool:
 
 
 def _reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) -> SegmentRangeReader:
-    """Make what reads the events of a slice. Nothing is read yet."""
+    """Return the reader of a slice's events. Nothing is read yet."""
     stream, piece, span = plan.table.stream, partition.piece, partition.span
     pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
     pravega.segments.seed_token(stream, partition.token)
@@ -212,7 +212,7 @@ def _read_slice(
     reader: SegmentRangeReader,
     left: int | None,
 ) -> Generator[pa.RecordBatch, None, int | None]:
-    """Yield the rows of a slice, at most `left` of them; return how many may follow from another one."""
+    """Yield the rows of a slice, at most `left` of them; return how many may follow from other slices."""
     piece, few = partition.piece, _wants_few(plan)
     segment = segment_name(plan.table.stream, piece.segment_id)
     with ExitStack() as opened:
@@ -254,13 +254,13 @@ def _read_slice(
 
 
 def _find_within(window: Window, span: Span) -> tuple[int, int]:
-    """Return between which numbers the events of a window have that lie in a span."""
+    """Return the first and the end number of a window's events that lie in a span."""
     offsets = window.base + window.starts - HEADER_BYTES
     return int(np.searchsorted(offsets, span.first)), int(np.searchsorted(offsets, span.last, side="right"))
 
 
 def _read_until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:
-    """Yield the windows before the first bytes that are no event, and put the error that tells of them into a list."""
+    """Yield the windows before the first bytes that are not an event, and append their error to `broken`."""
     try:
         yield from reader
     except BrokenFrameError as error:
@@ -272,7 +272,7 @@ def _has_only_counts(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
 
 
 def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int = BATCH_EVENTS) -> Iterator[tuple[int, int]]:
-    """Cut a window into runs of events that make batches of a good size, of at most `most` events each."""
+    """Cut a window into runs of events that make batches of a good size; yield the first and the end of each."""
     events = min(most, BATCH_EVENTS)
     ends = np.cumsum(lengths)
     first = 0

@@ -1,4 +1,4 @@
-"""What a query asks of a scan, and what of it the scan reads."""
+"""Describes what a query asks of a scan, and the rows that the scan reads for it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .conditions import Condition
 from .planned_scan import EarlierScan
 
 _FEW_BYTES = 16 << 20
-"""What is searched while a scan is planned: it takes less time than to start tasks."""
+"""Bytes that are searched during planning: that takes less time than to start tasks."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What planning may do to find truncations: search up to `most` bytes (None: any number of them).
+    """How planning may find truncations: by a search of up to `most` bytes (None: any number).
 
-    `found` are the rows of a search by tasks that was asked for before.
+    `found` are the rows of an earlier search by tasks.
     """
 
     most: int | None = None
@@ -27,7 +27,7 @@ class Search:
 
     @classmethod
     def of_request(cls, found: tuple[str, ...] | None) -> Search:
-        """Return the search for a request of Spark: none (None) before it runs the scan, few bytes then."""
+        """Return the search for a request of Spark: none before it runs the scan (`found` is None), then few bytes."""
         return cls(0) if found is None else cls(_FEW_BYTES, found)
 
 
@@ -35,36 +35,36 @@ class Search:
 class ScanRequest:
     """What a query asks of a table, or of its changes: by default all rows up to now.
 
-    `columns` are those of the rows, hidden ones among them, nested ones cut down; those of an aggregation are the
-    columns that it can name. `conditions` are evaluated by the scan. `hints` are conditions that the caller evaluates
-    on the rows: the scan may leave out what cannot fulfil them.
+    `columns` are those of the rows, hidden ones included, nested ones pruned; for an aggregation, the columns that it
+    can name. The scan evaluates the `conditions`. The caller evaluates the `hints` on the rows: the scan may leave out
+    rows that cannot fulfil them.
     """
 
     columns: StructType
     conditions: Sequence[Condition] = ()
     every: StructType | None = None
-    """All columns that conditions can name; None: there are no conditions."""
+    """All columns that conditions can name; None without conditions."""
     hints: Sequence[Condition] = ()
     filtered: bool = False
-    """The caller drops rows: a limit says how many are wanted, and not how many are to be read."""
+    """Whether the caller drops rows: a limit says how many it wants, not how many to read."""
     limit: int | None = None
     aggregation: Aggregation | None = None
     cores: int | None = None
-    """Tasks that run at the same time; None: one for each partition."""
+    """Tasks that run at the same time; None if unknown."""
     earlier: EarlierScan | None = None
-    """An earlier scan with the same start, up to whose end this one reads."""
+    """An earlier scan with the same start, at whose end this one ends too."""
     search: Search = field(default_factory=Search)
     counted: bool = False
-    """Tasks tell what they have counted, see `scan/counts.py`."""
+    """Whether tasks count, see `scan/counts.py`."""
 
 
 @dataclass(frozen=True)
 class WantedRows:
-    """The rows that a scan reads. A kind of table reads more where it cannot tell which are wanted.
+    """The rows that a scan should read. A kind of table may read more.
 
-    At most `limit` rows are wanted; `few` may be enough though no limit says so, and then a scan of events reads little
-    at first. `choosing` are conditions on the places of events, or on versions, by which events are chosen before they
-    are decoded. `conditions` are evaluated on the rows: what cannot have rows that fulfil them may be left out.
+    At most `limit` rows are wanted. With `few`, a few may be enough even without a limit, and a scan of events reads
+    little at first. `choosing` are conditions on the places of events, or on versions, by which events are chosen
+    before they are decoded. `conditions` are evaluated on the rows: rows that cannot fulfil them may be left out.
     """
 
     columns: StructType

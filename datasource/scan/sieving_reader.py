@@ -1,4 +1,4 @@
-"""Leaves rows out of a planned scan that conditions of the query drop: before they become rows of the JVM."""
+"""Sieves the rows of a planned scan by conditions of the query, before they become rows of the JVM."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .reader import PlannedReader
 
 @dataclass(frozen=True)
 class SievingPlan:
-    """The reader of the rows, what they must fulfil, and what becomes of them."""
+    """The reader of the rows, the conditions that they must fulfil, and the part of them that is returned."""
 
     reader: PlannedReader[object, InputPartition]
     conditions: tuple[Condition, ...]
     read: StructType
     """The columns of the reader's rows, to which the conditions refer."""
     columns: int
-    """So many of them, the first ones, are returned."""
+    """How many of them, from the first one on, are returned."""
     counted: bool
-    """Batches of the reader may tell counts."""
+    """Whether batches of the reader may hold counts."""
     limit: int | None
-    """As many rows are enough for one partition."""
+    """The rows that are enough for one partition; None: all."""
 
 
 class SievingReader(PlannedReader[SievingPlan, InputPartition]):
     """The partitions of another reader, without the rows that do not fulfil all conditions.
 
-    Spark does not evaluate the conditions again. The other reader decodes the events of all rows: so the bad ones are
-    the same, and are counted as ever.
+    Spark does not evaluate the conditions again. The other reader decodes the events of all rows, so that the same
+    events are bad, and are counted, as without conditions.
     """
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -67,7 +67,7 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
 
 
 def columns_to_read(required: StructType, conditions: Sequence[Condition], every: StructType) -> StructType:
-    """Return the columns that a scan reads to evaluate conditions: those that are required come first.
+    """Return the columns that a scan reads to evaluate conditions: the required ones come first.
 
     `every` are the columns that the table has for Spark.
     """
@@ -77,9 +77,9 @@ def columns_to_read(required: StructType, conditions: Sequence[Condition], every
 
 
 def sieve(source: RowSource, conditions: Sequence[Condition], required: StructType, limit: int | None) -> RowSource:
-    """Return the required columns of those rows of the `columns_to_read` that fulfil the conditions.
+    """Return the required columns of the rows that fulfil the conditions; the source has the `columns_to_read`.
 
-    If no column is required, there is one of any values. A `limit` is that of each task.
+    If no column is required, there is one with arbitrary values. The `limit` applies to each task.
     """
     if not conditions:
         return source

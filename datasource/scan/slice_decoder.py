@@ -1,4 +1,4 @@
-"""Makes rows of the events of one segment: chooses them by type, decodes them, and deals with the bad ones."""
+"""Turns the events of one segment into rows: chooses them by type, decodes them, and treats the bad ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .places import Span, event_pointers
 
 @dataclass(frozen=True)
 class _ChosenEvents:
-    """The events of one batch that are the table's, and their encoding ids (-1: none), if anybody wants these.
+    """The table's events in one batch, and their encoding ids (-1: none), if these are needed.
 
     `base` is the offset in the segment of the first byte of the events' buffer.
     """
@@ -39,13 +39,13 @@ class _ChosenEvents:
 
     @cached_property
     def offsets(self) -> EventPositions:
-        """Return where the events begin in the segment."""
+        """Return the offsets of the events in the segment."""
         return self.base + self.events.starts - HEADER_BYTES
 
 
 @dataclass(frozen=True)
 class _DecodedEvents:
-    """The data columns, the events that the rows stand for, and the bad ones."""
+    """The data columns, the number of the event of each row, and the bad events."""
 
     columns: pa.RecordBatch | None
     rows: EventPositions
@@ -53,7 +53,7 @@ class _DecodedEvents:
 
 
 def event_decoder(plan: EventScanPlan) -> Decoder | None:
-    """Make what decodes the events of a scan, None where nobody looks into them; slices can share it."""
+    """Return the decoder of a scan's events, which slices can share; None if their contents are not needed."""
     table, mode = plan.table, plan.bad_events.mode
     asked, names = set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
     wanted = mode == DROPMALFORMED or bool(asked & names) or (mode == PERMISSIVE and "_error" in names)
@@ -74,7 +74,7 @@ class SliceDecoder:
         letters: DeadLetters | None = None,
         span: Span | None = None,
     ) -> None:
-        """`decoder` is the plan's `event_decoder`. `letters` takes the bad events, if the plan wants them somewhere.
+        """`decoder` is the plan's `event_decoder`. `letters` takes the bad events, if the plan has a dead-letter stream.
 
         All events lie in the `span`, if there is one.
         """
@@ -94,13 +94,12 @@ class SliceDecoder:
         )
         self._position = 0
         self.bad = 0
-        """How many bad events there were."""
+        """The number of bad events so far."""
 
     def batches(self, window: Window, first: int, last: int, limit: int | None) -> list[pa.RecordBatch]:
         """Return the rows of the window's events from `first` to `last` - 1, at most `limit` of them.
 
-        Where bad events are counted, a second batch tells their number. Raises MalformedEventError where the plan's
-        mode is to fail.
+        If bad events are counted, a second batch holds their number. Raises MalformedEventError in the mode that fails.
         """
         self._position = window.base + int(window.starts[last - 1] + window.lengths[last - 1])
         chosen = self._choose(window, first, last)
@@ -120,17 +119,16 @@ class SliceDecoder:
         return batches
 
     def replace_unreadable(self, offset: int, end: int, reason: str) -> list[pa.RecordBatch]:
-        """Return what a scan has instead of the bytes from `offset` to `end`, in which no event can be found.
+        """Return the batches for the bytes from `offset` to `end`, in which no event can be found.
 
-        They are one bad event, whose own bytes are not returned. Raises MalformedEventError where the plan's mode is
-        to fail.
+        They count as one bad event, without its bytes. Raises MalformedEventError in the mode that fails.
         """
         mode = self._plan.bad_events.mode
         if mode == FAILFAST:
             raise MalformedEventError(
-                f"Segment {self._segment} cannot be read from offset {offset} on: {reason}. Where the next event "
-                f"begins is not known. The read option 'mode' set to '{PERMISSIVE}' or '{DROPMALFORMED}' takes all "
-                f"bytes up to {end} for one bad event; a 'start-stream-cut' behind it reads what follows."
+                f"Segment {self._segment} cannot be read from offset {offset} on: {reason}. It is unknown where "
+                f"the next event begins. With the read option 'mode' set to '{PERMISSIVE}' or '{DROPMALFORMED}', all "
+                f"bytes up to {end} count as one bad event; to read what follows, set a 'start-stream-cut' behind it."
             )
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
@@ -171,7 +169,7 @@ class SliceDecoder:
         try:
             return self._plan.writer_schemas.encoding(encoding_id).schema.type != self._plan.table.event_type
         except SchemaNotFoundError:
-            return False  # nobody knows whose event it is, so that it is a bad one of every type
+            return False  # its type is unknown, so that it is a bad event of every type
 
     def _decode(self, chosen: _ChosenEvents) -> _DecodedEvents:
         rows = list_positions(len(chosen.events))
@@ -189,7 +187,7 @@ class SliceDecoder:
         good[[bad.index for bad in bad_events]] = False
         if self._plan.bad_events.mode == DROPMALFORMED:
             return _DecodedEvents(columns, np.flatnonzero(good), bad_events)
-        # A null for a place takes a null from every column.
+        # A null index gives a null in every column.
         indices = pa.array(np.cumsum(good) - 1, pa.int64(), mask=~good)
         arrays = [column.take(indices) for column in columns.columns]
         nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
@@ -205,7 +203,7 @@ class SliceDecoder:
         )
 
     def _explain_later_version(self, event: EventBuffer) -> str:
-        """Return a sentence for an event of a schema that the table did not have when the query began, else ""."""
+        """Return a sentence if the event's schema is newer than the one the query reads with, else ""."""
         table = self._plan.table
         if not table.framed or table.schema_version is None:
             return ""
@@ -214,7 +212,7 @@ class SliceDecoder:
         if written is None or written.version.type != read.type or written.version.version <= read.version:
             return ""
         return (
-            f"It was written with version {written.version.version} of the table's schema, and the query reads with "
+            f"It was written with version {written.version.version} of the table's schema, but the query reads with "
             f"version {read.version}: columns were changed after the query began, or after the 'schema-version' that "
             "it names. Start the query again to read with the newest version. "
         )
@@ -230,7 +228,7 @@ class SliceDecoder:
         for field in list(self._schema)[: len(self._plan.schema)]:
             if field.name in self._columns and decoded.columns is not None:
                 column = decoded.columns.column(field.name)
-                # All of a struct is decoded where its badness counts, and the members that are asked for are kept.
+                # A struct may be decoded completely, to find bad events, and only its requested members are kept.
                 arrays.append(column if column.type.equals(field.type) else column.cast(field.type))
             elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
                 arrays.append(self._change(field, chosen.offsets[decoded.rows]))
@@ -241,12 +239,12 @@ class SliceDecoder:
         if self._plan.counted:
             arrays.append(no_counts(count))
         if self._plan.positioned:
-            # Behind the last row all events have been read, and before any other row those that are before it.
+            # A row's position is that of the next row; that of the last one is the end of all events.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
         return make_record_batch(arrays, self._schema, count)
 
     def _change(self, field: pa.Field, offsets: EventPositions) -> pa.Array:
-        """Make a column of changes: of an ordinary table every event is a row inserted."""
+        """Make a column of changes: every event of an ordinary table is an inserted row."""
         assert self._plan.versions is not None
         if field.name == "_change_type":
             return pa.repeat("insert", len(offsets))
@@ -258,7 +256,7 @@ class SliceDecoder:
         return pa.array(times, mask=times < 0).cast(field.type)
 
     def report_reached(self, position: int) -> pa.RecordBatch:
-        """Return what is no row of the table, and tells only how far a positioned scan has read."""
+        """Return a batch without rows of the table, which only says how far a positioned scan has read."""
         self._position = position
         return self._counts(0)
 
@@ -309,7 +307,7 @@ def _keep_first_events(chosen: _ChosenEvents, count: int) -> _ChosenEvents:
 
 
 def _keep_first_rows(decoded: _DecodedEvents, count: int) -> _DecodedEvents:
-    """Keep the first rows, and the bad events before the last of them: those behind it were not asked for."""
+    """Keep the first rows, and the bad events before the last of them: later ones were not requested."""
     rows = decoded.rows[:count]
     end = int(rows[-1]) if count else 0
     columns = None if decoded.columns is None else decoded.columns.slice(0, count)
