@@ -1,7 +1,7 @@
-"""Plans scans of the changes of a table whose every event is a row: each one is a row inserted.
+"""Plans scans of the changes of an event table: each event is an inserted row.
 
-A version is one of the table's commit log. What has come since the newest of them, or was written by others, belongs
-to the version that the next commit will make.
+Versions are those of the table's commit log. Events behind the newest one, and events that others wrote, belong to the
+version that the next commit will make.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _of_versions(
     versions: Mapping[str, SegmentVersions],
     conditions: Sequence[Condition],
 ) -> list[SegmentSlice]:
-    """Return the parts of slices that have the versions which fulfil all conditions; several of a slice, if need be."""
+    """Return the parts of slices whose versions fulfil all conditions; a slice may have several."""
     sieve = Sieve(conditions, StructType([_VERSION]))
     wanted: list[SegmentSlice] = []
     for piece in slices:
@@ -80,7 +80,7 @@ def _of_versions(
 
 
 def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Position:
-    """Return where a stream of changes begins that has no checkpoint yet."""
+    """Return where a stream of changes without a checkpoint begins."""
     first, _, versions = version_range(CommitLog(pravega, stream), bounds)
     before = {version.number: version.cut for version in versions}.get(first - 1)
     return Position(before or pravega.controller.head(stream), first - 1)
@@ -96,9 +96,9 @@ def plan_new_appended(read: TableRead, columns: StructType, since: Position, unt
 
 
 def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:
-    """Return the first and the last version within bounds, and the versions that are known from the one before them.
+    """Return the first and the last version within bounds, and the known versions from the one before them on.
 
-    Raises InvalidOptionError where that is not the end of a version.
+    Raises InvalidOptionError if the first version does not follow a known one.
     """
     first, last = _versions_between(log, bounds) if bounds.unit == TIMESTAMP else (max(bounds.low, 1), bounds.high)
     versions = log.versions(first - 1)
@@ -112,7 +112,7 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
 
 
 def _versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
-    """Return the first and the last version published between two times; what is not published yet counts as of now."""
+    """Return the first and the last version published between two times. An unpublished one counts as of now."""
     before = log.newest_by(bounds.low - 1)
     first = 1 if before is None else before.number + 1
     if bounds.high == LAST:
@@ -126,12 +126,12 @@ def _versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
 def segment_versions(
     stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int
 ) -> dict[str, SegmentVersions]:
-    """Return the versions that the events of slices belong to, by segment. `versions` are those from the first on."""
+    """Return the versions of the events in slices, by segment. `versions` are those from the first on."""
     return {segment_name(stream, piece.segment_id): _segment_versions(piece, versions, first) for piece in slices}
 
 
 def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
-    """Return the versions that the events of a slice belong to; those behind the newest belong to the next one."""
+    """Return the versions of the events in a slice; events behind the newest version belong to the next one."""
     ends, numbers, times = [], [], []
     reached, newest = piece.start, first - 1
     for version in versions:

@@ -1,4 +1,4 @@
-"""Scans of the current rows of a table of changes: one partition per group of segments that share keys."""
+"""Scans the current rows of a table of changes: one partition for each group of segments that share keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .truncations import SearchNeeded, find_truncations
 
 
 class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
-    """One partition per group, which folds the changes of its segments."""
+    """One partition for each group, which folds the changes of its segments."""
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Read the current rows of the group's keys."""
@@ -45,7 +45,7 @@ def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> I
     if not key:
         yield from _output(plan, keyless_rows(plan, partition, plan.columns.names, counts))
         return
-    # The same events are bad whatever is asked for, where that does not end the query.
+    # If bad events do not end the query, the same events are bad whatever columns are requested.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
     rest = [name for name in read.names if name not in key]
     with CurrentRows(key, rest, plan.memory, plan.clearings.ages) as rows:
@@ -108,7 +108,7 @@ def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
 def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
     """Fix how the current rows are read, now, or up to the end of an earlier scan.
 
-    Raises InvalidOptionError when a start is given, and MalformedEventError when a truncation cannot be read.
+    Raises InvalidOptionError if a start is given, and MalformedEventError if a truncation cannot be read.
     """
     slices = measure_scan(read, wanted.earlier).slices
     schema, columns = choose_columns(read.table, wanted.columns, read.rule)
@@ -127,10 +127,10 @@ def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
 
 
 def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
-    """Read what becomes of bad events among the changes of rows.
+    """Read the rule for bad events among the changes of rows.
 
-    A change that is left out may make its row wrong, so that defaults of a catalog do not count. Raises
-    InvalidOptionError for `permissive`.
+    Leaving a change out may make its row wrong, so that defaults of a catalog do not count. Raises InvalidOptionError
+    for `permissive`.
     """
     given = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
     if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(given):
@@ -139,6 +139,7 @@ def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
             return rule
         raise InvalidOptionError(
             f"'{o.MODE.key}'='{PERMISSIVE}' is not possible for the rows of stream {table.stream}: an event that "
-            f"cannot be decoded is no row. Leave it out, set '{o.MODE.key}' to 'dropmalformed', or read the changelog."
+            f"cannot be decoded is not a row. Leave it out, set '{o.MODE.key}' to 'dropmalformed', or read the "
+            "changelog."
         )
     return BadEventRule()

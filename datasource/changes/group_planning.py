@@ -1,4 +1,4 @@
-"""Plans how the events of a table of changes are read: in groups of segments that share keys, one for each task."""
+"""Plans how the events of a table of changes are read: each task reads a group of segments that share keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THREADS = 8
 
 
 def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice]) -> list[list[SegmentSlice]]:
-    """Return the slices in groups that share no key, within each group predecessors first."""
+    """Return the slices in groups that share no key; predecessors come first in each group."""
     pieces = {piece.segment_id: piece for piece in slices}
     group_of = _Groups()
     known: set[int] = set()
@@ -42,11 +42,11 @@ def group_by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentS
                     group_of.join(segment, successor.segment_id)
                     for predecessor in predecessors:
                         group_of.join(segment, predecessor)
-                    # Even one without events in the scan may lead to one with events.
+                    # Even a segment without events in the scan may lead to one with events.
                     left.add(successor.segment_id)
             left -= known
     groups: dict[int, list[SegmentSlice]] = {}
-    # A segment's id begins with the epoch in which it was made, so that predecessors have lower ones.
+    # A segment's id begins with its epoch, so that predecessors have lower ids.
     for segment in sorted(pieces):
         groups.setdefault(group_of.root(segment), []).append(pieces[segment])
     return list(groups.values())
@@ -65,28 +65,28 @@ class _Groups:
         return segment
 
     def join(self, first: int, second: int) -> None:
-        """Make one group of both segments' groups."""
+        """Join the groups of two segments."""
         self._parent[self.root(first)] = self.root(second)
 
 
 def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
-    """Return the slices in groups that share no key: all in one if the table has none."""
+    """Return the slices in groups that share no key; one group if the table has no key."""
     if list_key_columns(opened.table.settings):
         return group_by_lineage(opened.pravega, opened.stream, slices)
     return [sorted(slices, key=lambda piece: piece.segment_id)] if slices else []
 
 
 def check_whole(options: o.Options, what: str) -> None:
-    """Raise InvalidOptionError when not all of the stream is asked for."""
+    """Raise InvalidOptionError if a read begins behind the stream's first event; `what` is to be read."""
     if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded"):
         raise InvalidOptionError(
-            f"'{o.START_STREAM_CUT.key}' has no meaning for the {what}, which all changes from the first on lead "
-            "to. Leave it out, or read the table's changelog."
+            f"'{o.START_STREAM_CUT.key}' has no meaning for the {what}, which result from all changes from the "
+            "first on. Leave it out, or read the table's changelog."
         )
 
 
 def group_plan(read: TableRead, schema: StructType, columns: StructType) -> GroupPlan:
-    """Return what all tasks share that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
+    """Return the plan of tasks that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
     options = read.options
     return GroupPlan(
         table=read.table,
@@ -105,12 +105,12 @@ def group_plan(read: TableRead, schema: StructType, columns: StructType) -> Grou
 
 
 def older_positions(table: StreamTable) -> OlderPositions:
-    """Return what older positions mean in a table."""
+    """Return the meaning of older positions in a table."""
     return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
 
 def may_clear_rows(table: StreamTable) -> bool:
-    """Return whether there may be events by which rows of other segments are gone."""
+    """Return whether events may clear rows of other segments."""
     return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true" or whole_snapshots(table)
 
 

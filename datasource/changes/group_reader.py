@@ -49,7 +49,7 @@ _SNAPSHOT_MARKS = StructField(
 
 @dataclass
 class GroupPartition(InputPartition):
-    """The slices of segments that share keys, predecessors first, where they are and a token to read them."""
+    """The slices of segments that share keys, predecessors first, their endpoints, and a token to read them."""
 
     pieces: tuple[SegmentSlice, ...]
     endpoints: dict[int, Endpoint]
@@ -58,9 +58,9 @@ class GroupPartition(InputPartition):
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """All that tasks share. `schema` is what Spark asked for, `columns` the data columns among it.
+    """The plan of all tasks. `schema` is what Spark asked for, `columns` the data columns in it.
 
-    `truncates` are those of all segments, as far as they were looked for; `memory` is the limit of one task in bytes.
+    `clearings` are those of all segments, if they were searched for; `memory` is the limit of one task in bytes.
     """
 
     table: StreamTable
@@ -75,7 +75,7 @@ class GroupPlan:
     clearings: Clearings
     bad_events: BadEventRule
     counted: bool
-    """Rows carry COUNTS_COLUMN."""
+    """Whether rows carry COUNTS_COLUMN."""
 
     @property
     def output(self) -> StructType:
@@ -83,7 +83,7 @@ class GroupPlan:
         return with_counts(self.schema) if self.counted else self.schema
 
     def counts_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
-        """Yield what a task tells when its rows are read: what it has counted, where that is wanted."""
+        """Yield the batch with a task's counts, behind its rows, if they are wanted."""
         if self.counted:
             yield from counts.batches(arrow_schema(self.output))
 
@@ -102,7 +102,7 @@ def keyless_rows(
 
 
 def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
-    """Count and log how many changes of a group a fold has left out, and log where the first one lies."""
+    """Count and log the changes of a group that a fold has left out, with the place of the first one."""
     counts.left_out += left_out.count
     if left_out.first is not None:
         segment, offset = left_out.first
@@ -119,9 +119,9 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
 def group_changes(
     plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType, counts: Counts
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
-    """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`.
+    """Yield the changes of a group in order, with these columns in the rows' images; see `change_decoder`.
 
-    Bad events are added to the `counts`.
+    Adds bad events to the `counts`.
     """
     table, target = plan.table, plan.bad_events.dead_letter
     with ExitStack() as opened:
@@ -141,11 +141,10 @@ def group_changes(
 def change_decoder(
     table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
 ) -> Decoder:
-    """Make the decoder of as much of the changelog as the fold needs.
+    """Return the decoder of the part of the changelog that a fold needs.
 
-    `cut_down` has nested columns without their unwanted parts.
-
-    Without a primary key, `before` is whole, and there are MARKS; with one, those by which snapshots are complete.
+    `cut_down` has nested columns without their unwanted parts. Without a primary key, `before` is whole, and there are
+    MARKS; with a key, only the marks that complete snapshots, if these matter.
     """
     full = changelog_schema(table.schema)
     wanted = {field.name: field for field in cut_down.fields}
@@ -168,13 +167,13 @@ def change_decoder(
 
 
 def whole_snapshots(table: StreamTable) -> bool:
-    """Return whether rows are gone that a complete snapshot lacks. Only Debezium marks where one begins and ends."""
+    """Return whether a complete snapshot removes the rows that it lacks. Only Debezium marks begin and end."""
     name = o.DEBEZIUM_SNAPSHOTS
     return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
 
 
 def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], found: Clearings) -> None:
-    """Look through segments for truncations and marks of snapshots, which may clear rows of other segments."""
+    """Search segments for truncations and marks of snapshots, which may clear rows of other segments."""
     table = plan.table
     format = find_change_format(table.format)
     key = list_key_columns(table.settings)
@@ -222,7 +221,7 @@ def _decode(
     counts: Counts,
     letters: DeadLetters | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
-    """Yield the changes that can be decoded. Raises MalformedEventError where the others end the query."""
+    """Yield the changes that can be decoded. Raises MalformedEventError if bad events end the query."""
     try:
         changes, bad = decoder.decode_valid(events)
     except Overfull:

@@ -1,4 +1,4 @@
-"""The columns of a table of changes whose DDL declares none: from the schemas that come with its events."""
+"""Infers the columns of a table of changes, if its DDL declares none, from the schemas in its events."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..tables.loading import with_schemas
 ALL_TAILS = 32 * 1024 * 1024
 LONGEST_TAIL = 16 * 1024 * 1024
 SHORTEST_TAIL = 256 * 1024
-"""Bytes that are read of all segments together, and of each of them: at most, and at least."""
+"""Bytes to read: of all segments together, and at most and at least of each segment."""
 
 MOST_SEGMENTS = 256
-"""Sealed segments are read, the newest first, as long as there are not more segments than these."""
+"""The most segments to read: sealed ones are left out beyond this, the oldest first."""
 
 
 def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mapping[str, str]) -> StructType | None:
-    """Return the columns by the newest schema among the last events of all segments, None if no event has one.
+    """Return the columns of the newest schema among the last events of all segments; None if no event has one.
 
     Raises StreamNotFoundError, InvalidOptionError, UnsupportedTypeError for schemas that contradict each other, and for
-    a segment in whose last bytes no event can be found: it could have the newest schema.
+    a segment in whose last bytes no event can be found, as it could have the newest schema.
     """
     found = find_change_format(format)
     settings = with_schemas(settings)
@@ -40,11 +40,11 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
 
 
 def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:
-    """Return the slices of all current segments, and of the newest of those that are sealed, older ones first."""
+    """Return the slices of the newest sealed segments, older ones first, and of all current segments."""
     current = {segment.segment_id for segment in pravega.controller.current_segments(stream)}
     sealed = [piece for piece in slices if piece.segment_id not in current]
     kept = max(MOST_SEGMENTS - len(slices) + len(sealed), 0)
-    sealed.sort(key=lambda piece: piece.segment_id)  # the epoch in which a segment was made comes first in its id
+    sealed.sort(key=lambda piece: piece.segment_id)  # a segment's id begins with its epoch
     return [*sealed[len(sealed) - kept if kept < len(sealed) else 0 :], *(p for p in slices if p.segment_id in current)]
 
 
@@ -57,7 +57,7 @@ def _tails(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> 
             continue  # retention has removed it meanwhile
         if tail is None:
             raise UnsupportedTypeError(
-                f"The columns cannot be told by the events: no event can be found in the last {TAIL_LIMIT:,} bytes of "
+                f"The columns cannot be inferred: no event can be found in the last {TAIL_LIMIT:,} bytes of "
                 f"segment {piece.segment_id} of stream {stream}. Declare the table's columns."
             )
         yield EventBuffer(tail.data, tail.starts, tail.lengths)

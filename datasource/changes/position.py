@@ -1,4 +1,4 @@
-"""Positions in a stream of changes, where its batches end, and the checks that every query with CHANGES shares."""
+"""Positions in a stream of changes: where its batches end, and the checks that all queries with CHANGES share."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ..stream_source.memory import SourceMemory
 from ..tables.change_range import ChangeRange
 
 _IDLE_SECONDS = 0.2
-"""How long the end of a sealed stream is good for: Spark asks a hundred times a second."""
+"""Pause at the end of a sealed stream, because Spark asks a hundred times a second."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The end of a batch, the newest version before it (0 if versions do not count), and the begin of its query.
+    """The end of a batch, the newest version before it (0 without versions), and where its query began.
 
-    `begin` is None for the position where it begins. `known` is the newest version there was, where a limit has cut
-    the batch before it.
+    `begin` is None for the first position of a query. `known` is the newest version that existed, if a limit ended the
+    batch before it.
     """
 
     cut: StreamCut
@@ -91,10 +91,10 @@ def check_endless(changes: ChangeRange, options: o.Options) -> None:
 def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Position) -> Position:
     """Return where a batch between two positions begins.
 
-    Raises CheckpointError for positions that are none of the stream.
+    Raises CheckpointError for positions that do not exist in the stream.
     """
     if since.begin is None and until.begin is not None:
-        since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
+        since = until.begin  # Spark repeats the first batch, and has asked again where to begin
     checks = [run_in_background(partial(_check_cut, pravega, stream, position.cut)) for position in (since, until)]
     for done in checks:
         done()
@@ -104,7 +104,7 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
 def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
     if cut.stream != stream or not pravega.known_streams.is_cut(cut):
         raise CheckpointError(
-            f"The checkpoint's position {cut} is none in stream {stream}. Was the stream dropped "
+            f"The checkpoint's position {cut} does not exist in stream {stream}. Was the stream dropped "
             "and made again? Start the query with a new checkpoint location."
         )
 
@@ -112,7 +112,7 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
 def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Position, *, versioned: bool) -> Position:
     """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
 
-    If it ends at `since`, that is returned.
+    Returns `since` itself if the stream still ends there.
     """
     if _is_still(pravega, stream, since.cut):
         pause_between_looks(since.cut.positions)
@@ -139,9 +139,9 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """How far a batch may go: within `limits` (None: to the end), and not beyond `last`, if it is there.
+    """How far a batch may go: within `limits` (None: to the end), and not beyond `last`, if there is one.
 
-    `checkpoint` tells the query from others.
+    `checkpoint` identifies the query.
     """
 
     last: Position | None
@@ -153,8 +153,8 @@ class BatchRequest:
 def end_of_batch(opened: OpenTable, since: Position, wanted: BatchRequest, *, versioned: bool) -> Position:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
-    `versioned`: whether the position tells the newest version before it. Raises InvalidOptionError for positions that
-    are none of the stream.
+    `versioned`: whether the position includes the newest version before it. Raises CheckpointError for positions that
+    do not exist in the stream.
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
     target = wanted.last or end_position(pravega, stream, options, since, versioned=versioned)
@@ -184,7 +184,7 @@ def end_of_batch(opened: OpenTable, since: Position, wanted: BatchRequest, *, ve
 def _newest_before(
     pravega: Pravega, stream: Stream, since: Position, target: Position, positions: Mapping[int, int]
 ) -> int:
-    """Return the newest version whose rows lie before these positions; an older one where that cannot be told."""
+    """Return the newest version whose rows lie before these positions, or an older one if that is unknown."""
     newest = since.version
     for version in CommitLog(pravega, stream).versions(since.version + 1, target.version):
         if any(offset < end_within(segment, version.cut) for segment, offset in positions.items()):

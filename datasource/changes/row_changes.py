@@ -1,4 +1,4 @@
-"""Scans of the changes of rows of a table of changes, with the database's positions as versions."""
+"""Scans the changes of rows of a table of changes, with the database's positions as versions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 
 @dataclass(frozen=True)
 class ChangesPlan:
-    """All that tasks share. `truncations` are those of all segments, None if a task reads them all anyway."""
+    """The plan of all tasks. `truncations` are those of all segments; None if each task reads them all anyway."""
 
     rows: GroupPlan
     bounds: Bounds
@@ -52,7 +52,7 @@ class ChangesPlan:
 
 
 class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
-    """One partition per group, whose rows' changes come in their order."""
+    """One partition for each group, with the changes of its rows in order."""
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Read the changes of the group's rows."""
@@ -78,8 +78,8 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
 class NewChangesPartition(InputPartition):
     """The new events of a group of segments, and the rows before them.
 
-    `before` are the files of the states of these rows, the newest first: of several groups where segments were merged.
-    `past` are the events that lead to them where the states are not known, and `after` is the name of the new state.
+    `before` are the files of the states of these rows, the newest first; they are of several groups if segments were
+    merged. `past` are the events that led to these rows, if their states are unknown. `after` names the new state.
     """
 
     new: GroupPartition
@@ -90,7 +90,7 @@ class NewChangesPartition(InputPartition):
 
 @dataclass(frozen=True)
 class NewChangesPlan:
-    """All that tasks share. `truncations` are those among the new events, `past` those among the ones before."""
+    """The plan of all tasks. `truncations` are those among the new events, `past` those among earlier ones."""
 
     rows: GroupPlan
     bounds: Bounds
@@ -99,7 +99,7 @@ class NewChangesPlan:
 
 
 class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
-    """One partition per group that has new events, or rows that a new truncation deletes."""
+    """One partition for each group that has new events, or rows that a new truncation deletes."""
 
     def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
         """Read the new changes of the group's rows."""
@@ -111,7 +111,7 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
             history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
             history.resume([opened.enter_context(states.read(files)) for files in before])
             yield from _feed(plan.rows, history, partition.new, counts)
-            # What was read from past events is in no checkpoint, so that nothing can be added to it.
+            # A state that was read from past events is in no checkpoint, and cannot be extended.
             changed = partition.past is None and len(before) == 1 and states.should_extend(before[0])
             state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
             for table in history.finish(state.add, changed=changed):
@@ -121,13 +121,15 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         yield from plan.rows.counts_batches(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
-        """Find out the state before the new events; return its file."""
+        """Rebuild the state before the new events; return its file."""
         plan = self._plan
-        _LOG.warning("Stream %s is read from its start: its rows are not known here.", plan.rows.table.stream)
+        _LOG.warning(
+            "Stream %s is read from its start: the state of its rows is not known here.", plan.rows.table.stream
+        )
         name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
         with _history(plan.rows, plan.past, _want_nothing) as history, states.write(name) as state:
             for _ in (*_feed(plan.rows, history, past, Counts()), *history.finish(state.add)):
-                raise AssertionError("a change that is not wanted was given out")
+                raise AssertionError("an unwanted change was returned")
         return (name + WHOLE,)
 
 
@@ -137,7 +139,7 @@ def _want_nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
 
 def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
     key = list_key_columns(rows.table.settings)
-    # All columns are compared, so that what is a change does not depend on what is asked for.
+    # All columns are compared, so that a change does not depend on the requested columns.
     columns = [name for name in rows.table.schema.names if name not in key]
     return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
@@ -199,9 +201,11 @@ def plan_row_changes(read: TableRead, bounds: Bounds, wanted: WantedRows) -> Pla
 
 
 def check_key_of_table(options: o.Options) -> None:
-    """Raise InvalidOptionError when a query with CHANGES gives a primary key of its own."""
+    """Raise InvalidOptionError if a query with CHANGES gives a primary key of its own."""
     if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
-        raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
+        raise InvalidOptionError(
+            f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set it as a table property."
+        )
 
 
 def row_changes_plan(read: TableRead, required: StructType) -> GroupPlan:

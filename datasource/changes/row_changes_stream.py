@@ -1,7 +1,7 @@
 """Plans the micro-batches of a stream of the changes of rows.
 
-The rows before a batch are known from the batch before it, see `known_rows`. A truncation deletes the rows that are
-there at its place. Where it comes late, after later changes of rows of other segments, it deletes those that are older.
+The rows before a batch are known from the batch before it, see `states`. A truncation deletes the rows that exist at
+its place. If it comes late, after later changes of rows of other segments, it deletes only older rows.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from .states import KnownRows, digest, is_state, number_of, state_name, state_na
 from .truncations import SearchNeeded, find_truncations
 
 Truncations = tuple[Clearing, ...] | None
-"""None where each task sees all of them itself."""
+"""None if each task sees all of them itself."""
 
 
 class ChangesMemory:
-    """Keeps what batches of streams of changes find out for those after them. It only saves time."""
+    """Keeps what batches of streams of changes found, for later ones. It only saves time."""
 
     def __init__(self) -> None:
         self.groups: Recent[list[frozenset[int]]] = Recent()
-        """Sets of segments in groups that share keys. They stay so: of a segment's successors, one is in the set."""
+        """Segments in groups that share keys. Such a group stays: one of a segment's successors is in the set."""
 
 
 def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Options) -> None:
@@ -56,17 +56,17 @@ def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Op
         )
     if changes.net:
         raise InvalidOptionError(
-            "deduplicationMode=netChanges is not possible for a stream of changes of rows: Spark would drop those that "
-            "are late by their _commit_timestamp. Leave it out and net the changes of each batch (foreachBatch), or "
-            "read with spark.read.changes."
+            "deduplicationMode=netChanges is not possible for a stream of changes of rows: Spark would drop changes "
+            "that are late by their _commit_timestamp. Leave it out and net the changes of each batch (foreachBatch), "
+            "or read with spark.read.changes."
         )
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the checkpoint of a query has: its `location`, the rows `known` where a batch begins, and names of files.
+    """The checkpoint of a query: its `location`, the rows `known` where a batch begins, and the names of its files.
 
-    `retain` is the number of batches that Spark keeps to be done again.
+    `retain` is the number of batches that Spark keeps to repeat them.
     """
 
     location: str
@@ -77,7 +77,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class ChangesBatch:
-    """What a batch of a stream of changes asks for: columns of the changes between two positions."""
+    """A request of a batch of a stream of changes: columns of the changes between two positions."""
 
     columns: StructType
     since: Position
@@ -97,7 +97,7 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
     if known is None and since.begin is None:
         known = KnownRows(query)
     new = measure_slices(read, since.cut, until.cut)
-    # What scaling made of those where the query began tells groups even if retention has removed what is in between.
+    # The segments where the query began show the groups even if retention has removed those in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
     groups = batch.memory.groups.get((stream, frozenset(segments)), lambda: _groups(pravega, stream, segments))
@@ -106,7 +106,7 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
     if isinstance(found, SearchNeeded):
         return PlannedScan.unfinished(batch.columns, new, found.reader)
     states = _States(query, known, batch, found or ())
-    # Where nothing is known, every group is to be known afterwards.
+    # If nothing is known, the states of all groups must be built.
     everyone = bool(found) or known is None
     touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
     before = {group: states.files_before(group) for group in touched}
@@ -139,15 +139,15 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
 
 
 def _measure_past(read: TableRead, since: Position) -> Sequence[SegmentSlice]:
-    """Return the events of the query before a batch. Raises DataLossError when some of them are there no more."""
+    """Return the events of the query before a batch. Raises DataLossError if some of them were removed."""
     begin = since.begin or since
     try:
         return measure_slices(read, begin.cut, since.cut)
     except DataLossError:
         raise DataLossError(
             f"The query's checkpoint does not have the rows of stream {read.stream}, and some of the events that led "
-            "to them were removed. Start the query with a new checkpoint, or set 'fail-on-data-loss' to false to go on "
-            "with what is left."
+            "to them were removed. Start the query with a new checkpoint, or set 'fail-on-data-loss' to false to "
+            "continue with what is left."
         ) from None
 
 
@@ -163,7 +163,7 @@ class _States:
         self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
 
     def files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
-        """Return the files of a group's state, of several where groups have become one; None if it is not known."""
+        """Return the files of a group's state, or of several if groups have become one; None if it is unknown."""
         if self._known is None:
             return None
         found = [
@@ -192,7 +192,7 @@ class _States:
         return [(self._since.begin or self._since).cut, self._since.cut, self._until.cut]
 
     def planned_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
-        """Return what the checkpoint is to hold when the batch is done."""
+        """Return what the checkpoint must hold after the batch."""
         there, retain = self._checkpoint.files, self._checkpoint.retain
         return PlannedRows(
             self._next.number, self._next.to_json(), tuple(self._next.obsolete(there, retain)), tuple(tasks)

@@ -1,4 +1,4 @@
-"""Keeps the states of rows between the batches of a stream of changes: in which files, and under which checkpoint."""
+"""Keeps the states of rows between the batches of a stream of changes: in files, which the checkpoint names."""
 
 from __future__ import annotations
 
@@ -23,24 +23,30 @@ from .rows.names import Moment
 from .rows.snapshots import Mark
 
 WHOLE, PART = ".whole", ".part"
-"""Suffixes of files: with the rows of all keys, with those that a batch changed."""
+"""Suffixes of files: with the rows of all keys, and with those that a batch changed."""
 
+_DIRECTORY = "pyspark-pravega-row-states"
+"""As in RowFiles.java."""
+_ABANDONED_SECONDS = 7 * 24 * 3600
+"""The age at which a file must belong to a query that has ended."""
+_LONGEST_CHAIN = 16
+"""The files of a state at which it is written whole again."""
 _FORMAT = 1
 _NAME = re.compile(r"(\w+-(\d+))-(\d{9})-\w+(\.whole|\.part)?")
 
 
 def digest(*values: Any) -> str:
-    """Return a hash of values that have JSON."""
+    """Return a hash of values that JSON can represent."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def state_name(query: str, group: int, number: int, *content: Any) -> str:
-    """Name the state of a group after a batch of this number by all that it depends on."""
+    """Return the name of a group's state after the batch with this number, from everything it depends on."""
     return f"{query}-{group}-{number:09}-{digest(content)}"
 
 
 def is_state(file: str) -> bool:
-    """Return whether a file has a state, or part of one."""
+    """Return whether a file holds a state, or a part of one."""
     return _NAME.fullmatch(file) is not None
 
 
@@ -62,8 +68,8 @@ def number_of(name: str) -> int:
 class KnownRows:
     """The states of a query at a position, after `number` batches.
 
-    `query` tells the query's settings: what was known with others does not count. `states` are the names of each
-    group's states, the newest first; `merged` says since which batch a group is part of another one.
+    `query` identifies the query's settings: with other settings, nothing is known. `states` are the names of each
+    group's states, the newest first; `merged` says since which batch a group has been part of another one.
     """
 
     query: str
@@ -85,7 +91,7 @@ class KnownRows:
 
     @classmethod
     def from_json(cls, text: str | None, query: str) -> KnownRows | None:
-        """Read what `to_json` wrote; None where that is of another query, or of a format that is not known."""
+        """Read what `to_json` wrote; None if that is of another query, or of an unknown format."""
         if text is None:
             return None
         value = json.loads(text)
@@ -95,7 +101,7 @@ class KnownRows:
         return cls(query, value["number"], states, dict(map(tuple, value["merged"])))
 
     def files(self, group: int, there: Collection[str]) -> tuple[str, ...] | None:
-        """Return the files of a group's state, the newest first; None if some are not there any more."""
+        """Return the files of a group's state, the newest first; None if some are missing."""
         found: list[str] = []
         for name in self.states[group]:
             if name + WHOLE in there:
@@ -106,7 +112,7 @@ class KnownRows:
         return None
 
     def obsolete(self, there: Iterable[str], retain: int) -> list[str]:
-        """Return the files that none of the last `retain` batches needs, to do it again from the state before it."""
+        """Return the files that are not needed to repeat any of the last `retain` batches."""
         oldest = self.number - retain
         groups: dict[int, list[tuple[int, str]]] = {}
         gone = []
@@ -127,23 +133,15 @@ class KnownRows:
 
 
 def state_names(files: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the states that files are of."""
+    """Return the names of the states to which files belong."""
     return tuple(name.rpartition(".")[0] for name in files)
-
-
-_DIRECTORY = "pyspark-pravega-row-states"
-"""As in RowFiles.java."""
-_ABANDONED_SECONDS = 7 * 24 * 3600
-"""After this, a file belongs to a query that has ended."""
-_LONGEST_CHAIN = 16
-"""Files of a state, from which on it is written whole again."""
 
 
 class RowStates:
     """The states of one machine, by name, in a `directory`."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        """Take the directory, by default one among Spark's temporary files."""
+        """Use a directory, by default one among Spark's temporary files."""
         if directory is None:
             directory = local_directories()[0] / _DIRECTORY
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -157,20 +155,20 @@ class RowStates:
             for name in files:
                 file = opened.enter_context(pa.memory_map(str(self.directory / name)))
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
-            # Origins are numbered on from file to file, and the newest file has the truncations of all.
+            # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
             yield RowState(head["origins"], _read_clearings(head), [_tables(stream) for stream in streams])
 
     def should_extend(self, files: Sequence[str]) -> bool:
-        """Return whether a state is better kept as changes to these files, the newest first, than written whole."""
+        """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
         sizes = [(self.directory / name).stat().st_size for name in files]
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
 
     @contextmanager
     def write(self, name: str, former: Sequence[str] = ()) -> Iterator[StateWriter]:
-        """Take the parts of a state, which is there once all is well.
+        """Take the parts of a state, which exists once the body has succeeded.
 
-        Older files of its group are removed, but for the `former` ones.
+        Older files of its group are removed, except for the `former` ones.
         """
         self._remove_abandoned()
         number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
@@ -185,7 +183,7 @@ class RowStates:
                 os.unlink(path)
             raise
         for other in self.directory.glob(f"{group_of(name)}-*"):
-            # A task of an older batch that is still running removes nothing that a newer one needs.
+            # An older batch's task may still be running: it must not remove what a newer one needs.
             if number_of(other.name) <= number_of(name) and other.name not in (file, *former):
                 other.unlink(missing_ok=True)
 
@@ -198,7 +196,7 @@ class RowStates:
 
 
 class StateWriter:
-    """A file that takes a state part by part; the first one tells its head. `whole`: it has the rows of all keys."""
+    """A file that takes a state part by part; the first part has its head. `whole`: it has the rows of all keys."""
 
     def __init__(self, path: str) -> None:
         self.whole = True

@@ -1,6 +1,6 @@
 """Searches events for truncations before a scan begins, and remembers them, so that no event is searched twice.
 
-A truncation may lie in another segment than the rows that it clears.
+A truncation may lie in another segment than the rows that it clears. The marks of snapshots are found with them.
 """
 
 from __future__ import annotations
@@ -38,24 +38,28 @@ from .rows.names import Moment
 from .rows.snapshots import Mark
 
 _LOG = logging.getLogger(__name__)
+
+FOUND = StructType([StructField("found", StringType())])
+"""The schema of a search by tasks, whose texts go back to planning."""
+_THREADS = 8
 _FORMAT = 2
-"""Before 2, marks of snapshots were not searched for."""
+"""Before format 2, marks of snapshots were not searched for."""
 _FIRST_ROW = 1 << 63
-"""Rows of the commit table from this number on are of this kind; those before are versions."""
+"""Rows of the commit table from this number on are companion rows; those before are versions."""
 
 _HERE: Recent[SearchedRanges] = Recent()
-"""What could not be written, by cluster, stream and settings."""
+"""Searches that could not be written, by cluster, stream and settings."""
 
 
 @dataclass(frozen=True)
 class SearchedRanges:
-    """Ranges of segments that were searched, by segment as first and last offset, and what clears rows in them."""
+    """Searched ranges of segments, by segment as first and last offset, and the clearings in them."""
 
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     truncations: tuple[Clearing, ...] = ()
 
     def unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
-        """Return what is still to be searched of some slices."""
+        """Return the parts of slices that are not searched yet."""
         left = []
         for piece in slices:
             first, last = self.ranges.get(piece.segment_id, (0, -1))
@@ -64,12 +68,12 @@ class SearchedRanges:
         return [piece for piece in left if piece.start < piece.end]
 
     def truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
-        """Return the truncations in some slices, all of them searched."""
+        """Return the truncations in slices, all of which are searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
         return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
 
     def join(self, other: SearchedRanges) -> SearchedRanges:
-        """Return both; where their ranges of a segment do not meet, the longer one."""
+        """Return the union; if two ranges of a segment do not meet, only the longer one."""
         ranges = dict(self.ranges)
         for segment, (first, last) in other.ranges.items():
             mine = ranges.get(segment, (first, last))
@@ -82,13 +86,13 @@ class SearchedRanges:
         return SearchedRanges(ranges, tuple(truncation for truncation in ordered if _is_within(truncation, ranges)))
 
     def limit_to(self, segments: Iterable[int]) -> SearchedRanges:
-        """Return what is known of these segments."""
+        """Return the part about these segments."""
         wanted = set(segments)
         ranges = {segment: ends for segment, ends in self.ranges.items() if segment in wanted}
         return SearchedRanges(ranges, tuple(one for one in self.truncations if one.segment in wanted))
 
     def to_json(self) -> str:
-        """Return a text of it."""
+        """Return a text from which `from_json` makes an equal object."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
         truncations: list[Any] = []
         marks: list[Any] = []
@@ -103,7 +107,7 @@ class SearchedRanges:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SearchedRanges:
-        """Read what `to_json` wrote; nothing of a format that this release does not know."""
+        """Read what `to_json` wrote; empty for a format that this release does not know."""
         value: dict[str, Any] = json.loads(text)
         if value["format"] != _FORMAT:
             return cls()
@@ -124,11 +128,11 @@ def _is_within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> b
 
 
 class TruncationMemory:
-    """What is known of one stream, by one way of reading its events."""
+    """Remembers the searches of one stream, for one way of reading its events."""
 
     def __init__(self, pravega: Pravega, table: StreamTable) -> None:
         """Nothing is sent yet."""
-        # The key of rows does not matter: a truncation has none.
+        # The primary key does not matter: a truncation has no key.
         settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
         shown = json.dumps([table.format, table.framing, sorted(settings.items())])
         digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
@@ -138,11 +142,11 @@ class TruncationMemory:
         self._stream = table.stream
 
     def recall(self) -> SearchedRanges:
-        """Return what was searched so far."""
+        """Return the earlier searches."""
         return self._row()[0].join(_HERE.find(self._name) or SearchedRanges())
 
     def remember(self, found: SearchedRanges, slices: Sequence[SegmentSlice]) -> None:
-        """Add what was found in a search among these slices."""
+        """Add the result of a search of these slices."""
         try:
             self._write(found, slices)
         except KeyValueTableNotFoundError:
@@ -170,7 +174,7 @@ class TruncationMemory:
         try:
             self._rows.put(self._key, value, version)
         except ConditionalUpdateError:
-            # Another query has remembered its own search meanwhile; the next one will find what this one did.
+            # Another query has stored its own search meanwhile, so the next query will search these slices again.
             self._remember_here(found)
 
     def _row(self) -> tuple[SearchedRanges, int]:
@@ -183,15 +187,9 @@ class TruncationMemory:
         return SearchedRanges.from_json(zlib.decompress(entry.value)), entry.version
 
 
-_THREADS = 8
-
-FOUND = StructType([StructField("found", StringType())])
-"""The rows of a search by tasks, whose texts go back to planning."""
-
-
 @dataclass(frozen=True)
 class SearchNeeded:
-    """Says that there are more events to search; `reader` does in tasks, None where the scan is not run yet."""
+    """There are more events to search; `reader` does that in tasks. It is None if the scan does not run yet."""
 
     reader: SearchReader | None
 
@@ -199,9 +197,9 @@ class SearchNeeded:
 def find_truncations(
     pravega: Pravega, plan: GroupPlan, slices: Sequence[SegmentSlice], search: Search
 ) -> tuple[Clearing, ...] | SearchNeeded:
-    """Return the truncations among these events, as far as they count.
+    """Return the truncations among these events, if the table may have any.
 
-    Raises MalformedEventError when one of them cannot be read.
+    Raises MalformedEventError if one of them cannot be read.
     """
     if not may_clear_rows(plan.table) or not slices:
         return ()
@@ -230,7 +228,7 @@ def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SearchedR
 
 
 class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
-    """One partition per segment; its rows are FOUND."""
+    """One partition for each segment; its rows have the columns FOUND."""
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Search the new events of one segment."""

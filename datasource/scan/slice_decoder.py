@@ -74,7 +74,7 @@ class SliceDecoder:
         letters: DeadLetters | None = None,
         span: Span | None = None,
     ) -> None:
-        """`decoder` is the plan's `event_decoder`. `letters` takes the bad events, if the plan has a dead-letter stream.
+        """`decoder` is the plan's `event_decoder`. `letters` takes bad events, if the plan has a dead-letter stream.
 
         All events lie in the `span`, if there is one.
         """

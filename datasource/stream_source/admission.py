@@ -1,9 +1,9 @@
 """Admission: how far a micro-batch may go into each segment without passing its limits, always between two events.
 
-A query that is not behind pays nothing for it: that its backlog is within the limits is known by the offsets alone. If
-not, each segment gets a share of the limits in proportion to its backlog, so that segments stay in step, and a walk
-over the headers of its events (all segments at the same time) finds the last border within. What is left of the limits
-then goes to the segments with the largest backlogs. At least one event is admitted, however large it is.
+A query that is not behind pays nothing for it: the offsets alone show that its backlog is within the limits. Otherwise
+each segment gets a share of the limits in proportion to its backlog, so that segments stay in step, and a walk over the
+headers of its events (in all segments at the same time) finds the last border within. The rest of the limits then goes
+to the segments with the largest backlogs. At least one event is admitted, however large it is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Border,
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql import options as o
 
+_WALKS = 8
+"""Segments that are walked at the same time."""
+_WORTH = 8
+"""The rest of a limit is worth another walk if it is more than 1/8 of it."""
+
+Key = TypeVar("Key", bound=Hashable)
+Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
+
 
 @dataclass(frozen=True)
 class Limits:
-    """At most so many bytes and rows; not before there are `min_rows`, or `max_delay_ms` are over. None: any number."""
+    """The most bytes and rows of a micro-batch, which waits for `min_rows` or `max_delay_ms`. None: any number."""
 
     max_bytes: int | None = None
     max_rows: int | None = None
@@ -42,18 +50,8 @@ def limits_of(options: o.Options) -> Limits:
     )
 
 
-_WALKS = 8
-"""Segments walked over at the same time."""
-_WORTH = 8
-"""The part of a limit, one in so many, that is worth another walk when it is left."""
-
-
-Key = TypeVar("Key", bound=Hashable)
-Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
-
-
 class Walks(Protocol[Key_contra]):
-    """What walks over the events of segments, which are known by keys."""
+    """A walker over the events of segments, which are named by keys."""
 
     def walk(
         self, segment: Key_contra, start: int, end: int, most_bytes: int | None, most_events: int | None
@@ -63,7 +61,7 @@ class Walks(Protocol[Key_contra]):
 
 
 class Backlog(Protocol[Key]):
-    """What can be read of segments, which are known by keys: from where to where."""
+    """The range of each segment that can be read. Segments are named by keys."""
 
     @property
     def begins(self) -> Mapping[Key, int]: ...
@@ -95,7 +93,7 @@ class Walker:
 
 
 def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:
-    """Return how far a batch may go of what lies between `begins` and `ends`: offsets by segment, between events."""
+    """Return how far a batch may go between `begins` and `ends`: offsets by segment, between events."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     total = sum(backlog.values())
     within_bytes = limits.max_bytes is None or total <= limits.max_bytes
@@ -132,10 +130,10 @@ def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int]
 
 
 def count_up_to(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], enough: int) -> int:
-    """Count the events between two positions, `enough` of them at most."""
+    """Return the number of events between two positions, at most `enough`."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     if sum(backlog.values()) // SMALLEST_EVENT < enough:
-        return 0  # they cannot be enough, whatever their number
+        return 0  # there cannot be enough, however small the events are
     found = 0
     for segment in backlog:
         if found < enough:

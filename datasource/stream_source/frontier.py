@@ -1,8 +1,8 @@
-"""The frontier of a query: the segments that it reads now, each from where to where.
+"""The frontier of a query: the segments that it reads now, each from its offset to its bound.
 
-They cover the key space once. When all events of a sealed segment have been read, its successors take its place, but
-only with those of a merge that all have been read. So no micro-batch holds events of a segment and of its successors,
-and events of one routing key come in their order.
+They cover the key space once. When all events of a sealed segment have been read, its successors take its place; in a
+merge, only once all merged segments have been read. So no micro-batch holds events of a segment and of its successors,
+and events of one routing key keep their order.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SegmentOffsets = Mapping[int, int]
 """An offset for each segment id."""
 
 _NO_SUCCESSORS_SECONDS, _LONGEST_BELIEF = 0.2, 5.0
-"""How long a sealed segment is believed to have no successors: a scaling is done soon, a sealed stream has none ever.
+"""How long a sealed segment is believed to have no successors: a scaling ends soon, but a sealed stream never has any.
 
-Twice as long each time.
+The time doubles up to the longest.
 """
 _MANY_SEGMENTS = 64
 _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
-"""Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
+"""Pauses, because Spark asks a hundred times a second. A look takes one round trip for each 64 segments."""
 _KEPT_SEGMENTS = 4096
 _BEYOND = 1 << 63
 """An offset behind the end of every segment."""
@@ -37,16 +37,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class EndCut(StreamCut):
-    """A cut that a user has chosen, which the stream need not have ended at any time.
+    """A cut that a user has chosen, at which the stream need not have ended at any time.
 
-    `before` are segments that lie before it as a whole. What it does not name otherwise lies behind it.
+    `before` are segments that lie completely before it. Other segments that it does not name lie behind it.
     """
 
     before: frozenset[int] = frozenset()
 
 
 class _RecentlyUsed(Generic[T]):
-    """What was used lately, by segment."""
+    """Keeps what was used recently, by segment."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -69,10 +69,10 @@ class _RecentlyUsed(Generic[T]):
 
 
 class StreamSegments:
-    """The segments of a stream, and what never changes about them once it is known. Thread-safe."""
+    """The segments of a stream, with facts about them that never change once they are known. Thread-safe."""
 
     def __init__(self, pravega: Pravega, stream: Stream, kept: int = _KEPT_SEGMENTS) -> None:
-        """`kept` segments at most are remembered: those that were asked about last."""
+        """Remember the `kept` segments that were asked about last."""
         self.pravega = pravega
         self.stream = stream
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class StreamSegments:
         self._bounds: dict[str, EndCut | None] = {}
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
-        """Return the state of segments now, leaving out those that are not there."""
+        """Return the present state of segments, without missing ones."""
         found = self.pravega.segments.segment_infos(self.stream, segments)
         with self._lock:
             for segment, info in found.items():
@@ -91,11 +91,11 @@ class StreamSegments:
         return found
 
     def ends(self, segments: Iterable[int]) -> dict[int, int]:
-        """Return where segments end now, leaving out those that are not there."""
+        """Return the present ends of segments, without missing ones."""
         return {segment: info.write_offset for segment, info in self.infos(segments).items()}
 
     def bound(self, name: str, find: Callable[[], EndCut | None]) -> EndCut | None:
-        """Return the cut that an end bound means, which `find` finds the first time."""
+        """Return the cut of an end bound, which `find` finds the first time."""
         with self._lock:
             if name in self._bounds:
                 return self._bounds[name]
@@ -105,7 +105,7 @@ class StreamSegments:
         return found
 
     def sealed_end(self, segment: int) -> int | None:
-        """Return where a sealed segment ended, if that has been seen."""
+        """Return where a sealed segment ended, None if that is not known yet."""
         with self._lock:
             return self._ends.get(segment)
 
@@ -130,8 +130,8 @@ class StreamSegments:
 class Frontier:
     """Where each segment of the frontier is read from, how far it can be read now, and where it ends (`tails`).
 
-    `lost` are the ranges that were removed before they were read: segment, first byte, and the byte after the last,
-    None if that is not known.
+    `lost` are ranges that were removed before they were read: the segment, the first byte, and the byte after the last
+    one, None if that is unknown.
     """
 
     begins: dict[int, int]
@@ -146,13 +146,13 @@ class Frontier:
 
 
 def pause_between_looks(segments: Collection[int]) -> None:
-    """Wait before another look at very many segments, so that looking takes no more than a part of the time."""
+    """Pause before another look at very many segments, so that looking takes only a part of the time."""
     if len(segments) > _MANY_SEGMENTS:
         cancellation.sleep(min(len(segments) * _REST_PER_SEGMENT, _LONGEST_REST))
 
 
 def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: StreamCut | None) -> Frontier:
-    """Find what a query can read next that has read up to `since`, and not beyond any of the bounds."""
+    """Return what a query that has read up to `since` can read next, without passing any of the bounds."""
     cuts = [cut for cut in bounds if cut is not None]
     infos = segments.infos(since)
     begins, lost = _skip_lost(segments, since, infos, cuts)
@@ -172,10 +172,10 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
 def enter_successors(
     segments: StreamSegments, since: SegmentOffsets, positions: SegmentOffsets, *bounds: StreamCut | None
 ) -> dict[int, int]:
-    """Return positions with the successors of segments that were read to their sealed ends in their places.
+    """Return positions in which the successors of segments that were read to their sealed ends replace these.
 
-    A segment stays that was read since an offset which does not name it: what lies between two offsets must be in
-    segments that one of them names.
+    A segment that the offset `since` does not name stays: whatever lies between two offsets must be in segments that
+    one of them names.
     """
     cuts = [cut for cut in bounds if cut is not None]
     now = dict(positions)
@@ -194,7 +194,7 @@ def enter_successors(
 def _skip_lost(
     segments: StreamSegments, positions: SegmentOffsets, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
 ) -> tuple[dict[int, int], list[tuple[int, int, int | None]]]:
-    """Return positions behind what was removed, and what that is before the cuts."""
+    """Return positions behind removed ranges, and the removed ranges before the cuts."""
     begins, lost = dict(positions), []
     for segment, offset in positions.items():
         info = infos.get(segment)
@@ -213,7 +213,7 @@ def _skip_lost(
 def _find_moves(
     segments: StreamSegments, positions: SegmentOffsets, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
 ) -> list[tuple[set[int], set[int]]]:
-    """Return segments that have been read and are to be left, with those that take their places."""
+    """Return sets of segments that have been read completely, each with the set that replaces it."""
 
     def is_finished(segment: int) -> bool:
         if segment not in positions or any(segment in cut.positions for cut in cuts):
@@ -249,12 +249,12 @@ def _readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable
 
 
 def end_within(segment: int, cut: StreamCut) -> int:
-    """Return how far a segment lies before the cut of a tail, or an EndCut: an offset that may be behind its end."""
+    """Return how much of a segment lies before the cut of a tail, or an EndCut; the offset may be behind its end."""
     if segment in cut.positions:
         return cut.positions[segment]
     if isinstance(cut, EndCut):
         return _BEYOND if segment in cut.before else 0
-    # The newest epoch has a segment in the cut of a tail. What the cut does not name was sealed before or made after.
+    # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
     later = segment_epoch(segment) > max(map(segment_epoch, cut.positions), default=-1)
     return 0 if later else _BEYOND
 

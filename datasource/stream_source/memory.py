@@ -1,6 +1,6 @@
-"""What the catalog service remembers of streaming queries and their streams; it may be lost with the service.
+"""Remembers facts about streaming queries and their streams, in the catalog service, with which they may be lost.
 
-While a micro-batch runs, a query that is behind finds out how far the next one may go.
+While a micro-batch of a query that is behind runs, the service computes how far the next one may go.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Work that is done before it is asked for, in a thread of its own: the newest only. Thread-safe."""
+    """Does work before its result is needed, in a thread of its own, and keeps the newest result. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begun: tuple[Hashable, Future[T]] | None = None
 
     def begin(self, key: Hashable, work: Callable[[], T]) -> None:
-        """Begin work whose result will be asked for by its key."""
+        """Begin work whose result will be taken by its key."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -47,9 +47,9 @@ class Ahead(Generic[T]):
         threading.Thread(target=run, name="fetch ahead", daemon=True).start()
 
     def take(self, key: Hashable) -> T | None:
-        """Return the result of the work with a key, when it is done; None if there is none, or it failed.
+        """Wait for the work with a key, and return its result; None if there is no such work, or it failed.
 
-        Whoever asks does it himself then, and is told what is wrong.
+        The caller then does the work itself, and meets the error.
         """
         with self._lock:
             begun, self._begun = self._begun, None
@@ -57,7 +57,7 @@ class Ahead(Generic[T]):
             return None
         try:
             return begun[1].result()
-        except Exception as error:  # of whatever kind: it is not the answer, only a reason to ask again
+        except Exception as error:  # of whatever kind: the caller will try again
             LOG.info("Fetching ahead failed: %s", error)
             return None
 
@@ -71,13 +71,13 @@ class Admission:
 
     @property
     def bytes(self) -> int:
-        """Return the number of bytes admitted."""
+        """Return the number of admitted bytes."""
         return sum(end - self.frontier.begins[segment] for segment, end in self.ends.items())
 
 
 @dataclass
 class QueryMemory:
-    """One query: when its last micro-batch began, what it lost, and the first version that it has not read."""
+    """One query: when its last micro-batch began, what it has lost, and the first version that it has not read."""
 
     began: float | None = None
     lost_bytes: int = 0
@@ -85,16 +85,16 @@ class QueryMemory:
     unread_version: int = 1
     ahead: Ahead[Admission] = field(default_factory=Ahead)
     members: dict[str, QueryMemory] = field(default_factory=dict)
-    """Each of the streams that it reads as one."""
+    """The memory of each stream, if the query reads several as one."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def member(self, name: str) -> QueryMemory:
-        """Return what is known of reading one of several streams."""
+        """Return the memory of one of several streams."""
         with self.lock:
             return self.members.setdefault(name, QueryMemory())
 
     def is_due(self, walker: Walks[Key], backlog: Backlog[Key], limits: Limits) -> bool:
-        """Return whether there is enough for a micro-batch, or the time is over; the first one is always due."""
+        """Return whether there are enough rows for a micro-batch, or the delay is over; the first one is always due."""
         if limits.min_rows is None or self.began is None:
             return True
         if (time.monotonic() - self.began) * 1000 >= limits.max_delay_ms:
@@ -111,9 +111,9 @@ class QueryMemory:
 
 @dataclass
 class FoundStreams:
-    """The streams that a query reads as one, as they were last found: by name, with what tells them from others.
+    """The streams that a query reads as one, as they were last found: by name, with their tables and identities.
 
-    `unfinished` are those that somebody seems to be creating, with the times since when.
+    `unfinished` are those that seem to be under creation, with the times at which they were first seen.
     """
 
     at: float
@@ -123,7 +123,7 @@ class FoundStreams:
 
 
 class SourceMemory:
-    """Everything that is remembered; thread-safe."""
+    """All queries and streams that are remembered. Thread-safe."""
 
     def __init__(self) -> None:
         self._streams: Recent[StreamSegments] = Recent()
@@ -131,7 +131,7 @@ class SourceMemory:
         self._found: Recent[FoundStreams] = Recent()
 
     def query(self, checkpoint: str) -> QueryMemory:
-        """Return what is known of the query with a checkpoint."""
+        """Return the memory of the query with a checkpoint."""
         return self._queries.get(checkpoint, QueryMemory)
 
     def forget(self, checkpoint: str) -> None:
@@ -139,9 +139,9 @@ class SourceMemory:
         self._queries.pop(checkpoint)
 
     def found(self, key: Hashable, find: Callable[[], FoundStreams]) -> FoundStreams:
-        """Return which streams a query reads as one."""
+        """Return the streams that a query reads as one."""
         return self._found.get(key, find)
 
     def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
-        """Return what is known of a stream's segments, over one connection."""
+        """Return the memory of a stream's segments, for one connection."""
         return self._streams.get((id(pravega), stream), lambda: StreamSegments(pravega, stream))

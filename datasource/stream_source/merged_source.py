@@ -1,7 +1,7 @@
-"""Several streams that one query reads: an offset of each, limits over all of them, streams that come and go.
+"""Reads several streams in one query: an offset for each, limits over all of them, streams that come and go.
 
-Each stream is read as if it were alone. A new stream enters at its head: the first offset with it reads nothing of it,
-so that a micro-batch which is run again reads the same.
+Each stream is read as if it were alone. A new stream enters at its head: the micro-batch of the first offset with it
+reads nothing of it, so that a micro-batch that is repeated reads the same.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .offset import START_ANEW, SourceOffset, check_offset
 from .planning import StreamedTable, TableStream
 
 FORMAT = 1
-"""The version of the JSON below, which holds texts of the versions of `SourceOffset`."""
+"""The version of the JSON below, which contains that of `SourceOffset`."""
 _FEW_STREAMS = 16
-"""So many streams are reported one by one."""
+"""The most streams that are reported one by one."""
 _THREADS = 8
 _SUMMED = ("bytesBehind", "estimatedEventsBehind", "lostBytes", "lostRanges")
 T = TypeVar("T")
@@ -56,8 +56,8 @@ class MergedOffset:
                 return cls({name: SourceOffset.from_json(json.dumps(stream)) for name, stream in streams.items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"The checkpoint's offset {text} is none of several streams ({type(error).__name__}: {error}). Is the "
-                f"checkpoint that of another query? {START_ANEW}"
+                f"The checkpoint's offset {text} is not one of several streams ({type(error).__name__}: {error}). Does "
+                f"the checkpoint belong to another query? {START_ANEW}"
             ) from None
         raise CheckpointError(
             f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "
@@ -76,7 +76,7 @@ class MergedBatchEnd:
 
 @dataclass(frozen=True)
 class MemberStream:
-    """One of the streams, and what is remembered of reading it."""
+    """One of the streams, and the memory of reading it."""
 
     read: StreamedTable
     stream: TableStream
@@ -84,7 +84,7 @@ class MemberStream:
 
 
 class MergedTableStream:
-    """The streams that one query reads now, by their names. `strict`: events that are gone end the query."""
+    """The streams that one query reads now, by name. `strict`: removed events end the query."""
 
     def __init__(self, members: Mapping[str, MemberStream], *, strict: bool) -> None:
         self._members = members
@@ -93,15 +93,15 @@ class MergedTableStream:
     def read_offset(self, text: str) -> MergedOffset:
         """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit.
 
-        Raises DataLossError for a stream that is not there any more, unless it may be skipped.
+        Raises DataLossError for a missing stream, unless it may be skipped.
         """
         offsets = MergedOffset.from_json(text).offsets
         gone = sorted(offsets.keys() - self._members.keys())
         if gone and self._strict:
             raise DataLossError(
-                f"The query has read stream {', '.join(gone)} so far, which is not there any more: it was dropped, or "
-                "the options do not name it now. Name it again, or set the read option 'fail-on-data-loss' to false "
-                "to go on without it."
+                f"The query has read stream {', '.join(gone)} so far, which is missing now: it was dropped, or "
+                "the options do not name it any more. Name it again, or set the read option 'fail-on-data-loss' to "
+                "false to continue without it."
             )
         known = {name: offset for name, offset in offsets.items() if name in self._members}
         for name, offset in known.items():
@@ -110,11 +110,11 @@ class MergedTableStream:
         return MergedOffset(known)
 
     def start(self) -> MergedOffset:
-        """Return where a query begins that has no checkpoint."""
+        """Return where a query without a checkpoint begins."""
         return MergedOffset(self._of_members(list(self._members), TableStream.start))
 
     def last(self) -> MergedOffset:
-        """Return where a query ends that reads what there is now."""
+        """Return where a query ends that reads all present events."""
         return MergedOffset(self._of_members(list(self._members), TableStream.last))
 
     def end(
@@ -124,7 +124,7 @@ class MergedTableStream:
         limits: Limits = NO_LIMITS,
         memory: QueryMemory | None = None,
     ) -> MergedBatchEnd:
-        """Return where the next micro-batch ends: `since` itself if there is nothing new, or not enough.
+        """Return where the next micro-batch ends: `since` itself if nothing is new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
@@ -138,7 +138,7 @@ class MergedTableStream:
         ends = {(name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.ends.items()}
         walker = _MergedWalker({name: self._members[name].stream.walker() for name in frontiers})
         due = begins != ends and (last is not None or memory.is_due(walker, _MergedBacklog(begins, ends), limits))
-        # Streams that are gone stay behind. The others may not move, and then this is not where they began any more.
+        # Streams that are gone keep their offsets. Others may not move: then this is no longer where they began.
         reached = {
             name: offset if offset.is_first else replace(offset, begin=None)
             for name, offset in since.offsets.items()
@@ -155,7 +155,7 @@ class MergedTableStream:
                         since.offsets[name], mine, None if lasts is None else lasts[name]
                     )
         new = [name for name in self._members if name not in since.offsets and (lasts is None or name in lasts)]
-        # Also those that were dropped since the streams were looked for: they are none that the query has read.
+        # Streams that were dropped since they were found are left out: the query has not read them.
         reached |= self._of_members(new, TableStream.head)
         latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
         metrics = self._sum_progress(reached if due else {}, frontiers)
@@ -164,8 +164,8 @@ class MergedTableStream:
         )
 
     def slices(self, since: MergedOffset, until: MergedOffset) -> dict[str, list[SegmentSlice]]:
-        """Return what a micro-batch reads of which streams. Raises DataLossError for events that are there no more."""
-        # A first micro-batch that is run again may be given another start, but its end knows where it began.
+        """Return what a micro-batch reads of which streams. Raises DataLossError for removed events."""
+        # A first micro-batch that is repeated may get another start, but its end says where it began.
         first = {name: offset for name, offset in until.offsets.items() if offset.begin is not None}
         begun = {**first, **since.offsets}
         names = [name for name in until.offsets if name in begun]
@@ -193,7 +193,7 @@ class MergedTableStream:
             return None
 
     def _of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
-        """Return what is found of each stream, at the same time, without those of which it is None."""
+        """Return what `find` returns for each stream, unless it is None. Streams are handled at the same time."""
         with ThreadPoolExecutor(_THREADS) as threads:
             found = list(threads.map(cancellation.carry_over(find), names))
         return {name: one for name, one in zip(names, found, strict=True) if one is not None}
@@ -201,7 +201,7 @@ class MergedTableStream:
     def _sum_progress(
         self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]
     ) -> Mapping[str, str]:
-        """Add the streams' metrics up; seconds are those of the stream that is furthest behind."""
+        """Return the sums of the streams' metrics; seconds are those of the stream that is furthest behind."""
         metrics = dict.fromkeys(_SUMMED[:2], "0")
         seconds: list[float] = []
         for name, frontier in frontiers.items():

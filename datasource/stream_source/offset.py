@@ -1,4 +1,4 @@
-"""Offsets of streaming queries: what Spark keeps in a checkpoint of how far a query has read a table."""
+"""Offsets of streaming queries, which Spark keeps in a checkpoint: how far a query has read a table."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError
 
 FORMAT = 1
-"""The version of the JSON below. Older ones stay readable; their examples are tests' golden files."""
+"""The version of the JSON below. Older ones stay readable; the tests' golden files are examples."""
 _LONGEST_TYPE = 100
-"""Characters of a column's type that are kept as they are."""
+"""The longest text of a column's type that is kept as it is."""
 START_ANEW = "Start the query with a new checkpoint location."
 _OR_START_ANEW = "or start the query with a new checkpoint location."
 
@@ -26,10 +26,10 @@ _OR_START_ANEW = "or start the query with a new checkpoint location."
 class SourceOffset:
     """The end of a micro-batch: a stream cut between events.
 
-    `identity` tells the stream from one made again under its name, None where the user may not know it. `columns` are
-    those that the query reads, with their types. `begin` is where the query started, in its first offset and in the end
-    of its first micro-batch: Spark keeps no other start of that, and asks anew when it is done again. `marks` is how
-    far the stream's watermarks were known, where they count.
+    `identity` distinguishes the stream from one made again under its name; None if the user may not know it. `columns`
+    are those that the query reads, with their types. `begin` is where the query started, in its first offset and in the
+    end of its first micro-batch: Spark does not keep that start, and asks again when it repeats that micro-batch.
+    `marks` is how far the stream's watermarks were known, if they count.
     """
 
     cut: StreamCut
@@ -68,7 +68,7 @@ class SourceOffset:
                 return cls._of(value)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
-                f"The checkpoint is damaged, or that of another kind of query: its offset {text} is not one of a "
+                f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not that of a "
                 f"Pravega table. {START_ANEW}"
             ) from None
         raise CheckpointError(
@@ -108,29 +108,30 @@ def _type_text(text: str) -> str:
 def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, table: StructType) -> None:
     """Raise CheckpointError for an offset of another stream, or of a table whose columns have changed too much.
 
-    Columns may be added. Spark has streams read all columns, so that those count which a query does not select.
+    Columns may be added. Spark reads all columns of a stream, so that columns count even if a query does not select
+    them.
     """
     if offset.cut.stream != stream:
         raise CheckpointError(
-            f"The checkpoint is that of a query on stream {offset.cut.stream}, and this one reads stream {stream}. "
+            f"The checkpoint belongs to a query on stream {offset.cut.stream}, but this one reads stream {stream}. "
             f"{START_ANEW}"
         )
     if None not in (identity, offset.identity) and identity != offset.identity:
         raise CheckpointError(
-            f"Stream {stream} was dropped and made again since the checkpoint was written, so that its positions mean "
-            f"nothing in the new one. {START_ANEW}"
+            f"Stream {stream} was dropped and made again since the checkpoint was written, so its positions are "
+            f"meaningless in the new one. {START_ANEW}"
         )
     now = columns_read(table, table)
     for name, type in offset.columns.items():
         if name not in now:
             raise CheckpointError(
-                f"The query read column {name} ({type}) of stream {stream} so far, and its table has no such column "
-                f"any more. Add the column again, read another 'schema-version', {_OR_START_ANEW}"
+                f"The query has read column {name} ({type}) of stream {stream} so far, but the table no longer has it. "
+                f"Add the column again, read another 'schema-version', {_OR_START_ANEW}"
             )
         if now[name] != type:
             raise CheckpointError(
-                f"Column {name} of stream {stream} was {type} when the checkpoint was written, and is {now[name]} now. "
-                f"Go on with the older 'schema-version', {_OR_START_ANEW}"
+                f"Column {name} of stream {stream} was {type} when the checkpoint was written, but is {now[name]} now. "
+                f"Continue with the older 'schema-version', {_OR_START_ANEW}"
             )
 
 

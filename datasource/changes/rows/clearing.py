@@ -1,6 +1,6 @@
-"""Tells which rows truncations and complete snapshots clear, wherever their events lie.
+"""Finds the rows that truncations and complete snapshots clear, wherever their events lie.
 
-A truncation has no key, and a snapshot no event for a row that is gone. So their events may lie in other segments than
+A truncation has no key, and a snapshot has no event for a missing row. So their events may lie in other segments than
 the rows that they clear. What they clear does not depend on the order in which they and the rows are read.
 """
 
@@ -30,18 +30,18 @@ from .snapshots import CompleteSnapshot, Mark, find_complete, has_older_position
 
 @dataclass(frozen=True)
 class Truncation:
-    """One truncation, whose event lies in a segment. Positions of the same origin can be compared."""
+    """A truncation, whose event lies in a segment. Positions of the same origin can be compared."""
 
     origin: str | None
     segment: int
     moment: Moment
 
     def clears(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
-        """Return which entries, told by their NUMBERS, were made before this.
+        """Return which entries, given by their NUMBERS, were made before this.
 
-        A change of the same origin is if its position is, unless the times say otherwise. Then, for a row of a
-        snapshot, and where positions cannot be compared, the order of events counts: the place in the same segment, and
-        in another one the time at which the connector handled both.
+        For changes of the same origin the position decides, unless the times contradict it. In that case, for rows of
+        snapshots, and where positions cannot be compared, the order of events decides: the place in the same segment,
+        and in another one the time at which the connector handled both.
         """
         moment, origin = self.moment, names.origin(self.origin)
         ts = numbers["ts"]
@@ -71,14 +71,14 @@ class Truncation:
 
 
 Clearing = Truncation | Mark
-"""An event by which rows of other events are gone: a truncation, or a mark of a snapshot that may be complete."""
+"""An event that removes rows of other events: a truncation, or a mark of a snapshot that may be complete."""
 
 
 @dataclass
 class Clearings:
-    """The truncations that count, by origin and segment, and the marks of snapshots.
+    """The truncations that matter, by origin and segment, and the marks of snapshots.
 
-    Truncations that another one covers are left out. `ages` says what older positions mean.
+    A truncation that another one covers is left out. `ages` says what older positions mean.
     """
 
     ages: OlderPositions = OlderPositions.BY_TIME
@@ -86,7 +86,7 @@ class Clearings:
     marks: set[Mark] = field(default_factory=set)
 
     def add(self, clearing: Clearing) -> None:
-        """Note one."""
+        """Note a truncation or mark."""
         if isinstance(clearing, Mark):
             self.marks.add(clearing)
             return
@@ -96,7 +96,7 @@ class Clearings:
             moments.append(clearing.moment)
 
     def update(self, other: Clearings) -> None:
-        """Note all of another."""
+        """Note all that another object has."""
         for truncation in other:
             self.add(truncation)
         self.marks |= other.marks
@@ -109,13 +109,13 @@ class Clearings:
         return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
 
     def find_cleared(self, entries: pa.Table, names: Names) -> Mask:
-        """Return which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
+        """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
         return self.find_cleared_numbers({name: numbers_of(entries, name) for name in NUMBERS}, names)
 
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
-        """Return which entries, told by their NUMBERS, are gone."""
+        """Return which entries, given by their NUMBERS, are cleared."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
         for truncation in self:
             gone |= truncation.clears(numbers, names, self.ages)
@@ -125,14 +125,14 @@ class Clearings:
 
 
 class AllClearings(Clearings):
-    """Remembers each of the truncations seen, not only those that count."""
+    """Remembers all truncations, not only those that matter."""
 
     def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
         super().__init__(ages)
         self.all: list[Truncation] = []
 
     def add(self, clearing: Clearing) -> None:
-        """Note one."""
+        """Note a truncation or mark."""
         super().add(clearing)
         if isinstance(clearing, Truncation):
             self.all.append(clearing)

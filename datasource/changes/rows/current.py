@@ -1,19 +1,19 @@
-"""The current rows of a change table: of each primary key the latest state, deleted ones gone.
+"""Folds changes into the current rows of a table: the latest state of each primary key, without deleted ones.
 
-A fold over entries (see `entries`) in the order of their events. Which of two entries of a key counts:
+Entries (see `entries`) are folded in the order of their events. Of two entries of a key, this one counts:
 
 * a row that a snapshot read replaces whatever came before it;
 * a change replaces what came before it, unless its position in the database's log is older and its time is not newer
-  than all that its key has shown: then it was written again after a restart of the connector, and its key has gone on
-  since. Older in position and newer in time is a change of a log that has begun again. Positions are compared when they
-  have the same origin; equal ones are not older;
+  than all that its key has shown: then it was written again after a restart of the connector, and newer changes of its
+  key exist. A change that is older in position but newer in time is of a log that has started over. Positions are
+  compared if they have the same origin; equal ones are not older;
 * against a row of a snapshot, a change must be older both in position and in the database's time: a transaction that
   was open while the snapshot was taken has older positions, but was committed later;
-* what a truncation cleared is told by `Truncation.clears`.
+* for what a truncation clears, see `Truncation.clears`.
 
-A column whose value was not sent (`unavailable`) keeps the value that its key had before, null if it was never seen.
+A column whose value was not sent (`unavailable`) keeps its former value for the key, null if there is none.
 
-Entries are kept in memory up to a limit and reduced to one for each key when they have doubled. Beyond the limit they
+Entries are kept in memory up to a limit, and reduced to one for each key when they have doubled. Beyond the limit they
 go to temporary files by a hash of the key, each of which is folded by itself in the end.
 """
 
@@ -32,7 +32,7 @@ from .order import KeyOrder, replace_columns
 
 
 class CurrentRows(KeyFold):
-    """Takes changes in order and gives the rows there are in the end. To be closed: it may hold temporary files."""
+    """Takes changes in order and returns the resulting rows. Must be closed: it may hold temporary files."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class CurrentRows(KeyFold):
         super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names, ages, self.left_out))
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
-        """Take the changes of some events of one segment, after all events before them.
+        """Take the changes of some events of one segment, after all earlier events.
 
         They have the columns `op`, `before`, `after`, `ts`, `unavailable` and `position` of a changelog. Raises
-        MalformedEventError for a change whose row cannot be told.
+        MalformedEventError for a change whose row is unknown.
         """
         self.add(self._reader.read(changes, locations, self.clearings))
 
@@ -66,7 +66,7 @@ class CurrentRows(KeyFold):
 
 
 class _Latest:
-    """Keeps one entry for each key, the one that counts."""
+    """Keeps the one entry of each key that counts."""
 
     def __init__(
         self, key: tuple[str, ...], columns: tuple[str, ...], names: Names, ages: OlderPositions, left_out: LeftOut
@@ -78,7 +78,7 @@ class _Latest:
         self._left_out.note(entries, order.left_out)
         winners = order.entries[order.last]
         kind, origin = numbers_of(entries, "kind")[winners], numbers_of(entries, "origin")[winners]
-        # A key that is gone is only remembered if something older could be told from something newer.
+        # A deleted key is only remembered if its position can show that a later entry is older.
         indices = order.last[(kind != DELETED) | (origin >= 0)]
         indices = indices[np.argsort(order.entries[indices])]
         state = order.take_entries(indices, self._columns, self._names)

@@ -1,7 +1,7 @@
-"""Makes entries of changes of rows: one for each change of one key, in columns, as folds take them.
+"""Turns changes of rows into entries for folds: one for each change of one key, in columns.
 
-An entry has the values of its key, those of the wanted columns, and what decides which of two entries of a key counts:
-the kind of change, where the database made it, when the connector handled it and where its event lies in the stream.
+An entry has the values of its key and of the wanted columns, and the numbers that decide which of two entries of a key
+counts: the kind of change, where the database made it, when the connector handled it, and where its event lies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EventLocations:
 
 
 class EntryReader:
-    """Makes entries of decoded changes, whose images have the key's columns and the wanted ones."""
+    """Makes entries from decoded changes, whose images have the key's columns and the wanted ones."""
 
     def __init__(self, key: Sequence[str], columns: Sequence[str], names: Names) -> None:
         """`columns` are the wanted ones apart from the key's."""
@@ -54,11 +54,10 @@ class EntryReader:
         self._names = names
 
     def read(self, changes: pa.RecordBatch, locations: EventLocations, clearings: Clearings) -> pa.Table:
-        """Make the entries of a batch, in order. What changes no row is left out.
+        """Return the entries of a batch, in order, without changes of no row.
 
-        Truncations, and marks of snapshots where changes have MARKS, are noted apart.
-
-        Raises MalformedEventError for a change whose row cannot be told, naming the place of its event.
+        Truncations go to the `clearings`, as do marks of snapshots if changes have MARKS. Raises MalformedEventError
+        for a change whose row is unknown, naming the place of its event.
         """
         codes = operations(changes)
         kinds = np.where(codes == READ, SNAPSHOT, np.where(codes == DELETE, DELETED, STREAMED))
@@ -84,7 +83,7 @@ class EntryReader:
         for place in np.flatnonzero(unknown)[:1]:
             raise MalformedEventError(
                 f"The event at offset {locations.offsets[place]} of segment {locations.segment} deletes a row, but has "
-                "no 'before' that tells its key. Set a replica identity in the database, or read the table's changelog."
+                "no 'before' with its key. Set a replica identity in the database, or read the table's changelog."
             )
 
     def _find_moved(
@@ -126,7 +125,7 @@ def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
 
 
 def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
-    """NUMBERS of some changes, but for the kind."""
+    """Return the NUMBERS of some changes, except for the kind."""
     position = flatten_struct(changes.column("position"))
     return {
         "origin": names.origins(position["origin"]),
@@ -166,7 +165,7 @@ def _place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str |
 
 
 def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
-    """Entries of these values by column, and numbers."""
+    """Return entries with these values, by column, and numbers."""
     return pa.table(
         [*values.values(), *map(pa.array, numbers.values())],
         names=[*(value_name(name) for name in values), *numbers],
@@ -174,7 +173,7 @@ def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.
 
 
 def value_name(column: str) -> str:
-    """Return the name of a column of the table in an entry, where it differs from those of NUMBERS."""
+    """Return the name of a table's column in an entry, which differs from those of NUMBERS."""
     return VALUE + column
 
 

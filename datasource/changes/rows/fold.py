@@ -1,10 +1,8 @@
-"""Reduces entries of changes key by key: in memory, and beyond a limit in temporary files by a hash of the key.
+"""Folds entries of changes key by key: in memory, and beyond a limit in temporary files by a hash of the key.
 
-A reduction decides what it makes: `current` keeps one entry for each key, `history` also gives what
-each entry changed. Entries come in the order of their events, and each reduction gets the state of the one before it
-in front of the entries that came since.
-
-Changes that are delivered again after newer ones of their key are left out, and counted.
+A `Reduction` decides what results: `current` keeps one entry for each key, `history` also returns what each entry
+changed. Entries come in the order of their events, and each reduction gets the state of the one before it in front of
+the entries that came since. Changes that are delivered again after newer ones of their key are left out, and counted.
 """
 
 from __future__ import annotations
@@ -26,40 +24,40 @@ from .entries import value_name
 from .names import Numbers, numbers_of
 
 _REDUCE_ENTRIES = 1 << 18
-"""Fewer entries than this are not worth a reduction."""
+"""The fewest entries that are worth a reduction."""
 _FILES = 32
 _DEEPEST = 5
-"""How often entries of one file may be divided again: 32 ** 5 parts."""
+"""How often the entries of a file may be divided again: into 32 ** 5 parts."""
 _FILE_BATCH = 1 << 22
-"""Bytes of entries that are collected before they go to their files."""
+"""Bytes of entries that are collected before they are written to their files."""
 
 
 class Reduction(Protocol):
     """Reduces the entries of some keys."""
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Make the new state from a state with newer entries behind it, and what is to be given out."""
+        """Return the new state, from a state with newer entries behind it, and the results so far."""
         ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Make the last state when all entries have come, and what is to be given out."""
+        """Return the last state when all entries have come, and the last results."""
         ...
 
     def fork(self) -> Reduction:
-        """Return the same for a part of the keys, whose entries so far come again."""
+        """Return the reduction for a part of the keys, whose entries so far come again."""
         ...
 
     def needs_all(self) -> bool:
-        """Return whether keys without new entries may be given out, too."""
+        """Return whether keys without new entries may be among the results."""
         ...
 
 
 Former = Sequence[Iterable[pa.Table]]
-"""States from files, the newest first: each file has some keys, and replaces what those after it say of them."""
+"""States from files, the newest first: each has some keys, and replaces the states of these in the files after it."""
 
 
 class KeyFold:
-    """Takes entries and gives out what the reduction makes of them. To be closed: it may hold temporary files."""
+    """Takes entries and returns the results of a reduction. Must be closed: it may hold temporary files."""
 
     def __init__(self, key: Sequence[str], memory: int, reduction: Reduction, depth: int = 0) -> None:
         """`memory` is in bytes; `depth` counts how often the entries were divided by their key's hash."""
@@ -70,10 +68,10 @@ class KeyFold:
         self._files: _Files | None = None
         self._former: Sequence[Former] | None = None
         self.kept_all = True
-        """Whether `results` has kept the states of all keys, or only of those with new entries."""
+        """Whether `results` has kept the states of all keys, not only of those with new entries."""
 
     def begin_with(self, states: Sequence[Former]) -> None:
-        """Take the last states of other folds, as entries before all others; they are read when they are needed."""
+        """Take the last states of other folds, as entries before all others; they are read when needed."""
         self._former = states
 
     @property
@@ -82,7 +80,7 @@ class KeyFold:
         return self._files is not None
 
     def add(self, entries: pa.Table) -> list[pa.Table]:
-        """Take entries; return what is given out now."""
+        """Take entries; return the results so far."""
         if not len(entries):
             return []
         self._entries.append(entries)
@@ -92,7 +90,7 @@ class KeyFold:
             if self._bytes >= _FILE_BATCH:
                 self._spill()
             return []
-        # A reduction holds its input and its output. What cannot be divided any more is not reduced over and over.
+        # A reduction holds its input and its output. Entries that cannot be divided further are not reduced repeatedly.
         few = self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced)
         if few and self._bytes <= max(self._memory // 3, 2 * self._kept):
             return []
@@ -108,9 +106,9 @@ class KeyFold:
         return given
 
     def results(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
-        """Give out the rest; `keep` gets the last states. Nothing may be added after this.
+        """Yield the remaining results; `keep` gets the last states. Nothing may be added after this.
 
-        With `changed` only states of keys with new entries are kept, if that can be told; see `kept_all`.
+        With `changed` only states of keys with new entries are kept, if possible; see `kept_all`.
         """
         if self._former is not None:
             yield from self._add_former(keep, changed=changed)
@@ -144,7 +142,7 @@ class KeyFold:
         self.close()
 
     def _add_former(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> list[pa.Table]:
-        """Add the former states in front of all entries; `keep` gets those of keys without new entries at once."""
+        """Add the former states in front of all entries; pass those of keys without new entries to `keep` at once."""
         former, entries = self._former or (), self._entries
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None
@@ -242,7 +240,7 @@ def _is_in(keys: pa.Array, some: pa.Array) -> pa.Array:
 
 
 def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
-    """Return something for each entry that is equal for equal keys, and for no others."""
+    """Return a value for each entry that is equal exactly for equal keys."""
     if len(key) == 1:
         column = entries.column(value_name(key[0]))
         if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
@@ -251,7 +249,7 @@ def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
 
 
 def _join_key(entries: pa.Table, key: Sequence[str]) -> pa.Array:
-    """Join the key of each entry to one text, which is equal for equal keys."""
+    """Return the key of each entry as one text, which is equal for equal keys."""
     texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
     shown = [pc.fill_null(text, "\0") for text in texts]
     return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
@@ -264,12 +262,12 @@ def text_of(array: pa.Array) -> pa.Array:
     if pa.types.is_nested(array.type):
         return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
     if pa.types.is_timestamp(array.type):
-        array = array.cast(pa.int64())  # whose text takes less time
+        array = array.cast(pa.int64())  # its text is made faster
     return array.cast(pa.string())
 
 
 class LeftOut:
-    """How many were left out, and where the event of the first one lies: its segment and offset."""
+    """The number of entries that were left out, and the segment and offset of the first one's event."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,14 +1,14 @@
-"""Tells what each change did to its row: the rows before and after it, in the order of the changes.
+"""Finds what each change did to its row: the rows before and after it, in the order of the changes.
 
 The states of rows are those of `current`, entry by entry. A change that leads from no row to one is an insert,
-from one to none a delete, from one to another an update with both. Nothing is given for an entry that says what is
-known already: one that is delivered again, or a row that a snapshot finds as it was.
+from one to none a delete, from one to another an update with both. An entry that says what is known already gives
+nothing: one that is delivered again, or an unchanged row of a snapshot.
 
-A truncation deletes the rows there are when its place comes. Among changes of another segment than that of its event it
-is before the first of them with a later position.
+A truncation deletes the rows that exist at its place. Among changes of another segment than that of its event, its
+place is before the first one with a later position.
 
 The version of a change is its position in the database's log. Spark nets the changes of a row in the order of their
-versions, so that these ascend for each key whatever the events say: one that does not is one more than that before.
+versions, so that these must ascend for each key: a version that does not is replaced by one more than the one before.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .order import KeyOrder, replace_columns
 from .snapshots import CompleteSnapshot, Mark
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
-"""What a row of the history is: inserted, deleted, as it was before an update, as it was after it."""
+"""The kinds of rows in a history: inserted, deleted, before an update, and after it."""
 
 Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
-"""Which changes are wanted, by version and by time in microseconds since 1970."""
+"""Selects changes by version and by time in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
 class RowState:
-    """The state of rows at the end of a history: their last entries, with what the numbers in them stand for.
+    """The state of rows at the end of a history: their last entries, and the origins that the numbers in these mean.
 
     `cleared` are the truncations so far. Entries may come from several files, see `Former`.
     """
@@ -50,7 +50,7 @@ class RowState:
 
 
 class RowHistory(KeyFold):
-    """Takes changes in order and gives what they did. To be closed: it may hold temporary files."""
+    """Takes changes in order and returns what they did. Must be closed: it may hold temporary files."""
 
     def __init__(
         self,
@@ -74,12 +74,11 @@ class RowHistory(KeyFold):
         self._cleared = Clearings(ages)
         self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
-        common = (self._names, self._pending, within, self._cleared, self.left_out, self._noted)
-        steps = _Steps(tuple(key), tuple(columns), *common)
-        super().__init__(key, memory, steps)
+        shared = _Shared(self._names, within, self._pending, self._cleared, self._noted, self.left_out)
+        super().__init__(key, memory, _Steps(tuple(key), tuple(columns), shared))
 
     def resume(self, states: Sequence[RowState]) -> None:
-        """Go on where others ended that share no key. Before anything is fed; states are read when they are needed."""
+        """Continue where other histories ended, which share no key. Call this first; states are read when needed."""
         former = []
         for state in states:
             numbers = np.array([*map(self._names.origin, state.origins), -1], np.int64)
@@ -88,20 +87,20 @@ class RowHistory(KeyFold):
         self.begin_with(former)
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> list[pa.Table]:
-        """Take the changes of some events, after all events before them; return the history so far as it is known.
+        """Take the changes of some events, after all earlier events; return the part of the history that is known.
 
         Tables have the columns by `value_name`, `change` (INSERT, ...), `version` and `timestamp` in microseconds.
-        Raises MalformedEventError for a change whose row cannot be told.
+        Raises MalformedEventError for a change whose row is unknown.
         """
         entries = self._reader.read(changes, locations, self._noted)
         entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
     def finish(self, keep: Callable[[RowState], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
-        """Give the rest of the history. Nothing may be fed after this.
+        """Yield the rest of the history. Nothing may be fed after this.
 
-        `keep` gets what another history needs to `resume`, in one or more parts; with `changed` only the rows that
-        changed, unless `kept_all` says that it were all.
+        `keep` gets what another history needs to `resume`, in one or more parts; with `changed` only the changed rows,
+        unless `kept_all` says that it got all.
         """
         if keep is None:
             return self.results()
@@ -110,7 +109,7 @@ class RowHistory(KeyFold):
         for truncation in self._pending:
             cleared.add(truncation)
         cleared.marks |= self._noted.marks
-        # A row that they delete may get the origin of one.
+        # A row that one of them deletes may get its origin.
         for origin in {clearing.origin for clearing in self._pending} | {clearing.origin for clearing in cleared.marks}:
             self._names.origin(origin)
         origins = self._names.origin_texts
@@ -126,30 +125,42 @@ class RowHistory(KeyFold):
 
 
 def _mark_settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Table]:
-    """Mark entries as former ones, with the numbers that their origins have now."""
+    """Mark entries as former ones, and renumber their origins."""
     for entries in file:
         renumbered = replace_columns(entries, origin=numbers[numbers_of(entries, "origin")])
         yield renumbered.append_column("settled", pa.array(np.ones(len(entries), np.int64)))
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """What the steps of all parts of a history share. All but `names` and `within` may still grow.
+
+    `truncations` are those of the whole history, `before` is what cleared rows before it, and `noted` is what was found
+    among its changes.
+    """
+
+    names: Names
+    within: Within
+    truncations: list[Truncation]
+    before: Clearings
+    noted: Clearings
+    left_out: LeftOut
+
+
 class _Steps:
-    """Gives out what new entries change; the state is the last entry of each key, marked as `settled`."""
+    """Finds what new entries change. The state is the last entry of each key, marked as `settled`."""
 
     def __init__(
         self,
         key: tuple[str, ...],
         columns: tuple[str, ...],
-        names: Names,
-        truncations: list[Truncation],
-        within: Within,
-        before: Clearings,
-        left_out: LeftOut,
-        noted: Clearings,
+        shared: _Shared,
         applied: Iterable[Truncation | CompleteSnapshot] = (),
     ) -> None:
-        self._key, self._columns, self._names, self._within = key, columns, names, within
-        self._truncations, self._before = truncations, before  # may still grow
-        self._ages, self._left_out, self._noted = before.ages, left_out, noted
+        self._key, self._columns, self._shared = key, columns, shared
+        self._names, self._within, self._left_out = shared.names, shared.within, shared.left_out
+        self._truncations, self._before, self._noted = shared.truncations, shared.before, shared.noted
+        self._ages = shared.before.ages
         self._applied = set(applied)
         self._cleared = Clearings(self._ages)
         for clearing in self._applied:
@@ -157,8 +168,7 @@ class _Steps:
                 self._cleared.add(clearing)
 
     def fork(self) -> _Steps:
-        common = (self._names, self._truncations, self._within, self._before, self._left_out, self._noted)
-        return _Steps(self._key, self._columns, *common, self._applied)
+        return _Steps(self._key, self._columns, self._shared, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
@@ -186,7 +196,7 @@ class _Steps:
         return [truncation for truncation in self._truncations if truncation not in self._applied]
 
     def _new_snapshots(self) -> list[CompleteSnapshot]:
-        """Return the snapshots that are complete by now, and were not where the history begins."""
+        """Return the snapshots that are complete now, but were not where the history begins."""
         if not self._noted.marks:
             return []
         every = Clearings(marks=self._noted.marks | self._before.marks)
@@ -194,7 +204,7 @@ class _Steps:
         return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
 
     def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
-        """Find the truncations that come before some new entry, each with that entry, in this order."""
+        """Return the truncations that come before some new entry, each behind the place of that entry, in order."""
         pending = self._pending()
         if not pending:
             return []
@@ -208,7 +218,7 @@ class _Steps:
         return sorted(found, key=lambda one: (one[0], _order_in_database(one[1])))
 
     def _clear(self, state: pa.Table, clearing: Truncation | CompleteSnapshot) -> tuple[pa.Table, list[pa.Table]]:
-        """Delete what a truncation clears, or the rows that a snapshot lacks."""
+        """Delete the rows that a truncation clears, or a snapshot lacks."""
         self._applied.add(clearing)
         moment = clearing.moment
         if isinstance(clearing, Truncation):
@@ -234,7 +244,7 @@ class _Steps:
         return clearing.clears(numbers, self._names)
 
     def _make_deletions(self, entries: pa.Table, clearing: Truncation | CompleteSnapshot) -> pa.Table:
-        """Make of entries the deletions of their rows."""
+        """Return the entries that delete the rows of these entries."""
         moment = clearing.moment
         deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
         deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
@@ -244,10 +254,10 @@ class _Steps:
         )
 
     def _insert_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
-        """Keep the entries that count, with a deletion where a key goes on after a snapshot that lacked its row.
+        """Keep the entries that count, with a deletion where a key continues after a snapshot that lacked its row.
 
-        Not before the first event after the snapshot, as for truncations: in another segment of the group, rows that
-        it has read may still follow.
+        Unlike a truncation, a snapshot deletes nothing before the first event after it: rows that it has read may
+        still follow in another segment of the group.
         """
         chosen = order.entries
         numbers = {name: numbers_of(entries, name)[chosen] for name in NUMBERS}
@@ -258,7 +268,7 @@ class _Steps:
             here = np.flatnonzero(left & gone[:-1] & ~gone[1:] & ~read[1:])
             left[here] = False
             deletions = self._make_deletions(parts[0].take(pa.array(here)), snapshot)
-            # Whatever follows counts: its position may be that of another server, or of another log.
+            # Whatever follows counts: its position may be one of another server or log.
             unknown = np.full(len(here), -1, np.int64)
             parts.append(replace_columns(deletions, origin=unknown, settled=np.zeros(len(here), np.int64)))
             places.append(chosen[here + 1] * 2)
@@ -266,7 +276,7 @@ class _Steps:
         return pa.concat_tables(parts).take(pa.array(sequence)).combine_chunks()
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Go through entries between which there is no truncation."""
+        """Process entries that no truncation separates."""
         stale = self._cleared.find_cleared(entries, self._names) | self._before.find_cleared(entries, self._names)
         stale &= numbers_of(entries, "settled") == 0
         if stale.any():
@@ -280,7 +290,7 @@ class _Steps:
         every = order.take_entries(np.arange(len(order.entries)), self._columns, self._names)
         every = replace_columns(every, version=_make_ascending(numbers_of(every, "version"), order.first))
         there = numbers_of(every, "kind") != DELETED
-        before = np.arange(len(every)) - 1  # what a key's entry follows lies in front of it
+        before = np.arange(len(every)) - 1  # the entry before it, if it has the same key
         was_there = ~order.first & np.where(before >= 0, there[before], False)
         wanted = numbers_of(every, "settled") == 0
         both = np.flatnonzero(wanted & there & was_there)
@@ -292,7 +302,7 @@ class _Steps:
         kinds = np.repeat([INSERT, DELETE, BEFORE, AFTER], [len(new), len(gone), len(both), len(both)])
         sequence = np.lexsort((kinds, order.entries[causes]))
         given = self._make_history(every, every, causes[sequence], rows[sequence], kinds[sequence])
-        # With those that are gone: versions of a row that comes again go on.
+        # Deleted rows stay too: if one comes back, its versions continue.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = every.take(pa.array(kept))
         return replace_columns(state, time=order.newest(kept), settled=np.ones(len(state), np.int64)), given
@@ -300,7 +310,7 @@ class _Steps:
     def _make_history(
         self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers
     ) -> list[pa.Table]:
-        """Make the history that these changes cause, as far as it is wanted."""
+        """Return the wanted part of the history that these changes cause."""
         versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
         times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
         wanted = self._within(versions[cause], times[cause])
@@ -314,7 +324,7 @@ class _Steps:
         return [table]
 
     def _is_known_before(self, entries: pa.Table, indices: Numbers) -> Mask:
-        """Return which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
+        """Return which entries are delivered again, or read by a snapshot, with the row unchanged."""
         numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
         again = numbers["origin"][indices] >= 0
         for name in ("origin", "major", "minor", "row"):
@@ -332,13 +342,13 @@ class _Steps:
 
 
 def _order_in_database(clearing: Truncation | CompleteSnapshot) -> tuple[int, tuple[int, int, int], int]:
-    """Sort truncations and snapshots as the database made them."""
+    """Return the sort key that puts truncations and snapshots in the order in which the database made them."""
     moment = clearing.moment
     return moment.time, moment.position, moment.ts
 
 
 def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
-    """Return a position as one number, 0 where the origin is unknown."""
+    """Return a position as one number; 0 if the origin is unknown."""
     if origin is None:
         return 0
     major, minor = (np.array([number]) for number in position[:2])
@@ -346,7 +356,7 @@ def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
 
 
 def versions_of(entries: pa.Table, names: Names) -> Numbers:
-    """Return the position of each change as one number, 0 where it has none."""
+    """Return the position of each change as one number; 0 if it has none."""
     origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
     for number in np.unique(origin[origin >= 0]).tolist():
@@ -358,7 +368,7 @@ def versions_of(entries: pa.Table, names: Names) -> Numbers:
 def _make_ascending(versions: Numbers, first: Mask) -> Numbers:
     """Make the versions of each key ascend: Spark nets changes of a row in the order of their versions.
 
-    A version that does not is one more than that before it. `first` tells where the entries of a key begin.
+    A version that does not is replaced by one more than the one before. `first` marks the first entry of each key.
     """
     back = np.append(False, versions[1:] <= versions[:-1]) & ~first
     if not back.any():
@@ -373,9 +383,9 @@ def _make_ascending(versions: Numbers, first: Mask) -> Numbers:
 
 
 def _is_equal(left: pa.Array, right: pa.Array) -> Mask:
-    """Return which values are the same, nulls and NaN being so too."""
+    """Return which values are the same; nulls are, and NaN is."""
     if pa.types.is_nested(left.type):
-        # Arrow compares no nested values; texts of them do, NaN included.
+        # Arrow cannot compare nested values, so compare their texts, which works for NaN too.
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.array([repr(a) == repr(b) for a, b in pairs], np.bool_)
     same = pc.fill_null(pc.equal(left, right), False)

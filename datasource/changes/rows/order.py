@@ -1,7 +1,7 @@
-"""Sorts entries by key, and tells which of them count and which values they keep.
+"""Sorts entries by key, and finds which of them count and which values they keep.
 
-The order of events is that of the changes, but for what a connector delivers again after a restart, and for changes
-that a snapshot holds already. See `current` for the rules.
+Events are in the order of the changes, except for changes that a connector delivers again after a restart, and for
+changes that a snapshot contains already. See `current` for the rules.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .names import SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, is_p
 class KeyOrder:
     """The entries that count, those of one key together and in the order of their events.
 
-    `entries` are their numbers in the table; `first` tells which begin a key's run, `last` the place of each key's
-    last entry. `left_out` are the numbers of those that do not count, because their key has gone on since.
+    `entries` are their numbers in the table. `first` marks the first entry of each key, and `last` has the places of
+    the last ones. `left_out` are the numbers of entries that do not count, because newer ones of their key came before.
     """
 
     def __init__(self, table: pa.Table, key: Sequence[str], ages: OlderPositions) -> None:
@@ -37,7 +37,7 @@ class KeyOrder:
         self.last = np.flatnonzero(np.append(change, np.ones(min(1, len(ranked)), np.bool_)))
 
     def newest(self, last: Numbers) -> Numbers:
-        """Return the greatest time that each key has shown with comparable positions; `last` are its last entries."""
+        """Return the greatest time of each key among comparable positions; `last` are the keys' last entries."""
         kind, origin, time = (numbers_of(self._table, name)[self.entries] for name in ("kind", "origin", "time"))
         starts = self.first | (kind == SNAPSHOT)
         starts[1:] |= origin[1:] != origin[:-1]
@@ -48,10 +48,9 @@ class KeyOrder:
         return found
 
     def find_sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
-        """Find the entry whose value each of the entries at these indices has, by column.
+        """Return, by column, the entry that has the value of each of the entries at these indices.
 
-        Columns are those whose values some of them keep from earlier entries of their key.
-        Null where the value was never seen.
+        Only for columns whose values some of them keep from earlier entries of their key. Null if there is no value.
         """
         missing = numbers_of(self._table, "missing")
         wanted = {
@@ -72,7 +71,7 @@ class KeyOrder:
         return found
 
     def take_entries(self, indices: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
-        """Return the entries at these indices, no value of theirs missing."""
+        """Return the entries at these indices, with missing values filled in."""
         taken = self._table.take(pa.array(self.entries[indices]))
         for column, sources in self.find_sources(columns, names, indices).items():
             name = value_name(column)
@@ -131,7 +130,7 @@ def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> 
 
 
 class _Change(NamedTuple):
-    """What decides about one entry."""
+    """The part of an entry that decides whether it counts."""
 
     group: int
     kind: int
@@ -140,11 +139,11 @@ class _Change(NamedTuple):
     position: tuple[int, ...]
 
     def starts_over(self, current: _Change) -> bool:
-        """Return whether what came before says nothing about the age of this change."""
+        """Return whether earlier entries say nothing about the age of this change."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 
     def is_older(self, current: _Change, newest: int, ages: OlderPositions) -> bool:
-        """Return whether the key has gone on since this change; `newest` is the greatest time that it has shown."""
+        """Return whether a newer change of the key came before; `newest` is the greatest time of the key."""
         if self.origin < 0 or self.position >= current.position:
             return False
         if current.kind == SNAPSHOT:
@@ -153,7 +152,7 @@ class _Change(NamedTuple):
 
 
 def _is_ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
-    """Return whether positions never go back, so that none can be older than one before it."""
+    """Return whether positions never decrease, so that none is older than one before it."""
     if (origin != origin[0]).any():
         return False
     return not is_position_older([column[1:] for column in position], [column[:-1] for column in position]).any()

@@ -1,8 +1,8 @@
-"""Finds the complete snapshots of a table by the marks of their first and last rows, and what lies before them.
+"""Finds the complete snapshots of a table by the marks of their first and last rows, and the entries before them.
 
 Debezium marks the first and the last row of a table in a snapshot (`source.snapshot`; the only row of a table as the
-last one). A snapshot that was interrupted has a first row only, and begins again with another one. It is complete when
-its last row has come, and then takes the place of all that was there when it began.
+last one). An interrupted snapshot has a first row only, and begins again with another one. A snapshot is complete when
+its last row has come, and then replaces everything that was there when it began.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LAST_OF_TABLE = "last_in_data_collection"
 ENDS = ("last", LAST_OF_TABLE)
 MARKS_OF_SNAPSHOTS = (*BEGINS, *ENDS)
 TABLE_OF_MARK = ("connector", "name", "db", "schema", "table")
-"""The members of a source block by which tables are told apart."""
+"""The members of a source block that identify a table."""
 _TIME_OF_CHANGE = "oracle/"
-"""LogMiner tells when a row was changed, and not when that was committed."""
+"""LogMiner says when a row was changed, not when the change was committed."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A row that a snapshot of a table (TABLE_OF_MARK, with `/` between them) has read first or last (`ends`)."""
+    """The first or the last (`ends`) row in a snapshot of a `table` (TABLE_OF_MARK joined by `/`)."""
 
     origin: str | None
     segment: int
@@ -35,15 +35,15 @@ class Mark:
     table: str = ""
 
     def is_read_with(self, begin: Mark) -> bool:
-        """Return whether this may end the snapshot that has that begin: all of its rows have one position."""
+        """Return whether this may end the snapshot with that begin: all rows of a snapshot have one position."""
         return self.origin == begin.origin and self.moment.position == begin.moment.position
 
 
 @dataclass(frozen=True)
 class CompleteSnapshot:
-    """A snapshot whose rows are all there: its first row, and when the connector handled the last one (`ended`).
+    """A complete snapshot: the place of its first row, and when the connector handled the last one (`ended`).
 
-    `since` is the database's time from which its rows were read, UNKNOWN where its first row is not known.
+    `since` is the database's time from which its rows were read, UNKNOWN if its first row is not known.
     """
 
     origin: str | None
@@ -55,8 +55,8 @@ class CompleteSnapshot:
     def clears(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries were made before the snapshot began. Rows that it has read are left out.
 
-        They are by place in the same segment, and by the connector's time in another one, unless position and database
-        time both say otherwise. What is older in both was delivered again.
+        The place decides in the same segment, and the connector's time in another one, unless position and database
+        time both contradict it. A change that is older in both was delivered again.
         """
         moment = self.moment
         ts, time = numbers["ts"], numbers["time"]
@@ -76,7 +76,7 @@ class CompleteSnapshot:
         return found
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
-        """Return which entries are rows of the snapshot. None of them may be from before it."""
+        """Return which entries are rows of the snapshot, given that none of them is from before it."""
         found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
         origin = names.origin(self.origin)
         if origin >= 0:
@@ -85,11 +85,11 @@ class CompleteSnapshot:
         return rows
 
     def _of_position(self, numbers: Columns, origin: int) -> Mask:
-        """Return which rows were read at the snapshot's position: they are of it wherever its first row lies."""
+        """Return which rows were read at the snapshot's position: they belong to it wherever its first row lies."""
         found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
         for name, value in zip(POSITION, self.moment.position, strict=True):
             found &= numbers[name] == value
-        # A log that has begun again gives the same positions again, at another time.
+        # A log that has started over has the same positions again, at another time.
         if self.since != UNKNOWN:
             found &= (numbers["time"] == UNKNOWN) | (numbers["time"] >= self.since)
         return found
@@ -102,12 +102,11 @@ def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask
 
 
 def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
-    """Return the complete snapshots, in their order; none of a stream with several tables.
+    """Return the complete snapshots, in their order; none for a stream with several tables.
 
-    There the rows of one cannot be told from those of another, and a snapshot replaces the rows that it read.
-
-    An end without a begin is that of a table with one row, or what is left of a longer snapshot: rows of the same
-    position are of it. Where the position is not known, it tells nothing.
+    In such a stream the rows of different tables cannot be distinguished, and a snapshot replaces the rows that it
+    read. An end without a begin is that of a table with one row, or the rest of a longer snapshot, whose rows have its
+    position. If that is unknown, it means nothing.
     """
     found: list[CompleteSnapshot] = []
     begin: Mark | None = None
@@ -120,7 +119,7 @@ def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
             begin = mark
             continue
         if begin is not None and None not in (begin.origin, mark.origin) and not mark.is_read_with(begin):
-            begin = None  # which was interrupted
+            begin = None  # it was interrupted
         first = begin or (mark if mark.origin is not None else None)
         if first is not None:
             since = UNKNOWN if begin is None else begin.moment.time

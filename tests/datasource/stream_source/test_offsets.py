@@ -64,10 +64,10 @@ def test_offsets_of_several_streams(name: str) -> None:
     ("text", "words"),
     [
         ('{"format": 2, "streams": {}}', "has format 2, but this version of pyspark-pravega knows formats up to 1"),
-        ('{"format": 1, "streams": []}', "is none of several streams"),
+        ('{"format": 1, "streams": []}', "is not one of several streams"),
         ('{"format": 1, "streams": {"a": {"format": 1}}}', "its offset .* is not one of a Pravega"),
-        (SOURCE_OFFSETS["table-1.json"].to_json(), "is none of several streams"),
-        ("{", "is none of several streams"),
+        (SOURCE_OFFSETS["table-1.json"].to_json(), "is not one of several streams"),
+        ("{", "is not one of several streams"),
     ],
 )
 def test_texts_that_are_no_offset_of_several_streams(text: str, words: str) -> None:

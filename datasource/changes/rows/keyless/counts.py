@@ -1,7 +1,7 @@
-"""Counts how often each row is there, from entries that add it and entries that remove it; see `rows`.
+"""Counts how often each row exists, from entries that add it and entries that remove it; see `rows`.
 
-Truncations and snapshots are boundaries. Between two of them, the span of each, rows are counted by themselves: a
-truncation leaves none, and a snapshot finds all that are there again.
+Truncations and snapshots are boundaries. In each span between two of them, rows are counted separately: a truncation
+leaves none, and a snapshot reads all existing ones again.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from .snapshots import Snapshot, Snapshots
 _LOG = logging.getLogger(__name__)
 
 ROW = ""
-"""The column of entries that tells rows apart: no column of a table has this name."""
+"""The column of entries that identifies rows: no column of a table has this name."""
 
 _SAME = ("change", "origin", "major", "minor", "row")
 _NOT_COMPLETE = -2
 _ONE_DELIVERY = 2_000_000
-"""Microseconds within which a connector goes on with changes of one position that it delivers once."""
+"""The longest pause, in microseconds, between changes of one position in a single delivery."""
 
 
 @dataclass(frozen=True)
 class KeylessCounts:
-    """Counts rows when all entries of them have come: those of the end or, with `within`, what each change did.
+    """Counts rows when all entries have come: returns the last ones or, with `within`, what each change did.
 
-    `lenient`: events may be missing, so that what is removed need not be there.
+    `lenient`: events may be missing, so that a removed row need not exist.
     """
 
     names: Names
@@ -62,13 +62,13 @@ class KeylessCounts:
     left_out: LeftOut
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Drop what a truncation has cleared already, where the history does not matter."""
+        """Drop entries that a truncation has cleared already, if the history does not matter."""
         if self.within is None and self.truncates.last:
             entries = entries.filter(pa.array(~self.truncates.find_cleared(entries, self.names)))
         return entries, []
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Raises MalformedEventError for an entry whose row cannot be told."""
+        """Return the counted rows, or the history. Raises MalformedEventError for an entry whose row is unknown."""
         state = state.combine_chunks()
         numbers = {name: numbers_of(state, name) for name in (*NUMBERS, "change", "unique")}
         own = self.snapshots.of_rows(numbers)
@@ -87,7 +87,7 @@ class KeylessCounts:
         if len(last) and not self.lenient:
             raise _missing_row_error(numbers, int(chosen[last[0]]))
         if len(last):
-            _LOG.warning("%d removals of rows that are not there are left out.", len(last))
+            _LOG.warning("%d removals of rows that do not exist are left out.", len(last))
         if self.within is None:
             return state, [state.take(pa.array(chosen[counts.left[counts.spans[counts.left] == len(boundaries)]]))]
         history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
@@ -98,12 +98,12 @@ class KeylessCounts:
         return self
 
     def needs_all(self) -> bool:
-        """Return True: every row is given."""
+        """Return True: all rows are results."""
         return True
 
     @cached_property
     def _boundaries(self) -> list[Truncation | Snapshot]:
-        """Return snapshots and, where the history matters, truncations, in their order."""
+        """Return the snapshots and, if the history matters, the truncations, in their order."""
         found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
         if self.within is not None:
             found += [(one.moment.ts, one.moment.position, one) for one in dict.fromkeys(self.truncates.all)]
@@ -114,15 +114,15 @@ class KeylessCounts:
         for place in np.flatnonzero(self.snapshots.find_after_changes(numbers, own))[:1]:
             raise MalformedEventError(
                 f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} has a row of a "
-                "snapshot that tells neither where it begins nor a position. Whether the row is there already cannot "
-                "be told without a primary key: set the table property 'primary-key', or read the table's changelog."
+                "snapshot without a begin or a position. Without a primary key, it is unknown whether the row exists "
+                "already: set the table property 'primary-key', or read the table's changelog."
             )
 
     def _spans(self, numbers: Columns, own: Numbers, boundaries: Sequence[Truncation | Snapshot]) -> Numbers:
-        """Count the boundaries that each entry is behind; `own` is the boundary that its snapshot is."""
+        """Return the number of boundaries before each entry; `own` is the number of its own snapshot."""
         spans = np.zeros(len(own), np.int64)
         if self.within is None:
-            # Only what is behind all boundaries counts.
+            # Only entries behind all boundaries count.
             spans[:] = len(boundaries)
             spans[self.truncates.find_cleared_numbers(numbers, self.names)] = -1
             if boundaries:
@@ -149,19 +149,19 @@ class KeylessCounts:
 
 def _missing_row_error(numbers: Columns, place: int) -> MalformedEventError:
     return MalformedEventError(
-        f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that is "
-        "not among those before it. Without a primary key, rows are told by all of their values: if the table has one, "
+        f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that "
+        "does not exist there. Without a primary key, all values together identify a row: if the table has a key, "
         "set the table property 'primary-key', for example 'id' or 'order_id,line_no'. If it has none, the database "
-        "must log whole rows (REPLICA IDENTITY FULL), from a snapshot on, and no column may have been added since with "
-        "a default. The table's changelog can be read in any case."
+        "must log whole rows (REPLICA IDENTITY FULL), from a snapshot on, and no column with a default may have been "
+        "added since. The table's changelog can be read in any case."
     )
 
 
 class _Counts:
-    """Counts what the entries of each span leave of each row; entries by their numbers.
+    """Counts how many of each row the entries of each span leave; entries are given by their numbers.
 
-    `left` are those whose rows are left, of equal ones the last; `missing` those that remove what is not there, of
-    equal ones the first.
+    `left` are the entries whose rows remain, the last ones among equal rows. `missing` are those that remove a row that
+    does not exist, the first ones among equal rows.
     """
 
     def __init__(self, rows: Numbers, spans: Numbers, adds: Mask) -> None:
@@ -171,7 +171,7 @@ class _Counts:
         cells = np.cumsum(_find_changes(spans[order]) | _find_changes(rows[order])) - 1
         count = int(cells[-1]) + 1 if len(cells) else 0
         added, removed = (np.bincount(cells[adds[order] == value], minlength=count) for value in (True, False))
-        # Of a cell, those that remove come first, each kind in the order of the entries.
+        # In a cell, entries that remove come first, and each kind is in the order of the entries.
         rank = np.arange(len(order)) - np.append(0, np.cumsum(added + removed))[cells]
         removing = ~adds[order]
         self.missing: Numbers = np.sort(order[removing & (rank < (removed - added)[cells])])
@@ -179,14 +179,14 @@ class _Counts:
         self.left: Numbers = np.sort(order[~removing & (rank >= (added + removed - net)[cells])])
 
     def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-        """Return which of these entries' rows are only on the left, and which only on the right."""
+        """Return the entries whose rows are only on the left, and those whose rows are only on the right."""
         most = len(self.rows) + 1
         on_left, on_right = (self.rows[side] * most + _rank(self.rows[side]) for side in (left, right))
         return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
 
 
 class _History:
-    """Makes the history of rows from what the changes did to their counts."""
+    """Derives the history of rows from the effects of changes on their counts."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class _History:
         time = numbers_of(entries, "time")
         self._time = np.where(time != UNKNOWN, time, numbers_of(entries, "ts"))
         there = np.ones(len(entries), np.bool_)
-        # What a snapshot finds counts only where it is not there already.
+        # A row in a snapshot counts only if it does not exist already.
         there[counts.missing] = there[own >= 0] = False
         self._rows = [np.flatnonzero(there)]
         self._changes = [numbers_of(entries, "change")[there]]
@@ -229,7 +229,7 @@ class _History:
         self._times.append(times)
 
     def select(self, within: Within) -> list[pa.Table]:
-        """Return the history as far as it is wanted."""
+        """Return the wanted part of the history."""
         rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
         wanted = within(version, time)
         if not wanted.any():
@@ -242,15 +242,15 @@ class _History:
 
 
 def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> Mask:
-    """Return which entries say again what another one says: of the same position, and the same time of the database.
+    """Return which entries repeat another one with the same position and the same time of the database.
 
-    Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
-    that has the most of the row: another may have been cut off.
+    If a position belongs to one row, these are all but the first. Else, among several deliveries of a position, these
+    are all but the one with the most copies of the row: the others may have been cut off.
     """
     again = np.zeros(len(rows), np.bool_)
     same = [numbers[name] for name in _SAME]
     if ages is not OlderPositions.REDELIVERY:
-        same.append(comparable_times(numbers["time"]))  # else of two logs
+        same.append(comparable_times(numbers["time"]))  # at other times, they are of two logs
     suspects = np.flatnonzero((numbers["origin"] >= 0) & (numbers["kind"] != SNAPSHOT))
     ts = numbers["ts"]
     order = suspects[np.lexsort([ts[suspects], rows[suspects], *(column[suspects] for column in same)])]
@@ -280,7 +280,7 @@ def _find_changes(numbers: Numbers) -> Mask:
 
 
 def _rank(rows: Numbers) -> Numbers:
-    """Return the rank of each entry among those of an equal row, from 0."""
+    """Return the rank of each entry among those with an equal row, from 0."""
     order = np.argsort(rows, kind="stable")
     new = _find_changes(rows[order])
     found = np.empty(len(rows), np.int64)

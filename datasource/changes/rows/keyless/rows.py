@@ -1,14 +1,14 @@
-"""Counts the rows of a table of changes without a primary key: equal rows are told apart only by their number.
+"""Folds the changes of a table without a primary key: of equal rows, only the number matters.
 
-A change adds the row in its `after` and removes the one in its `before`, which must be whole therefore, as PostgreSQL
+A change adds the row in its `after` and removes the one in its `before`, which must therefore be whole, as PostgreSQL
 writes it with REPLICA IDENTITY FULL and MySQL with binlog_row_image=FULL. Only sums count, so that neither the order of
-events matters nor the segments they lie in, but for three things:
+events nor their segments matter, with three exceptions:
 
-* a truncation clears what `Truncation.clears` tells;
-* the rows of a snapshot take the place of all rows before it, see `snapshots`;
-* a connector delivers changes again after a restart. Positions tell which, where each is that of one row. PostgreSQL
-  gives one to all rows that a COPY writes to a page, which may be equal: the connector handles those at once, and
-  what it delivers again some seconds later.
+* a truncation clears rows, see `Truncation.clears`;
+* the rows of a snapshot replace all rows before it, see `snapshots`;
+* a connector delivers changes again after a restart. Positions show which, if each belongs to one row. PostgreSQL
+  gives one position to all rows that a COPY writes to a page, which may be equal: the connector delivers those
+  together, and redelivers them some seconds later.
 
 `counts` does the counting.
 """
@@ -36,12 +36,13 @@ from .counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 
 _BY_ROW = ("mysql", "mariadb", "maxwell")
-"""Connectors whose positions are those of rows where they have the number of the row in its event (`row`)."""
+"""Connectors whose positions identify rows if they have the number of the row in its event (`row`)."""
 _ALWAYS = ("sqlserver",)
+"""Connectors whose positions always identify rows."""
 
 
 class KeylessRows(KeyFold):
-    """Takes changes and gives the rows there are in the end, or what each change did. To be closed."""
+    """Takes changes and returns the resulting rows, or what each change did. Must be closed."""
 
     def __init__(
         self,
@@ -53,10 +54,10 @@ class KeylessRows(KeyFold):
         lenient: bool = False,
         ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
-        """`columns` are all of the table, `wanted` those to be given; `memory` is in bytes.
+        """`columns` are all of the table, `wanted` those in the results; `memory` is in bytes.
 
-        With `within` the history is given, else the rows of the end. `lenient`: events may be missing, so that a row
-        that is removed need not be there.
+        With `within` the history results, else the last rows. `lenient`: events may be missing, so that a removed row
+        need not exist.
         """
         self._columns, self._wanted = tuple(columns), tuple(wanted)
         self._names = Names()
@@ -70,7 +71,7 @@ class KeylessRows(KeyFold):
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
         """Take the changes of some events, with whole images and MARKS.
 
-        Raises MalformedEventError for a change that does not tell its former row, and for an incremental snapshot.
+        Raises MalformedEventError for a change without its former row, and for an incremental snapshot.
         """
         op = operations(changes)
         numbers = entry_numbers(changes, locations, self._names)
@@ -107,7 +108,7 @@ class KeylessRows(KeyFold):
             self.add(entries)
 
     def _has_own_position(self, origins: Numbers, rows: pa.Array) -> Numbers:
-        """Return whether the position of each change is that of one row, as 1 or 0."""
+        """Return whether the position of each change belongs to one row, as 1 or 0."""
         connectors = [text.partition("/")[0] for text in self._names.origin_texts]
         by_row, always = (
             np.array([connector in kinds for connector in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS)
@@ -123,25 +124,25 @@ def _check(
     unknown = np.isin(op, [UPDATE, DELETION]) & changes.column("before").is_null().to_numpy(zero_copy_only=False)
     for place in np.flatnonzero(unknown)[:1]:
         raise MalformedEventError(
-            f"The event at offset {locations.offsets[place]} of segment {locations.segment} changes a row, but nothing "
-            "tells which: it has no 'before', and the table no primary key. Set the table property 'primary-key', for "
+            f"The event at offset {locations.offsets[place]} of segment {locations.segment} changes an unknown "
+            "row: it has no 'before', and the table has no primary key. Set the table property 'primary-key', for "
             "example 'id' or 'order_id,line_no', or have the database log whole rows (REPLICA IDENTITY FULL)."
         )
     again = (marks == "incremental") & (op == READ)
     for place in np.flatnonzero(again)[:1]:
         raise MalformedEventError(
             f"The event at offset {locations.offsets[place]} of segment {locations.segment} is of an incremental "
-            "snapshot: whether its row is there already cannot be told without a primary key. Set the table property "
+            "snapshot: without a primary key, it is unknown whether its row exists already. Set the table property "
             "'primary-key', or read the table's changelog."
         )
 
 
 def _fingerprints(columns: Iterable[pa.Array]) -> pa.Array:
-    """Hash each row (128 bits): equal rows have the same text, and others have not."""
+    """Return a hash of each row (128 bits): equal rows have the same text, and others have different ones."""
     parts = []
     for column in columns:
         text = text_of(column)
-        # Lengths keep values apart, whatever is in them.
+        # Lengths separate values, whatever they contain.
         parts += [pc.fill_null(pc.cast(pc.binary_length(text), pa.string()), "-"), pc.fill_null(text, "")]
     joined = pc.binary_join_element_wise(*parts, ":")
     found = [hashlib.blake2b(row.encode(), digest_size=16).hexdigest() for row in joined.to_pylist()]

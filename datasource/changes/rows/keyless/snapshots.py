@@ -1,11 +1,11 @@
-"""Finds where the snapshots of a table without a primary key begin, and what lies before them.
+"""Finds where the snapshots of a table without a primary key begin, and which entries lie before them.
 
 Debezium marks the first and the last row of a table in a snapshot (`source.snapshot`; the only row of a table as the
-last one). The rows of a snapshot are those that the connector handled from the first one on. Without such marks, rows
-of one position in the database's log are of one snapshot.
+last one). The rows of a snapshot are those that the connector handled from the first one on. Without such marks, the
+rows of one position in the database's log form a snapshot.
 
-A snapshot takes the place of what was there when it is complete: its last row has come, or changes after it have. One
-that never was complete is as if it had not been, unless there is nothing before it.
+A snapshot replaces what was there once it is complete: its last row has come, or changes after it have. A snapshot that
+never became complete is ignored, unless there is nothing before it.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Snapshot:
     complete: bool = True
 
     def find_before(self, numbers: Columns) -> Mask:
-        """Return which entries were made before the snapshot. None of them may be of it."""
+        """Return which entries were made before the snapshot, given that none of them belongs to it."""
         ts, time = numbers["ts"], numbers["time"]
         before: Mask = (ts != UNKNOWN) & (ts < self.ts)
         for segment, first in self.offsets.items():
             before |= (numbers["segment"] == segment) & (numbers["offset"] < first)
-        # Written again after it. A transaction that was open when it began has an older position, but ended later.
+        # Written again after it. A transaction that was open at its begin has an older position, but ended later.
         again = (numbers["origin"] == self.origin) & has_older_position(self.position, numbers)
         before |= again & (self.origin >= 0) & (time != UNKNOWN) & (time < self.time)
         return before
 
 
 class Snapshots:
-    """Finds the snapshots among entries. All entries are noted before anything is asked."""
+    """Finds the snapshots among entries, all of which must be noted first."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, str, Snapshot]] = []
@@ -54,7 +54,7 @@ class Snapshots:
         self._first_change, self._last_change = _NEVER, UNKNOWN
 
     def note(self, numbers: Columns, marks: npt.NDArray[np.str_]) -> None:
-        """Note what is among some entries of one segment; `marks` are the texts of `source.snapshot`."""
+        """Note some entries of one segment; `marks` are the texts of `source.snapshot`."""
         read = numbers["kind"] == SNAPSHOT
         times = numbers["ts"][~read & (numbers["ts"] != UNKNOWN)]
         if len(times):
@@ -102,7 +102,7 @@ class Snapshots:
 
     @cached_property
     def all(self) -> list[Snapshot]:
-        """Return the snapshots in their order, with `complete` false those that do not count."""
+        """Return the snapshots in their order; those that are not `complete` do not count."""
         found = list(self._marked)
         first = found[0].ts if found else _NEVER
         found += [snapshot for snapshot in self._by_position.values() if snapshot.ts < first]
@@ -110,12 +110,12 @@ class Snapshots:
         there = False
         for one in found:
             there = there or one.complete or self._first_change < one.ts
-            # Better a part of the rows than none.
+            # A part of the rows is better than none.
             one.complete = one.complete or not there
         return found
 
     def of_rows(self, numbers: Columns) -> Numbers:
-        """Number the snapshot of each entry as in `all`; -1 for changes, and for rows whose snapshot is not known."""
+        """Return the number, in `all`, of each entry's snapshot; -1 for changes, and if it is unknown."""
         own = np.full(len(numbers["kind"]), -1, np.int64)
         read = numbers["kind"] == SNAPSHOT
         marked = np.array([place for place, one in enumerate(self.all) if id(one) in map(id, self._marked)], np.int64)
@@ -132,6 +132,6 @@ class Snapshots:
         return own
 
     def find_after_changes(self, numbers: Columns, own: Numbers) -> Mask:
-        """Return which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
+        """Return which rows may exist already: their snapshot is unknown, and changes came before them."""
         unknown: Mask = (numbers["kind"] == SNAPSHOT) & (own < 0) & (numbers["ts"] > self._first_change)
         return unknown
