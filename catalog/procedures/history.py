@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.ledger import reset, row_of_query
+from pyspark_pravega.datasource.insert.ledger import reset_query, row_of_query
 from pyspark_pravega.datasource.positions.tags import Tags
 from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError

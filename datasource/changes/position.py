@@ -72,6 +72,19 @@ class Position:
         return cls(cut, value["version"], begin, value.get("known"))
 
 
+@dataclass(frozen=True)
+class BatchRequest:
+    """How far a batch may go: within `limits` (None: to the end), and not beyond `last`, if there is one.
+
+    `checkpoint` identifies the query.
+    """
+
+    last: Position | None
+    limits: Limits | None
+    checkpoint: str
+    memory: SourceMemory
+
+
 def check_options(options: o.Options) -> None:
     """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, and a consumer."""
     refuse_consumer(options, "CHANGES")
@@ -137,40 +150,27 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class BatchRequest:
-    """How far a batch may go: within `limits` (None: to the end), and not beyond `last`, if there is one.
-
-    `checkpoint` identifies the query.
-    """
-
-    last: Position | None
-    limits: Limits | None
-    checkpoint: str
-    memory: SourceMemory
-
-
-def end_of_batch(opened: OpenTable, since: Position, wanted: BatchRequest, *, versioned: bool) -> Position:
+def end_of_batch(opened: OpenTable, since: Position, request: BatchRequest, *, versioned: bool) -> Position:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
     `versioned`: whether the position includes the newest version before it. Raises CheckpointError for positions that
     do not exist in the stream.
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
-    target = wanted.last or end_position(pravega, stream, options, since, versioned=versioned)
+    target = request.last or end_position(pravega, stream, options, since, versioned=versioned)
     if target.cut == since.cut:
         return since
-    if wanted.limits is None:
+    if request.limits is None:
         return target
     check_positions(pravega, stream, since, target)
-    segments = wanted.memory.segments(pravega, stream)
+    segments = request.memory.segments(pravega, stream)
     frontier = find_frontier(segments, since.cut.positions, target.cut)
     walker = Walker(pravega, stream, fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS))
-    query = wanted.memory.query(wanted.checkpoint)
-    if wanted.last is None and not query.is_due(walker, frontier, wanted.limits):
+    query = request.memory.query(request.checkpoint)
+    if request.last is None and not query.is_due(walker, frontier, request.limits):
         return since
     query.begin(frontier)
-    ends = admit(walker, frontier.begins, frontier.ends, wanted.limits)
+    ends = admit(walker, frontier.begins, frontier.ends, request.limits)
     reached = enter_successors(segments, since.cut.positions, ends, target.cut)
     if reached == since.cut.positions:
         return since

@@ -1,9 +1,9 @@
-"""The commit of an INSERT, step by step: only what the winning tasks reported may become visible.
+"""Commits an INSERT, step by step: only what the winning tasks reported may become visible.
 
-The transaction's segments are sealed first, so that a task left over from a failed attempt cannot append any more.
-Then their lengths are compared with the reports. Bytes of failed attempts are left behind by copying what the winners
-wrote into a second transaction. The transaction is entered in the commit log, its commit is asked for, and once the
-server has said that it is done, its version is published.
+The transaction's segments are sealed first, so that a leftover task of a failed attempt cannot append any more. Then
+their lengths are compared with the reports. If there are bytes of failed attempts, what the winners wrote is copied
+into a second transaction. The transaction is entered in the commit log, the server is asked to commit it, and once it
+has answered, its version is published.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from .task import InsertMessage, Unit
 LOG = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
-"""How long cleaning up tries again: whoever waits for the outcome knows it, or has waited for the servers already."""
+"""How long cleaning up is tried: the outcome is known already, or was waited for long enough."""
 
 INSERTS = "pyspark-pravega"
-"""The writer that notes the event times of INSERTs, and is removed again after each."""
+"""The writer that notes the event times of INSERTs, and is removed after each."""
 
 _LOOKED_AT = 8
-"""Segments that are looked at together while the server merges them."""
+"""Segments that are checked together while the server merges them."""
 
 NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
-"""Errors that do not tell what another process has made of a transaction."""
+"""Errors that leave open what another process has done with a transaction."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class WriteSettings:
 class CommitRequest:
     """How a transaction is committed.
 
-    `again`: another process may have committed it, in part or wholly, and died before it said so. `companion` is a row
-    that is written in one step with the transaction's place in the queue of the commit log; only a user who may write
-    the log can commit with one. `writer` notes the latest event time of the rows, and will note later ones; None: the
-    name that all INSERTs share, which is removed after each.
+    `again`: another process may have committed it, partly or completely, and died before it said so. `companion` is a
+    row that is written in one step with the transaction's place in the queue of the commit log; only a user who may
+    write the log can commit with one. `writer` notes the latest event time of the rows, and will note later ones; None:
+    the name that all INSERTs share, which is removed after each.
     """
 
     operation: str = "INSERT"
@@ -81,7 +81,7 @@ class CommitRequest:
 
 
 class Step(IntEnum):
-    """How far a commit has come. Before it was ASKED for, an abort leaves nothing visible."""
+    """How far a commit has come. Before ASKED, an abort leaves nothing visible."""
 
     BEGUN = 0
     SEALED = 1
@@ -89,17 +89,17 @@ class Step(IntEnum):
     COMPARED = 2
     """The segments hold what the tasks reported, and nothing else."""
     ENTERED = 3
-    """The transaction is in the queue of the commit log, or this user may not write there."""
+    """The transaction has its turn in the commit log, or this user may not write there."""
     ASKED = 4
     """The server may have begun to commit."""
     KNOWN = 5
     """The server has said that the rows are committed."""
     PUBLISHED = 6
-    """The commit log has a version of it, if this user may write there."""
+    """The commit log has its version, if this user may write there."""
 
 
 class Commit:
-    """The commit of one transaction. An object is used once."""
+    """Commits one transaction. An object is used once."""
 
     def __init__(
         self, pravega: Pravega, transaction: Transaction, settings: WriteSettings, request: CommitRequest
@@ -110,7 +110,7 @@ class Commit:
         self._settings = settings
         self._request = request
         self._target = transaction
-        """What is committed: the transaction, or the copy of what its winning tasks wrote."""
+        """The transaction to commit: the given one, or the copy of what its winning tasks wrote."""
         self._log = request.log or CommitLog(pravega, self._stream, timeout=settings.commit_timeout)
         self._deadline = 0.0
         self._is_logged = False
@@ -118,7 +118,7 @@ class Commit:
         self.step = Step.BEGUN
 
     def run(self, messages: Sequence[InsertMessage]) -> None:
-        """Make the rows of the messages visible at once; errors as those of `Insert.commit`."""
+        """Make the rows of the messages visible at once; raises the errors of `Insert.commit`."""
         self._noted = noted_time(messages, self._request.writer)
         expected = self._expected_lengths(messages)
         try:
@@ -145,13 +145,13 @@ class Commit:
             clean_up(self._former.abort)
 
     def complete(self, rows: int) -> None:
-        """Commit a transaction that another process sealed and compared, and maybe asked for.
+        """Commit a transaction that another process sealed and compared, and whose commit it may have requested.
 
-        The row beside its entry was recorded by that process.
+        That process has recorded the companion row.
         """
         ids = [segment.segment_id for segment in self._former.segments]
         infos = self._pravega.segments.segment_infos(self._stream, ids, self._former.id)
-        # Where one is gone, the commit has begun, and whoever asked for that has told the log what it holds.
+        # If a segment is gone, the commit has begun, and whoever asked for it has logged the content.
         content = Content(rows, sum(info.write_offset for info in infos.values())) if len(infos) == len(ids) else None
         self.step = Step.COMPARED
         self._enter(rows, content, None)
@@ -159,7 +159,7 @@ class Commit:
         self._publish()
 
     def _has_begun(self) -> bool:
-        """Return whether another process has asked for the commit: then all that is missing is its version."""
+        """Return whether another process has asked for the commit: then only its version is missing."""
         committing = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
         return self._request.again and self._former.status() in committing
 
@@ -177,7 +177,7 @@ class Commit:
         return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
     def _expected_lengths(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
-        """Return the lengths of the segments that the tasks report."""
+        """Return the lengths of the segments according to the tasks' reports."""
         transaction = self._former.id
         lengths = {transaction_segment_id(segment.segment_id, transaction): 0 for segment in self._former.segments}
         for message in messages:
@@ -186,7 +186,7 @@ class Commit:
         return lengths
 
     def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> None:
-        """Copy what the winning tasks wrote, without the bytes of other attempts, into a fresh transaction."""
+        """Copy what the winning tasks wrote, without the bytes of other attempts, into a new transaction."""
         stream, old, unit = self._stream, self._former, self._settings.unit
         if any(written.resumed for message in messages for written in message.segments.values()):
             raise TransactionMismatchError(
@@ -252,7 +252,7 @@ class Commit:
         self.step = Step.ENTERED
 
     def _ask(self) -> None:
-        """Ask the server to commit, and wait until it says that it has."""
+        """Ask the server to commit, and wait until it has done so."""
         self.step = Step.ASKED
         try:
             left = max(0.0, self._deadline - time.monotonic())
@@ -263,7 +263,7 @@ class Commit:
             raise
         self.step = Step.KNOWN
         if self._noted is not None and self._noted[0] == INSERTS:
-            # The time that it has noted counts, and no watermark waits for a later one.
+            # Its noted time counts, and no watermark will wait for a later one.
             clean_up(self._remove_writer)
 
     def _remove_writer(self) -> None:
@@ -286,7 +286,7 @@ class Commit:
         return tail_cut(self._pravega, self._stream, [segment.segment_id for segment in self._target.segments])
 
     def _make_merge_check(self) -> Callable[[], bool]:
-        """Return what looks whether the server has merged all segments of the transaction."""
+        """Return a function that checks whether the server has merged all segments of the transaction."""
         stream, transaction = self._stream, self._target.id
         unmerged = [segment.segment_id for segment in self._target.segments]
 
@@ -301,7 +301,7 @@ class Commit:
         clean_up(lambda: self._log.withdraw(self._target.id))
 
     def _resolve(self, failed: PravegaError) -> None:
-        """Abort what a failed step leaves. Returns if that shows that the rows are committed, and raises otherwise."""
+        """Abort what a failed step left. Returns if the rows turn out to be committed, and raises otherwise."""
         request, no_answer = self._request, isinstance(failed, NO_ANSWER)
         asked = self.step >= Step.ASKED
         unknown = request.again and not asked and no_answer
@@ -315,7 +315,7 @@ class Commit:
         raise error from error.__cause__
 
     def _is_committed_all_the_same(self, error: PravegaError) -> bool:
-        """Abort the transaction; True if that shows that it was committed, and only the answer was lost."""
+        """Abort the transaction; return True if it turns out to be committed, and only the answer was lost."""
         transaction = self._target
         try:
             with limit_retries(CLEAN_UP_SECONDS):
@@ -341,21 +341,21 @@ class Commit:
         )
 
     def _lost_track_error(self) -> PravegaError:
-        """Make the error for a process that died while it left bytes of failed attempts behind."""
+        """Make the error for a process that died while it copied the winners' bytes."""
         return TransactionOutcomeUnknownError(
             f"The catalog service ended while it committed to stream {self._stream} without the bytes of failed "
-            "attempts. All rows of this INSERT are visible, or none: look at the table before you run it again."
+            "attempts. Either all rows of this INSERT are visible, or none: look at the table before you run it again."
         )
 
 
 def content_of(messages: Iterable[InsertMessage]) -> Content:
-    """Return what the tasks wrote, all segments together."""
+    """Return the content that the tasks wrote to all segments together."""
     written = [write for message in messages for write in message.segments.values()]
     return Content(sum(write.events for write in written), sum(write.bytes for write in written))
 
 
 def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[str, int] | None:
-    """Return the name under which a commit notes event time, and the latest time of its rows; None without any."""
+    """Return the writer name under which a commit notes event time, and its rows' latest time; None without times."""
     times = [message.latest for message in messages if message.latest is not None]
     if not times:
         return None
@@ -365,18 +365,18 @@ def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[s
 def outcome_unknown_error(
     stream: Stream, transaction: uuid.UUID, error: PravegaError
 ) -> TransactionOutcomeUnknownError:
-    """Make the error for servers that do not tell whether the process before this one has committed a transaction."""
+    """Make the error for servers that do not say whether an earlier process has committed a transaction."""
     unknown = TransactionOutcomeUnknownError(
-        f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and whether it "
-        f"did could not be found out: {error.message}. All rows of this INSERT are visible, or none: look at the table "
-        "before you run it again."
+        f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and the outcome "
+        f"is unknown: {error.message}. Either all rows of this INSERT are visible, or none: look at the table before "
+        "you run it again."
     )
     unknown.__cause__ = error
     return unknown
 
 
 def clean_up(step: Callable[[], None]) -> None:
-    """Clean up as far as possible. What cannot be ended now ends with the lease of its transaction."""
+    """Clean up as far as possible. A transaction that cannot be ended now ends with its lease."""
     try:
         with limit_retries(CLEAN_UP_SECONDS):
             step()

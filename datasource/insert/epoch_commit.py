@@ -1,6 +1,6 @@
-"""The commit of an epoch: what the ledger has of it is brought to its end, or else this one is recorded and committed.
+"""Commits an epoch: finishes its recorded transaction, or else records this one and commits it.
 
-docs/design/streaming-sink.md has the steps, and why nothing is lost or doubled wherever they are cut off.
+docs/design/streaming-sink.md has the steps, and explains why nothing is lost or doubled wherever they are cut off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 
 
 def read_seen_state(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
-    """Return the state of a writer's row in the ledger, for a write that begins.
+    """Return the state of a writer's row in the ledger, for a write that begins now.
 
     Raises QueryFencedError, and PermissionDeniedError for a user who could not commit the epoch.
     """
@@ -46,9 +46,9 @@ def commit_epoch(
 ) -> int:
     """Make the rows of an epoch visible once, however often it is committed; return their number.
 
-    Raises QueryFencedError if another run, or another batch under its number, has taken its place, and what
-    `Insert.commit` does. The epoch can be committed again, whatever has come of it. `log` is one that has committed the
-    query's last epoch, and then knows most of what there is to read.
+    Raises QueryFencedError if another run, or another batch with its number, has taken its place, and what
+    `Insert.commit` raises. The epoch can be committed again, whatever happened to it. `log` is the one that committed
+    the query's last epoch, which spares most reads.
     """
     rows = sum(message.rows for message in messages)
     entry = EpochRecorder(table.stream, epoch, rows)
@@ -58,9 +58,9 @@ def commit_epoch(
         if row.epoch > epoch.number:
             clean_up(insert.abort)
             return 0
-        ended = _FormerTransaction(pravega, table, insert.settings, log, row, entry)
+        former = _FormerTransaction(pravega, table, insert.settings, log, row, entry)
         if row.epoch == epoch.number:
-            if ended.is_committed():
+            if former.finish_commit():
                 log.replace_companion(
                     entry.number, lambda stored, origin: entry.value_when_taken_over(row, stored, origin)
                 )
@@ -73,7 +73,7 @@ def commit_epoch(
                     entry.number, lambda stored, origin: entry.value_when_emptied(row, stored, origin)
                 )
         elif not row.done:
-            ended.end()
+            former.abort()
     except BaseException:
         clean_up(insert.abort)
         raise
@@ -83,21 +83,21 @@ def commit_epoch(
 def finish_recorded(
     pravega: Pravega, table: StreamTable, settings: WriteSettings, log: CommitLog, row: LedgerRow
 ) -> bool:
-    """Bring the epoch that a row records to its end; tell whether that is a commit, of which the row tells then.
+    """Finish the epoch that a row records; return whether it is committed, which the row then says.
 
-    Raises what committing it does.
+    Raises the errors of its commit.
     """
     if row.done:
         return True
     entry = EpochRecorder(table.stream, Epoch(row.writer, row.epoch), row.rows)
-    if not _FormerTransaction(pravega, table, settings, log, row, entry).is_committed():
+    if not _FormerTransaction(pravega, table, settings, log, row, entry).finish_commit():
         return False
     log.replace_companion(entry.number, lambda stored, origin: entry.value_when_published(_id(row), stored))
     return True
 
 
 class _FormerTransaction:
-    """The transaction that the ledger has recorded last."""
+    """The transaction that the ledger recorded last."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class _FormerTransaction:
         self._pravega, self._table, self._settings = pravega, table, settings
         self._log, self._row, self._entry = log, row, entry
 
-    def is_committed(self) -> bool:
-        """Bring it to its end; whether that is a commit. Otherwise nothing of it is or will be visible.
+    def finish_commit(self) -> bool:
+        """Finish it; return whether it is committed. Otherwise nothing of it is or will be visible.
 
-        Raises TransactionOutcomeUnknownError if the server has forgotten it, and no version tells of it.
+        Raises TransactionOutcomeUnknownError if the server has forgotten it, and it has no version.
         """
         row, stream = self._row, self._table.stream
         if row.done or row.transaction is None:
@@ -130,8 +130,8 @@ class _FormerTransaction:
                 return True
             raise TransactionOutcomeUnknownError(
                 f"Batch {row.epoch} of {row.writer} was being committed to stream {stream} when its driver died, and "
-                f"the server has forgotten transaction {row.transaction} since. All of its rows are visible, or none: "
-                "look at the table, and go on with a new checkpoint that starts after it or with it."
+                f"the server has forgotten transaction {row.transaction} since. Either all of its rows are visible, or "
+                "none: look at the table, and continue with a new checkpoint that starts after it or with it."
             )
         transaction.keep_alive()
         try:
@@ -144,14 +144,14 @@ class _FormerTransaction:
             transaction.stop()
         return True
 
-    def end(self) -> None:
-        """Bring one of an earlier epoch to its end, which its query does not wait for any more: it is not committed."""
+    def abort(self) -> None:
+        """Finish the transaction of an earlier epoch: abort it, unless it is being committed already."""
         row = self._row
         assert row.transaction is not None
         try:
             self._pravega.controller.abort_transaction(self._table.stream, row.transaction)
         except TransactionNotOpenError:
-            if self.is_committed():
+            if self.finish_commit():
                 self._log.replace_companion(
                     self._entry.number, lambda stored, origin: self._entry.value_when_published(_id(row), stored)
                 )

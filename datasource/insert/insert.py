@@ -1,4 +1,4 @@
-"""One INSERT, as the driver sees it: its transaction, what its tasks need, and its end."""
+"""Runs one INSERT in the driver: begins its transaction, describes it to tasks, and ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .task import InsertMessage, InsertSpec, encoding_id
 
 
 class Insert:
-    """One INSERT from its transaction's begin to its commit or abort."""
+    """One INSERT, from the begin of its transaction to its commit or abort."""
 
     def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
         self._pravega = pravega
@@ -41,7 +41,7 @@ class Insert:
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
         """Return what the tasks need. `schema` is that of the rows Spark will send.
 
-        `encoding` waits for the `encoding_id` if it was asked for before.
+        `encoding` waits for the `encoding_id`, if that is being looked up.
         """
         table, transaction = self._table, self._transaction
         ids = [segment.segment_id for segment in transaction.segments]
@@ -67,15 +67,15 @@ class Insert:
 
     @property
     def settings(self) -> WriteSettings:
-        """Return how it is written."""
+        """Return the settings of the write."""
         return self._settings
 
     def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
         """Make all rows of the messages visible at once and return their number.
 
-        Raises TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it
-        holds bytes that no report explains (either way nothing is visible and the transaction is gone),
-        TransactionOutcomeUnknownError when servers, or the other process, leave it open what has become of it.
+        Raises TransactionNotOpenError if the transaction was aborted or ran out, TransactionMismatchError if it holds
+        bytes that no report explains (in both cases nothing is visible and the transaction is gone), and
+        TransactionOutcomeUnknownError if neither the servers nor the other process say what happened to it.
         """
         rows = sum(message.rows for message in messages)
         if rows == 0:
@@ -85,12 +85,12 @@ class Insert:
         return rows
 
     def publish(self, rows: int, request: CommitRequest) -> None:
-        """Commit a transaction that another process found complete, whatever that process has done of the commit.
+        """Commit a transaction that another process found complete, however far that process came with the commit.
 
-        Its segments are sealed, and each of its `rows` is one event. The row beside its entry is recorded.
+        Its segments are sealed, and each of its `rows` is one event. The companion row is recorded.
         """
         Commit(self._pravega, self._transaction, self._settings, request).complete(rows)
 
     def abort(self) -> None:
-        """Give the transaction up; nothing of it is visible. Does nothing when it has ended."""
+        """Give the transaction up; nothing of it is visible. Does nothing if it has ended."""
         self._transaction.abort()

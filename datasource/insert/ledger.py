@@ -1,13 +1,13 @@
-"""The ledger of a table: which micro-batches of which queries are in it already, one row per query and table.
+"""The ledger of a table: which micro-batches of which queries are in it already, one row for each query and table.
 
 A row stands beside the commit log's rows of the same stream, so that an epoch and its transaction's place in the queue
 are recorded in one atomic step, and DROP TABLE removes both. A key is the stream's prefix and a number from 2 ** 63 on,
-which versions do not reach: its other 63 bits are of the hash of the query's id.
+beyond all versions: its other 63 bits are from the hash of the writer.
 
-An epoch is recorded once its transaction is complete and before its commit is asked for. Whoever finds an epoch
-recorded brings that very transaction to its end; only one that came to nothing is replaced by another. What an epoch
-read is recorded too, as a digest, because its number alone does not tell a replay from another batch; and so are the
-runs of the query, of which only the newest may write.
+An epoch is recorded once its transaction is complete and before its commit is requested. Whoever finds an epoch
+recorded finishes that very transaction; only one that was aborted is replaced by another. A digest of what an epoch
+read is recorded too, because its number alone does not distinguish a replay from another batch; and so are the runs of
+the query, of which only the newest may write.
 
 `reset_query` makes a table forget a query.
 """
@@ -23,31 +23,33 @@ from dataclasses import dataclass, field, replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
-from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.client.key_value.table import Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, QueryFencedError, UnsupportedOperationError
 
 from ..commit_log.commit_log import CommitLog
 
 KEPT_BATCHES = 100
-"""Epochs of a query whose digests are kept."""
+"""The epochs of a query whose digests are kept."""
 KEPT_RUNS = 20
 RESET = "reset "
-"""What stands before an id in the place of a run that has reset the row of its query."""
+"""The prefix of an id that stands, among the runs of a query, for a reset of its row."""
 _FIRST = 1 << 63
+_IN_FLIGHT = (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
 
 
 def writer_of_query(query: str) -> str:
-    """Return the writer that a streaming query is."""
+    """Return the name of a streaming query as a writer."""
     return f"query {query}"
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One batch of one writer, who may write it again: a micro-batch of a query, or what an application numbers.
+    """One batch of one writer, who may write it again: a micro-batch of a query, or a numbered write of an application.
 
-    `batch` is a digest of what it read, `run` the id of the query's run; an application tells neither. `seen` is the
-    state of the writer's row when an application's write began, after which nobody else may change it; None if it may.
+    `batch` is a digest of what it read, `run` the id of the query's run; an application has neither. `seen` is the
+    state of the writer's row when an application's write began: nobody else may change it until the commit. None:
+    anybody may.
     """
 
     writer: str
@@ -74,7 +76,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A row: the newest epoch with its transaction, and whether that is known to be committed and published.
+    """A row: the newest epoch with its transaction, and whether that is known to be committed and published (`done`).
 
     `origin` is that of the stream, as in the commit log. `batches` are digests by epoch, `runs` the newest last.
     """
@@ -105,7 +107,7 @@ class LedgerRow:
 
     @property
     def state(self) -> str:
-        """Return a text that is another one when an epoch is recorded."""
+        """Return a text that changes whenever an epoch is recorded."""
         return f"{self.epoch} {self.transaction}"
 
     def value(self) -> bytes:
@@ -138,9 +140,9 @@ def read_ledger(log: CommitLog) -> list[LedgerRow]:
 
 
 class EpochRecorder:
-    """One epoch's view of its writer's row; a `Beside` of the commit log.
+    """Records one epoch in its writer's row; a `CompanionRow` of the commit log.
 
-    `replaces` is a transaction that was recorded for this epoch and has come to nothing.
+    `replaces` is an aborted transaction that was recorded for this epoch.
     """
 
     def __init__(self, stream: Stream, epoch: Epoch, rows: int) -> None:
@@ -150,8 +152,8 @@ class EpochRecorder:
         self._rows = rows
         self.number = row_number(epoch.writer)
 
-    def row(self, stored: Stored | None, origin: int) -> LedgerRow:
-        """Return what is recorded, nothing yet if it is about an older stream of this name.
+    def row(self, stored: Entry | None, origin: int) -> LedgerRow:
+        """Return the recorded row; an empty one if there is none, or only one of an older stream of this name.
 
         Raises QueryFencedError if the row says that this epoch may not be written.
         """
@@ -165,20 +167,21 @@ class EpochRecorder:
         epoch = self.epoch
         if row.writer != epoch.writer:
             raise QueryFencedError(
-                f"The ledger of stream {self._stream} has one row for {row.writer} and for {epoch.writer}, whose ids "
-                "have the same hash. Start the query with a new checkpoint, or write with another 'txn-app-id'."
+                f"The ledger of stream {self._stream} has one row for both {row.writer} and {epoch.writer}, because "
+                "their ids have the same hash. Start the query with a new checkpoint, or write with another "
+                "'txn-app-id'."
             )
         if epoch.run is not None and epoch.run in row.runs[:-1]:
             if row.runs[-1].startswith(RESET):
                 raise QueryFencedError(
-                    f"What stream {self._stream} knows of {epoch.writer} was reset while its run {epoch.run} was going "
-                    f"on. This run may not go on, and nothing of its micro-batch {epoch.number} is visible. Start the "
+                    f"The ledger of stream {self._stream} was reset for {epoch.writer} during its run {epoch.run}. "
+                    f"This run may not continue, and nothing of its micro-batch {epoch.number} is visible. Start the "
                     "query again."
                 )
             raise QueryFencedError(
-                f"Another run ({row.runs[-1]}) of {epoch.writer} writes to stream {self._stream} since; this one "
-                f"({epoch.run}) may not go on, and nothing of its micro-batch {epoch.number} is visible. Two runs with "
-                "one id: was its driver thought dead, or its checkpoint copied? Stop one of them."
+                f"Another run ({row.runs[-1]}) of {epoch.writer} has begun to write to stream {self._stream}; this one "
+                f"({epoch.run}) may not continue, and nothing of its micro-batch {epoch.number} is visible. Two runs "
+                "have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
             )
         if epoch.seen not in (None, row.state):
             if row.epoch < 0:
@@ -187,42 +190,42 @@ class EpochRecorder:
                     "this one is visible. Write it again."
                 )
             raise QueryFencedError(
-                f"Another write of {epoch.writer} has come to version {row.epoch} of stream {self._stream} while "
+                f"Another write of {epoch.writer} has written version {row.epoch} to stream {self._stream} while "
                 f"version {epoch.number} was being written. Nothing of this one is visible. Only one writer may use a "
-                "'txn-app-id' at a time: let one end before the next begins, or give them ids of their own."
+                "'txn-app-id' at a time: wait for one to end before the next begins, or use different ids."
             )
         if epoch.number <= row.epoch and epoch.batch is not None:
             self._check_batch(row)
 
     def _check_batch(self, row: LedgerRow) -> None:
-        """Raise QueryFencedError unless an epoch that is behind the newest one is that batch, done again."""
+        """Raise QueryFencedError unless an epoch that is not newer than the recorded one repeats its batch."""
         epoch, known = self.epoch, row.batches.get(self.epoch.number)
         if known == epoch.batch:
             return
         if known is not None:
-            why = "was made of other offsets than this one"
+            why = "consists of other offsets than this one"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
             why = "has left no rows there"
         raise QueryFencedError(
             f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its number "
-            f"{epoch.number} {why}. Nothing of this one is visible. Was the checkpoint copied, or taken back to an "
-            "older state? Go on with the newest checkpoint, or start with a new one, which is a new query: it writes "
-            "all that it reads, so let it start behind what is there."
+            f"{epoch.number} {why}. Nothing of this one is visible. Was the checkpoint copied, or restored to an "
+            "older state? Continue with the newest checkpoint, or start with a new one. That is a new query, which "
+            "writes all that it reads, so let it start behind the existing rows."
         )
 
     def with_run(self, row: LedgerRow) -> LedgerRow:
-        """Return the row with this epoch's run as the one that writes."""
+        """Return the row with this epoch's run as the newest."""
         run = self.epoch.run
         if run is None or run in row.runs[-1:]:
             return row
         return replace(row, runs=(*row.runs, run)[-KEPT_RUNS:])
 
-    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
+    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
         """Return the row that records this epoch with its transaction. Raises QueryFencedError."""
         row, epoch = self.row(stored, origin), self.epoch
-        # The row may have changed since it was looked at: by another run, which may even have gone on to later epochs.
+        # Another run may have changed the row since it was read, and may even have written later epochs.
         if row.epoch > epoch.number or (row.epoch == epoch.number and row.transaction != self.replaces):
             raise self._overtaken_error(row)
         batches = self._batches(row)
@@ -230,16 +233,16 @@ class EpochRecorder:
         return self.with_run(new).value()
 
     def _batches(self, row: LedgerRow) -> dict[int, str]:
-        """Return the digests of a row with this epoch's."""
+        """Return the digests of a row, with that of this epoch."""
         batches = dict(row.batches)
         if not row.done:
-            batches.pop(row.epoch, None)  # it came to nothing: whoever still tries to commit it must not think it done
+            batches.pop(row.epoch, None)  # it was aborted: whoever still tries to commit it must not find it done
         if self.epoch.batch is not None:
             batches[self.epoch.number] = self.epoch.batch
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
-    def value_when_passed(self, stored: Stored | None, origin: int) -> bytes:
-        """Return the row that records this epoch, which has no rows, behind another that has come to its end.
+    def value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
+        """Return the row that records this epoch, which has no rows, behind another one that has ended.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """
@@ -249,21 +252,21 @@ class EpochRecorder:
         new = replace(row, epoch=self.epoch.number, transaction=None, rows=0, done=True, batches=self._batches(row))
         return self.with_run(new).value()
 
-    def value_when_taken_over(self, known: LedgerRow, stored: Stored | None, origin: int) -> bytes | None:
-        """Return the row of this epoch, which is committed, with the run that has found it; None if it says so already.
+    def value_when_taken_over(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes | None:
+        """Return the row of this committed epoch, with the run that found it; None if it is unchanged.
 
-        Raises QueryFencedError if the row is not about the `known` transaction any more: another may not be done.
+        Raises QueryFencedError if the row is no longer about the `known` transaction: another one may not be done.
         """
         row = self._check_still_about(known, stored, origin)
         new = self.with_run(replace(row, done=True))
         return None if new == row else new.value()
 
-    def value_when_emptied(self, known: LedgerRow, stored: Stored | None, origin: int) -> bytes:
-        """Return the row of this epoch, whose `known` transaction came to nothing, and which has no rows now."""
+    def value_when_emptied(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes:
+        """Return the row of this epoch, whose `known` transaction was aborted, and which has no rows now."""
         row = self._check_still_about(known, stored, origin)
         return self.with_run(replace(row, transaction=None, rows=0, done=True)).value()
 
-    def _check_still_about(self, known: LedgerRow, stored: Stored | None, origin: int) -> LedgerRow:
+    def _check_still_about(self, known: LedgerRow, stored: Entry | None, origin: int) -> LedgerRow:
         row = self.row(stored, origin)
         if (row.epoch, row.transaction) != (known.epoch, known.transaction):
             raise self._overtaken_error(row)
@@ -272,22 +275,19 @@ class EpochRecorder:
     def _overtaken_error(self, row: LedgerRow) -> QueryFencedError:
         return QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
-            "Nothing of this one is visible. Two runs with one id: stop one of them."
+            "Nothing of this one is visible. Two runs have one id: stop one of them."
         )
 
-    def value_when_published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
-        """Return the row that says that the transaction is done, None if the row is about another one by now."""
+    def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
+        """Return the row that says that the transaction is done; None if the row is about another one by now."""
         row = None if stored is None else LedgerRow.read(stored.value)
         if row is None or row.writer != self.epoch.writer or row.transaction != transaction or row.done:
             return None
         return replace(row, done=True).value()
 
 
-_IN_FLIGHT = (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
-
-
 def row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
-    """Return what a stream knows of a query. Raises InvalidOptionError if it knows nothing, naming others."""
+    """Return the row of a query in a stream's ledger. Raises InvalidOptionError without one, naming others."""
     rows = read_ledger(log)
     for row in rows:
         if row.writer == writer_of_query(query):
@@ -300,11 +300,11 @@ def row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
     )
 
 
-def reset(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRow) -> None:
-    """Forget the micro-batches in a row that is as `seen`; what they have written stays.
+def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRow) -> None:
+    """Forget the micro-batches in a row, if it is as `seen`; their rows stay in the table.
 
-    A run that goes on is refused at its next commit. Raises UnsupportedOperationError if the row has changed since, or
-    its last micro-batch is being committed.
+    A run that continues is refused at its next commit. Raises UnsupportedOperationError if the row has changed since,
+    or its last micro-batch is being committed.
     """
     if not seen.done and seen.transaction is not None:
         status = pravega.controller.transaction_status(stream, seen.transaction)
@@ -312,15 +312,15 @@ def reset(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRow) -> 
             raise UnsupportedOperationError(
                 f"Micro-batch {seen.epoch} of {seen.writer} is being committed to stream {stream}, or its driver died "
                 f"then: transaction {seen.transaction} is {status.name.lower()}. Stop the query, or start it once "
-                "more, which brings the micro-batch to its end; then reset it."
+                "more, which finishes the micro-batch; then reset it."
             )
 
-    def change(stored: Stored | None, origin: int) -> bytes:
+    def change(stored: Entry | None, origin: int) -> bytes:
         row = None if stored is None else LedgerRow.read(stored.value)
         if row is None or row.origin != origin or row.state != seen.state:
             raise UnsupportedOperationError(
-                f"{seen.writer[:1].upper()}{seen.writer[1:]} has written to stream {stream} in this moment. Stop it "
-                "before it is reset."
+                f"{seen.writer[:1].upper()}{seen.writer[1:]} has written to stream {stream} at this moment. Stop it "
+                "before you reset it."
             )
         runs = (*row.runs, f"{RESET}{uuid.uuid4()}")[-KEPT_RUNS:]
         empty = LedgerRow(row.writer, origin)

@@ -1,7 +1,7 @@
 """The task's side of a write without a transaction: encode, route, and append to the segments of the stream itself.
 
-Events are visible as soon as they are stored. A segment that is sealed by scaling has stored the events before its end;
-those after it go to the segments that follow, and the events of a key stay in their order.
+Events are visible as soon as they are stored. A segment that a scaling seals has stored the events before its end; the
+other ones go to its successors, and the events of a key keep their order.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from .task import InsertMessage
 LOG = logging.getLogger(__name__)
 
 _UNFLUSHED_BYTES = 8 << 20
-"""Bytes of one segment's events that are kept until they are known to be stored."""
+"""The bytes of one segment's events that are kept until they are known to be stored."""
 _SCALING_SECONDS = 0.05
 _AWAY = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 @dataclass(frozen=True)
 class PlainSpec:
-    """The plan that all tasks of one write share. `lossy`: rows that servers do not take are given up."""
+    """The plan that all tasks of one write share. `lossy`: rows that the servers do not accept are given up."""
 
     table: StreamTable
     config: ClientConfig
@@ -109,7 +109,7 @@ class PlainWriter(DataSourceArrowWriter):
 
 @dataclass
 class _OpenSegment:
-    """A segment's appender, and the positions of the events it was given that may not be stored yet."""
+    """A segment's appender, and the positions of its events that may not be stored yet."""
 
     appender: SegmentAppender
     positions: list[npt.NDArray[np.float64]] = field(default_factory=list)
@@ -118,11 +118,11 @@ class _OpenSegment:
 
     @property
     def stored(self) -> int:
-        """Count the events that are known to be stored."""
+        """Return the number of events that are known to be stored."""
         return self.given - sum(events for _, events in self.appender.pending)
 
     def give(self, framed: memoryview, positions: npt.NDArray[np.float64]) -> None:
-        """Append events, which have these positions."""
+        """Append events with these positions."""
         self.positions.append(positions)
         self.bytes += len(framed)
         self.given += len(positions)
@@ -134,7 +134,7 @@ class _OpenSegment:
         self.positions, self.bytes = [], 0
 
     def pending(self) -> tuple[pa.Array, npt.NDArray[np.float64]] | None:
-        """Return the events that a sealed segment has not stored, None if it has stored all."""
+        """Return the events that a sealed segment has not stored; None if it has stored all."""
         blocks = [data for data, _ in self.appender.pending]
         if not blocks:
             return None
@@ -144,7 +144,7 @@ class _OpenSegment:
 
 
 class _Appenders:
-    """Appends events to the segments that their positions in the key space belong to, whatever is scaled meanwhile."""
+    """Appends events to the segments of their positions in the key space, even if the stream is scaled meanwhile."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self._pravega = pravega
@@ -155,11 +155,11 @@ class _Appenders:
 
     @property
     def stored(self) -> int:
-        """Count the events that are known to be stored, also in segments that are sealed since."""
+        """Return the number of events that are known to be stored, including those in sealed segments."""
         return self._stored_before + sum(segment.stored for segment in self._open.values())
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Append events; returns when not too many of them are under way."""
+        """Append events; returns as soon as not too many of them are unconfirmed."""
         self._route(events, positions)
 
     def flush(self) -> None:
@@ -186,7 +186,7 @@ class _Appenders:
         return SegmentRouter(segments)
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Give events to the segments of now, and those of a segment that is sealed meanwhile to the next ones."""
+        """Append events to the current segments, and those of a segment that is sealed meanwhile to its successors."""
         segment_ids, places = self._router.segment_ids, self._router.places(positions)
         framed: dict[int, memoryview] = {}
 
@@ -209,17 +209,17 @@ class _Appenders:
                     segment.flush()
             except SegmentSealedError:
                 self._continue_after(segment_id)
-                if left.any():  # not to segments that are known to be gone: what comes next would overtake it
+                if left.any():  # to the new segments: later events must not overtake these
                     self._route(events.filter(pa.array(left)), positions[left])
                 return
 
     def _continue_after(self, sealed: int) -> None:
-        """Learn the segments of now, and give them what those that are gone have not stored, before anything new."""
+        """Learn the current segments, and append to them first what the sealed ones have not stored."""
         deadline = time.monotonic() + self._pravega.config.retry_timeout
         while sealed in self._router.segment_ids:
             self._router = self._make_router()
             if time.monotonic() > deadline:
-                raise ServerTimeoutError(f"segment {sealed} of stream {self._stream} is sealed, and none follows it")
+                raise ServerTimeoutError(f"segment {sealed} of stream {self._stream} is sealed, and has no successor")
             cancellation.sleep(_SCALING_SECONDS)
         current = set(self._router.segment_ids)
         left = []

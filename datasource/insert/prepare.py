@@ -1,4 +1,4 @@
-"""A table as one write sees it: with the write's own routing key and codec, checked before anything is sent."""
+"""Prepares a table for one write: with the write's own routing key and codec, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def with_write_options(opened: OpenTable) -> StreamTable:
 
 
 def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
-    """Return the table with its routing key and event time spelled as columns of the rows, which fit its schema.
+    """Return the table with its routing key and event time spelled like the columns of the rows.
 
-    Raises InvalidSchemaError for columns that do not fit, InvalidOptionError for a key or time that is none of them,
-    and for a key that is not the one of which the table promises that all events have it.
+    Raises InvalidSchemaError for columns that do not fit the table, InvalidOptionError for a key or time that is not
+    among them, and for a key other than the table's promised routing key.
     """
     try:
         find_format(table.format).encoder(
@@ -62,7 +62,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
         raise InvalidOptionError(
             f"{_describe_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
             f"events have the routing key '{table.promised_key}': queries rely on it to leave segments out. Write with "
-            f"that key, or end the promise before, by ALTER TABLE ... SET TBLPROPERTIES "
+            f"that key, or first end the promise by ALTER TABLE ... SET TBLPROPERTIES "
             f"('{o.ROUTING_KEY_OF_ALL.key}'='false')."
         )
     if table.event_time is not None:
@@ -74,7 +74,7 @@ def _keeps_promise(table: StreamTable, rows: StructType) -> bool:
     key, promised = table.routing_key, table.promised_key
     if key is None or promised is None or promised in rows.names:
         return promised in (None, key)
-    return key.lower() == promised.lower()  # the column's name was changed in case
+    return key.lower() == promised.lower()  # a column's name may change in case
 
 
 def _describe_key(table: StreamTable) -> str:
@@ -93,9 +93,9 @@ def write_settings(options: o.Options) -> WriteSettings:
 
 
 def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
-    """Return the tasks' writer of a write without a transaction, None for one that is a transaction.
+    """Return the tasks' writer of a write without a transaction; None for a write with one.
 
-    It notes no event time, also where the table's property names a column. Raises InvalidOptionError if its own does.
+    It notes no event time, even if a table property names a column. Raises InvalidOptionError if its own option does.
     """
     pravega, table, options = opened.pravega, opened.table, opened.options
     epoch_of_application(options)
@@ -113,7 +113,7 @@ def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
 def epoch_of_application(options: o.Options) -> Epoch | None:
     """Return the epoch that the options `txn-app-id` and `txn-version` name, None without them.
 
-    Raises InvalidOptionError for one without the other, and for a write that is no transaction.
+    Raises InvalidOptionError for one without the other, and for a write without a transaction.
     """
     application, version = options.get(o.TXN_APP_ID), options.get(o.TXN_VERSION)
     if application is None and version is None:
@@ -121,8 +121,8 @@ def epoch_of_application(options: o.Options) -> Epoch | None:
     if application is None or version is None:
         given, missing = (o.TXN_VERSION, o.TXN_APP_ID) if application is None else (o.TXN_APP_ID, o.TXN_VERSION)
         raise InvalidOptionError(
-            f"'{options.name(given)}'='{options.text(given)}' needs '{missing.key}' too: the two name a write, so that "
-            "it is done once. Give both, or neither."
+            f"'{options.name(given)}'='{options.text(given)}' needs '{missing.key}' too: both together name a write, "
+            "which then happens once. Give both, or neither."
         )
     if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
         raise InvalidOptionError(
@@ -135,8 +135,8 @@ def epoch_of_application(options: o.Options) -> Epoch | None:
 def _with_codec(pravega: Pravega, table: StreamTable, codec: str) -> StreamTable:
     if not table.framed:
         raise InvalidOptionError(
-            f"'codec'='{codec}' needs events with the schema registry's header, which those of stream {table.stream} "
-            "do not have. Leave 'codec' out."
+            f"'codec'='{codec}' needs events with the schema registry's header, which stream {table.stream} does not "
+            "have. Leave 'codec' out."
         )
     if codec != "none":
         pravega.registry(table.stream.scope).add_codec(table.stream.name, REGISTRY_CODECS[codec])

@@ -1,4 +1,4 @@
-"""Where rows go: the position of each in the key space of the stream."""
+"""Routes rows: finds the position of each in the key space of the stream."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..tables.stream_table import StreamTable
 
 KeyPositions: TypeAlias = npt.NDArray[np.float64]
 _GOLDEN = 0.618
-"""Its multiples lie far from each other in [0, 1)."""
+"""The multiples of this number lie far from each other in [0, 1)."""
 
 
 def key_positions(table: StreamTable, rows: StructType, partition: int) -> Callable[[pa.RecordBatch], KeyPositions]:
-    """Return what gives the rows of a task their positions.
+    """Return the function that positions the rows of a task.
 
-    By the routing key; by the primary key, as Debezium writes it, of changes; else spread evenly, beginning at another
-    place in each task.
+    Positions are hashes of the routing key, or of the primary key of changes, as Debezium writes it. Else the rows are
+    spread evenly, with a different beginning in each task.
     """
     by_key = make_key_hasher(table, rows)
     if by_key is not None:
@@ -41,7 +41,7 @@ def key_positions(table: StreamTable, rows: StructType, partition: int) -> Calla
 
 
 def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions] | None:
-    """Return what hashes the keys of rows, None where rows have none."""
+    """Return the function that hashes the keys of rows; None if rows have no keys."""
     if table.routing_key:
         return _hash_column(table.routing_key)
     if list_key_columns(table.settings):
@@ -50,13 +50,13 @@ def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.Record
 
 
 def _hash_column(column: str) -> Callable[[pa.RecordBatch], KeyPositions]:
-    """Hash a column, as Pravega's own clients do with their keys."""
+    """Return the function that hashes a column, as Pravega's own clients hash their keys."""
 
     def positions(batch: pa.RecordBatch) -> KeyPositions:
         keys = batch.column(column)
         if keys.null_count:
             raise InvalidRowError(
-                f"the routing key '{column}' is null in a row; every event needs a key: filter such rows out, or "
+                f"the routing key '{column}' is null in a row, but every event needs a key: filter such rows out, or "
                 f"give them a value with coalesce({column}, ...)"
             )
         return key_positions_of(keys)
@@ -65,7 +65,7 @@ def _hash_column(column: str) -> Callable[[pa.RecordBatch], KeyPositions]:
 
 
 def _hash_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions]:
-    """Hash the text of the primary key as Debezium writes it, `{"id":1}`, so that rows go to where its own are."""
+    """Return the function that hashes the primary key as Debezium writes it, such as `{"id":1}`."""
     names = list_key_columns(table.settings)
     texts = RowDocuments(StructType([StructField(name, rows[name].dataType, False) for name in names]), table.settings)
     return lambda batch: hash_keys(texts.documents(batch.select(names)).cast(pa.large_string()))

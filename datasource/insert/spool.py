@@ -17,18 +17,18 @@ Frames = bytes | memoryview
 """Whole framed events, one after the other."""
 
 BLOCK_BYTES = 1 << 20
-"""Most bytes of a block, unless what is added at once takes more: an event is never split."""
+"""The most bytes of a block, unless a single addition takes more: events are never split."""
 
 _FIRST_BLOCK_BYTES = 1 << 16
-"""Blocks of a segment become larger with what it has already: there may be many segments with little each."""
+"""The first block of a segment. Later ones grow with its content: many segments may have little each."""
 
 _SPILLED_SHARE = 4
-"""The part of the memory that is written to the file at a time."""
+"""The part of the memory, one in this many, that is written to the file at a time."""
 
 
 @dataclass
 class _Block:
-    """`data` is the block's memory, None when it is in the file from `position` on."""
+    """`data` is the block's memory; None if it is in the file, from `position` on."""
 
     data: memoryview | None
     position: int = 0
@@ -47,7 +47,7 @@ class _SegmentSpool:
 class Spool:
     """Framed events by segment, in the order they were added, about `memory` bytes of them in memory.
 
-    They are written straight into blocks, so that they are copied no more until they are sent.
+    They are written directly into blocks, so that they are not copied again before they are sent.
     """
 
     def __init__(self, memory: int) -> None:
@@ -62,7 +62,7 @@ class Spool:
         spool = self._segments.setdefault(segment_id, _SegmentSpool())
         block = spool.blocks[-1] if spool.blocks else None
         if block is None or block.data is None or block.length + size > len(block.data):
-            # Arrow's allocator gives back what it had before, which spares the system's page faults.
+            # Arrow's allocator reuses memory, which avoids page faults.
             usual = min(max(spool.total_bytes, _FIRST_BLOCK_BYTES), BLOCK_BYTES)
             data = memoryview(pa.allocate_buffer(max(usual, size))).cast("B")
             block = _Block(data)
@@ -79,9 +79,9 @@ class Spool:
         return room
 
     def take_filled(self) -> None:
-        """Take over what all rooms were filled with."""
+        """Take over the contents of all rooms."""
         for spool, room in self._unfilled:
-            spool.digest.update(room)  # now, as long as it is in the processor's cache
+            spool.digest.update(room)  # now, while it is in the processor's cache
         self._unfilled.clear()
         if self._held > self._memory:
             self._spill()
@@ -91,7 +91,7 @@ class Spool:
         return sorted(self._segments)
 
     def size(self, segment_id: int) -> tuple[int, int]:
-        """Return bytes and events spooled for a segment."""
+        """Return the number of bytes and events spooled for a segment."""
         spool = self._segments[segment_id]
         return spool.total_bytes, spool.total_events
 
@@ -130,7 +130,7 @@ class Spool:
                 prefix="pyspark-pravega-", dir=spill_directory()
             )
         position = self._file.seek(0, 2)
-        # Only as much as must, full blocks first: what stays is neither written nor read again.
+        # Only as much as needed, full blocks first: the rest is neither written nor read again.
         kept = self._memory - self._memory // _SPILLED_SHARE
         blocks = [segment.blocks for segment in self._segments.values()]
         full = [block for of_segment in blocks for block in of_segment[:-1]]

@@ -44,33 +44,32 @@ from ..workers.user_errors import concise
 from .routes import KeyPositions, make_key_hasher
 from .spool import BLOCK_BYTES, Spool
 
+_AT_ONCE = 8
+"""The most segments that store a task's events at the same time."""
+
 
 class Unit(Enum):
-    """What one transaction holds."""
+    """The unit of work that one transaction holds."""
 
     INSERT = "INSERT"
     MICRO_BATCH = "micro-batch"
 
     @property
     def nothing_visible(self) -> str:
-        """Say that all of it is gone."""
+        """Return the sentence that none of it is visible."""
         return f"Nothing of this {self.value} is visible"
 
     @property
     def next_step(self) -> str:
-        """Say how its rows are written after all."""
+        """Return how to write its rows after all."""
         if self is Unit.INSERT:
             return "run it again"
-        return "start the query again, and it goes on from its checkpoint"
+        return "start the query again, and it continues from its checkpoint"
 
     @property
     def write_again(self) -> str:
-        """Say both."""
+        """Return both."""
         return f"{self.nothing_visible}; {self.next_step}"
-
-
-_AT_ONCE = 8
-"""Segments at most that store a task's events at the same time."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class InsertSpec:
 class SegmentWrite:
     """The bytes and events that one task put into one segment of the transaction.
 
-    `ranges` are the bytes this attempt appended itself; `resumed` says that an earlier attempt with the same
+    `ranges` are the bytes that this attempt appended itself; `resumed` says that an earlier attempt with the same
     content had appended the rest.
     """
 
@@ -106,7 +105,7 @@ class SegmentWrite:
 
 @dataclass
 class InsertMessage(WriterCommitMessage):
-    """A task's report: rows written and, by segment id, what it wrote there.
+    """A task's report: the number of rows and, by segment id, what it wrote there.
 
     `lost` are rows that a write of the mode `best-effort` has given up. `latest` is the latest time in the column of
     event times, in milliseconds since 1970.
@@ -120,7 +119,7 @@ class InsertMessage(WriterCommitMessage):
 
 
 class InsertWriter(DataSourceArrowWriter):
-    """Spark's writer for tasks. Commit and abort belong to whoever began the transaction."""
+    """Spark's writer for tasks. Whoever began the transaction commits or aborts it."""
 
     def __init__(self, spec: InsertSpec) -> None:
         self._spec = spec
@@ -140,7 +139,7 @@ class InsertWriter(DataSourceArrowWriter):
             transaction = Transaction(
                 pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token
             )
-            # The driver keeps it alive too; this covers a driver without service and one that restarts it.
+            # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
             transaction.keep_alive()
             try:
                 rows, latest = _spool_rows(spec, partition, iterator, spool)
@@ -193,7 +192,7 @@ def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
 
 
 class _KeyRouter:
-    """Routes each row by the hash of its key; order within a key is kept."""
+    """Routes each row by the hash of its key, and keeps the order within a key."""
 
     def __init__(self, positions: Callable[[pa.RecordBatch], KeyPositions], spec: InsertSpec) -> None:
         self._positions = positions
@@ -206,7 +205,7 @@ class _KeyRouter:
 
 
 class _SpreadRouter:
-    """Without a key, gives each segment an even run of each batch, starting at another segment in each task."""
+    """Routes rows without keys: each segment gets an even run of each batch; tasks begin with different segments."""
 
     def __init__(self, spec: InsertSpec, partition: int) -> None:
         self.segment_ids = [segment.segment_id for segment in spec.segments]
@@ -223,9 +222,9 @@ class _SpreadRouter:
 
 
 def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool) -> dict[int, SegmentWrite]:
-    """Append what was spooled; return what each segment has got.
+    """Append the spooled events; return what each segment has got.
 
-    Several segments get their blocks in turns: the server stores those of one while it is sent those of the others.
+    Several segments get their blocks in turn: the server stores those of one while it receives those of the others.
     """
     written: dict[int, SegmentWrite] = {}
     every = spool.segments()
@@ -261,7 +260,7 @@ def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool)
 
 
 def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content: bytes) -> uuid.UUID:
-    """Name the writer by what it writes: a retry with the same rows resumes, one with other rows is another."""
+    """Return a writer id that depends on the content: a retry with the same rows resumes, one with others does not."""
     name = transaction.bytes + partition.to_bytes(4, "big") + segment_id.to_bytes(8, "big") + content
     return uuid.UUID(bytes=hashlib.blake2b(name, digest_size=16).digest())
 
@@ -276,7 +275,7 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     registry = pravega.registry(table.stream.scope)
     version = VersionInfo.from_json(table.schema_version)
     asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec]))
-    # A group that was deleted and made again counts its versions anew.
+    # A group that was deleted and made again starts its version numbers over.
     if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
         raise InvalidSchemaError(
             f"The table of stream {table.stream} was dropped and made again with other columns after this "

@@ -1,8 +1,8 @@
-"""Keys of key-value tables from columns, and columns from keys.
+"""Encodes columns as keys of key-value tables, and decodes keys.
 
 Numbers, dates and times have the bytes that Java's `ByteBuffer.putInt` and its like write: the highest first, negative
-numbers in two's complement. Dates are days and times microseconds since 1970. Strings are UTF-8, with zero bytes behind
-them up to the length of the column, and binary values have exactly that length.
+numbers in two's complement. Dates are days, and times microseconds, since 1970. Strings are UTF-8, padded with zero
+bytes to the length of the column, and binary values have exactly that length.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NUMBERS: Mapping[str, tuple[int, pa.DataType]] = {
     "timestamp": (8, pa.timestamp("us", "UTC")),
     "timestamp_ntz": (8, pa.timestamp("us")),
 }
-"""The types whose length is known: bytes, and Arrow's type."""
+"""The types of a fixed length: bytes, and Arrow's type."""
 
 _Bytes = npt.NDArray[np.uint8]
 
 
 def encode_keys(columns: KeyColumns, rows: pa.RecordBatch) -> list[bytes]:
-    """Return the key of each row. Raises InvalidRowError naming the column whose value cannot be in a key."""
+    """Return the key of each row. Raises InvalidRowError naming a column whose value cannot be in a key."""
     parts = [_encode(column, rows.column(column.name)) for column in columns.all]
     joined = np.ascontiguousarray(np.hstack(parts))
     data, length = joined.tobytes(), columns.length
@@ -44,7 +44,7 @@ def encode_keys(columns: KeyColumns, rows: pa.RecordBatch) -> list[bytes]:
 
 def _encode(column: KeyColumn, values: pa.Array) -> _Bytes:
     if values.null_count:
-        raise InvalidRowError(f"Column {column.name} is NULL, but every row needs its key.")
+        raise InvalidRowError(f"Column {column.name} is NULL, but every row needs a key.")
     if column.type in NUMBERS:
         width, arrow = NUMBERS[column.type]
         whole = {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[width]
@@ -61,20 +61,19 @@ def _encode(column: KeyColumn, values: pa.Array) -> _Bytes:
     if column.type == BINARY and len(values) and least != column.bytes:
         raise InvalidRowError(
             f"Column {column.name} has a value of {least:,} bytes, but its part of the key has exactly "
-            f"{column.bytes:,}: no other length could be told from bytes that are filled up."
+            f"{column.bytes:,}, because binary values are not padded."
         )
     texts: list[bytes] = data.to_pylist()
     if column.type == STRING and any(b"\0" in text for text in texts):
         raise InvalidRowError(
-            f"Column {column.name} has a value with the character U+0000, with which shorter strings are filled up in "
-            "keys."
+            f"Column {column.name} has a value with the character U+0000, which pads shorter strings in keys."
         )
     filled: npt.NDArray[np.bytes_] = np.array(texts, dtype=f"S{column.bytes}")
     return filled.view(np.uint8).reshape(len(values), column.bytes)
 
 
 def decode_keys(columns: KeyColumns, keys: Sequence[bytes], wanted: Sequence[str]) -> dict[str, pa.Array]:
-    """Return the wanted ones of the key columns. Raises MalformedEventError for a key that is no text where it should.
+    """Return the wanted key columns. Raises MalformedEventError for a key that is not UTF-8 in a string column.
 
     The keys have the length of the columns.
     """
@@ -89,7 +88,7 @@ def decode_keys(columns: KeyColumns, keys: Sequence[bytes], wanted: Sequence[str
             except pa.ArrowInvalid:
                 bad = next(key for key in keys if not _is_text(key[at : at + column.bytes].rstrip(b"\0")))
                 raise MalformedEventError(
-                    f"The key column {column.name} of the entry with the key {bad.hex()} is no UTF-8. Another program "
+                    f"The key column {column.name} of the entry with the key {bad.hex()} is not UTF-8. Another program "
                     f"wrote it: remove it by key_value_table(scope, name).delete(bytes.fromhex('{bad.hex()}')) of "
                     "pyspark_pravega.client.connect."
                 ) from None

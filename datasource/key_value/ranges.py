@@ -1,6 +1,6 @@
-"""Which keys rows can have that fulfil the conditions of a query: ranges of bytes, in the order of the segment store.
+"""Finds the keys of rows that can fulfil a query's conditions: ranges of bytes, in the order of the segment store.
 
-The conditions are evaluated on the rows as well. So ranges may have more keys than are wanted, and never fewer.
+The conditions are evaluated on the rows too. So ranges may have more keys than wanted, but never fewer.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from ..tables.key_columns import KeyColumn, KeyColumns
 from .keys import BINARY, NUMBERS, STRING
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Ascending, apart from each other, with both ends. Keys are numbers here, their first byte the highest."""
+"""Ascending, disjoint ranges that include both ends. Keys are numbers here, with their first byte the highest."""
 
 MOST_RANGES = 20_000
-"""With more of them than this the next column makes no difference any more."""
+"""The most ranges: beyond this, conditions on the next column are simplified to one range."""
+_TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Comparisons, with their operands exchanged."""
 
 
 def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges | None:
-    """Return the keys that rows can have which fulfil all conditions; None if that may be any."""
+    """Return the keys of rows that can fulfil all conditions; None if any key can."""
     found: Ranges = ((0, 0),)
     limited = False
     for column in columns.all:
         whole: Ranges = ((0, _largest(column)),)
-        asked = [each for condition in conditions if (each := _ranges_of_condition(condition, column)) is not None]
+        asked = [ranges for one in conditions if (ranges := _ranges_of_condition(one, column)) is not None]
         limits = reduce(_intersect, asked, whole)
         limited = limited or limits != whole
         found = _append_column(found, limits, column)
@@ -39,9 +41,9 @@ def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges |
 def fewest_requests(
     points: Sequence[bytes], ranges: Sequence[tuple[bytes, bytes]], pages: int
 ) -> tuple[tuple[bytes, ...], tuple[tuple[bytes, bytes], ...]]:
-    """Return what to read of a partition: the keys and ranges that are wanted, or one range with all of them.
+    """Return what to read of a partition: the wanted keys and ranges, or one range with all of them.
 
-    The one range is chosen if the others take more requests than all `pages` of the partition.
+    That is chosen if the others take more requests than all `pages` of the partition.
     """
     if -(-len(points) // MAX_READ_KEYS) + len(ranges) <= pages:
         return tuple(points), tuple(ranges)
@@ -50,7 +52,7 @@ def fewest_requests(
 
 
 def _append_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
-    """Put the bytes of the next column behind keys: behind a range of keys they can be any."""
+    """Return keys with the bytes of the next column appended; behind a range of keys these can be any."""
     shift, largest = 8 * column.bytes, _largest(column)
     if len(found) * len(limits) > MOST_RANGES:
         limits = ((limits[0][0], limits[-1][1]),) if limits else ()
@@ -118,9 +120,6 @@ def _ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column:
     return _compare(name, values[0], column) if len(values) == 1 else None
 
 
-_TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
 def _compare(name: str, value: str, column: KeyColumn) -> Ranges | None:
     of_type: Callable[[str, str, KeyColumn], Ranges | None] = (
         _ranges_of_number if column.type in NUMBERS else _ranges_of_text
@@ -140,7 +139,7 @@ def _ranges_of_number(name: str, value: str, column: KeyColumn) -> Ranges | None
     }.get(name)
     if bounds is None:
         return None
-    # In two's complement negative numbers come behind the others.
+    # In two's complement, negative numbers come after the others.
     positive = max(bounds[0], 0), bounds[1]
     negative = bounds[0] - 2 * least, min(bounds[1], -1) - 2 * least
     return tuple((first, last) for first, last in (positive, negative) if first <= last)

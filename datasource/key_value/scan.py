@@ -1,4 +1,4 @@
-"""A scan of a key-value table: one task for each partition that can have keys which the query wants."""
+"""Scans a key-value table: one task for each partition that can have keys which the query wants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RAW = "raw"
 
 @dataclass(frozen=True)
 class EntryScanPlan:
-    """What all tasks of a scan share. `schema` are the columns of its rows, in their order."""
+    """The plan of all tasks. `schema` has the columns of the rows, in order."""
 
     table: StreamTable
     config: ClientConfig
@@ -44,7 +44,7 @@ class EntryScanPlan:
 
 @dataclass
 class KeyPartition(InputPartition):
-    """What a task reads of one partition: entries by their keys, and ranges with both ends (none: all)."""
+    """The part of a partition that a task reads: entries by their keys, and ranges with both ends (empty: all)."""
 
     partition: int
     keys: tuple[bytes, ...] = field(repr=False)
@@ -52,21 +52,21 @@ class KeyPartition(InputPartition):
 
 
 def entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
-    """Return the key-value table that a table is."""
+    """Return the key-value table behind a table."""
     stream, keys = table.stream, keys_of(table)
     return pravega.key_value_table(stream.scope, stream.name, primary_key_length=keys.primary_length)
 
 
 def same_entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
-    """Return the key-value table that a table is.
+    """Return the key-value table behind a table.
 
     Raises KeyValueTableNotFoundError if another one was made under its name since the table was loaded.
     """
     entries = entries_of(pravega, table)
     if table.first_segment not in (None, entries.segments()[0]):
         raise KeyValueTableNotFoundError(
-            f"The key-value table {table.stream} was dropped and made again meanwhile. Run the statement, or start the "
-            "query, again."
+            f"The key-value table {table.stream} was dropped and made again meanwhile. Run the statement again, or "
+            "start the query again."
         )
     return entries
 
@@ -78,7 +78,7 @@ def keys_of(table: StreamTable) -> KeyColumns:
 
 
 def value_columns(table: StreamTable, columns: StructType) -> StructType:
-    """Return those of some columns that are in the values of entries."""
+    """Return those of the columns that are in the values of entries."""
     keys = set(keys_of(table).names)
     return StructType([column for column in columns if column.name not in keys])
 
@@ -86,8 +86,8 @@ def value_columns(table: StreamTable, columns: StructType) -> StructType:
 def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     """Plan a scan of the entries that can fulfil the conditions, which others evaluate on the rows.
 
-    Without required columns there is one of any values. Raises InvalidSchemaError for columns that the table does not
-    have, KeyValueTableNotFoundError, PermissionDeniedError.
+    Without required columns, there is one with arbitrary values. Raises InvalidSchemaError for columns that the table
+    does not have, KeyValueTableNotFoundError, PermissionDeniedError.
     """
     table, required = opened.table, wanted.columns
     names = table.schema.fieldNames()
@@ -136,7 +136,7 @@ def _partitions(
 
 
 class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
-    """The entries of each partition, those of a range in the order of their keys."""
+    """One partition for each of the table's; the entries of a range are in the order of their keys."""
 
     def batches(self, partition: KeyPartition) -> Iterator[pa.RecordBatch]:
         """Read what is wanted of one partition."""
@@ -171,7 +171,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
 
 
 class _Rows:
-    """Makes rows of entries."""
+    """Turns entries into rows."""
 
     def __init__(self, plan: EntryScanPlan) -> None:
         self._table = plan.table

@@ -1,4 +1,4 @@
-"""The task's side of INSERT, DELETE, UPDATE and MERGE on a key-value table: entries are put and removed by keys."""
+"""The task's side of INSERT, DELETE, UPDATE and MERGE on a key-value table: puts and removes entries by keys."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .keys import encode_keys
 from .scan import RAW, keys_of, same_entries_of, value_columns
 
 _REQUEST_BYTES = 2 << 20
-"""Bytes of values that are written together, unless one is larger."""
+"""The most bytes of values that are written together, unless one is larger."""
 _THREADS = 8
 """Partitions that are written to at the same time."""
 
 
 @dataclass(frozen=True)
 class UpsertSpec:
-    """What all tasks of a write share. `schema` is that of its rows."""
+    """The plan of all tasks of a write. `schema` is that of its rows."""
 
     table: StreamTable
     config: ClientConfig
@@ -41,7 +41,7 @@ class UpsertSpec:
 
 
 class UpsertWriter(DataSourceArrowWriter):
-    """Spark's writer for tasks. Of rows with the same key in one task the last one counts."""
+    """Spark's writer of INSERT for tasks. Among rows with the same key in one task, the last one counts."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
@@ -70,7 +70,7 @@ class UpsertWriter(DataSourceArrowWriter):
 
 
 class Values:
-    """Makes the values of entries."""
+    """Encodes the values of entries."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._columns = value_columns(spec.table, spec.schema)
@@ -88,7 +88,7 @@ class Values:
 
 
 def encoder_of_values(table: StreamTable, rows: StructType) -> Encoder | None:
-    """Return the encoder of the values of rows, None for those that are bytes. Raises InvalidSchemaError."""
+    """Return the encoder of the values of rows; None if they are bytes. Raises InvalidSchemaError."""
     if table.format == RAW:
         return None
     format = find_format(table.format)
@@ -96,7 +96,7 @@ def encoder_of_values(table: StreamTable, rows: StructType) -> Encoder | None:
 
 
 def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], threads: ThreadPoolExecutor) -> None:
-    """Write entries, and remove those without a value, several partitions at the same time; all is done at the end."""
+    """Write entries, and remove those without a value, in several partitions at the same time; wait for all."""
     of_partitions: dict[int, list[bytes]] = {}
     for key in written:
         of_partitions.setdefault(entries.partition_of(key), []).append(key)
@@ -123,7 +123,7 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
 
 
 def remove_entries(pravega: Pravega, table: StreamTable) -> None:
-    """Remove all entries of a table; those that are written meanwhile may stay or go."""
+    """Remove all entries of a table; entries that are written meanwhile may stay or go."""
     entries = same_entries_of(pravega, table)
     entries.check_writable()
     for partition in range(len(entries.segments())):
@@ -133,7 +133,7 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
 
 
 class RowChangesWriter(DataSourceArrowWriter):
-    """Spark's writer for tasks. Its rows have an `operation`, the old key as `id` and the new `row`, each if needed."""
+    """Spark's writer of DELETE, UPDATE and MERGE for tasks: of an `operation`, the old key `id` and the new `row`."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
@@ -145,7 +145,7 @@ class RowChangesWriter(DataSourceArrowWriter):
         Raises InvalidRowError, also for a row that would get another key.
         """
         spec, count = self._spec, 0
-        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(8) as threads:
+        with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
             entries = same_entries_of(pravega, spec.table)
             values = Values(spec) if spec.schema.fields else None
             for batch in iterator:
@@ -154,7 +154,7 @@ class RowChangesWriter(DataSourceArrowWriter):
         return InsertMessage(0, count, {})
 
     def _find_changed(self, batch: pa.RecordBatch, values: Values | None) -> dict[bytes, bytes | None]:
-        """Return the new value of each key, None for one that is to be removed."""
+        """Return the new value of each key; None if the entry is to be removed."""
         keys, table = keys_of(self._spec.table), self._spec.table
         found: list[tuple[int, bytes, bytes | None]] = []
         for operation in ("delete", "update", "insert"):

@@ -1,1 +1,1 @@
-"""One door per kind of table: how it is scanned, written and changed, and what it shows beside its columns."""
+"""The kinds of tables: how each is scanned, written and changed, and what it shows beside its columns."""

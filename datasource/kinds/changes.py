@@ -1,4 +1,4 @@
-"""Tables of changes: their rows are the latest states that the events, changes of rows, lead to."""
+"""Tables of changes: their events are changes of rows, and a SELECT shows the resulting rows."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class ChangeTable(TableKind):
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:
         return (
-            f"{name}: its events are changes of rows, and those that follow need the rows before them. Truncate the "
-            "table in its database, which comes as an event; the table property 'retention.type' removes old events."
+            f"{name}: its events are changes of rows, and later ones need the rows before them. Truncate the table in "
+            "its database, which arrives as an event; the table property 'retention.type' removes old events."
         )
 
     @classmethod
@@ -56,18 +56,18 @@ class ChangeTable(TableKind):
 
     def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
         raise UnsupportedOperationError(
-            f"The rows of stream {self.stream} change, and are not streamed as they are. Use spark.readStream.changes."
+            f"The rows of stream {self.stream} change, so they cannot be streamed. Use spark.readStream.changes."
         )
 
     def prepare_insert(self, rows: StructType) -> Self:
         table = with_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(
-                f"The events of stream {table.stream} have schemas of Debezium's envelopes that others register. "
-                "INSERT knows none of them. Write with what writes the others."
+                f"The events of stream {table.stream} have schemas of Debezium's envelopes that other programs "
+                "register, and INSERT does not know them. Write with the program that writes the other events."
             )
         table = with_statement_settings(table, table.schema, self.options)
-        # Tasks that are run again must write the same bytes.
+        # Repeated tasks must write the same bytes.
         now = str(int(time.time() * 1000))
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
         return replace(self, table=fit_to_rows(table, rows))
@@ -77,8 +77,8 @@ class ChangeTable(TableKind):
         self.table.changes_range.bounds()
         return Position(self.pravega.controller.head(self.stream), 0)
 
-    def end_of_changes(self, since: Position, wanted: BatchRequest) -> Position:
-        return end_of_batch(self, since, wanted, versioned=False)
+    def end_of_changes(self, since: Position, request: BatchRequest) -> Position:
+        return end_of_batch(self, since, request, versioned=False)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         changes = self.table.changes_range
@@ -97,7 +97,7 @@ class ChangeTable(TableKind):
         return plan_row_changes(self._read(), bounds, wanted)
 
     def _read(self) -> TableRead:
-        """Return the table as one read sees it."""
+        """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
         rule = rule_for_rows(self.table, self.options)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)

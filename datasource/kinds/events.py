@@ -1,4 +1,4 @@
-"""Tables whose every event is a row: of a stream of one type, of one type among several, and changelogs."""
+"""Tables of events as rows: of a stream with one type, of one type among several, and changelogs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .kind import MicroBatch, TableKind
 
 @dataclass(frozen=True)
 class EventTable(TableKind):
-    """A table of the events of a stream. Its changes are rows inserted, by the versions of its commit log."""
+    """A table of the events of a stream. Its changes are inserted rows, with the versions of its commit log."""
 
     hidden_columns = tuple(METADATA_COLUMNS)
     events_are_rows = True
@@ -64,8 +64,8 @@ class EventTable(TableKind):
         check_endless(self.table.changes_range, self.options)
         return start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
 
-    def end_of_changes(self, since: Position, wanted: BatchRequest) -> Position:
-        return end_of_batch(self, since, wanted, versioned=True)
+    def end_of_changes(self, since: Position, request: BatchRequest) -> Position:
+        return end_of_batch(self, since, request, versioned=True)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         check_endless(self.table.changes_range, self.options)
@@ -89,7 +89,7 @@ class EventTable(TableKind):
         return plan_appended(self._read(), bounds, wanted)
 
     def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> set[int] | None:
-        """Return the segments that can have rows which fulfil the conditions; None if that cannot be told."""
+        """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""
         return segments_of_keys(self, slices, conditions)
 
     def _chooses_events(self, condition: Condition) -> bool:
@@ -99,7 +99,7 @@ class EventTable(TableKind):
         return is_about_versions(condition)
 
     def _read(self) -> TableRead:
-        """Return the table as one read sees it."""
+        """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
         rule = bad_event_rule(self.options, self.stream)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)
@@ -108,7 +108,7 @@ class EventTable(TableKind):
 
 @dataclass(frozen=True)
 class TypedEvents(EventTable):
-    """A table of the events of one type, where the stream has events of several: `stream$type`."""
+    """A table of the events of one type in a stream with several: `stream$type`."""
 
     has_schema_versions = False
 
@@ -122,7 +122,7 @@ class TypedEvents(EventTable):
 
 @dataclass(frozen=True)
 class Changelog(EventTable):
-    """A table of the events of a table of changes, one row for each, whatever it says: `stream$changelog`."""
+    """A table of the events of a table of changes, with a row for each event: `stream$changelog`."""
 
     has_schema_versions = False
 
@@ -155,4 +155,4 @@ EVENT_KINDS: Mapping[Kind, type[EventTable]] = {
     Kind.TYPED_EVENTS: TypedEvents,
     Kind.CHANGELOG: Changelog,
 }
-"""The kinds whose every event is a row, of one stream."""
+"""The kinds of tables of one stream's events as rows."""

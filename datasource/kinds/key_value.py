@@ -1,4 +1,4 @@
-"""Tables that are key-value tables of Pravega: a row for each key, which a write with the same key replaces."""
+"""Tables of the entries in a key-value table: a row for each key, which a write with the same key replaces."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..tables.stream_table import StreamTable
 from .kind import TableKind
 
 _KNOWN = (o.PUSH_DOWN_FILTERS, o.PUSH_DOWN_AGGREGATES, o.COLUMNAR_READS)
-"""The options of queries that mean something."""
+"""The options of queries that have a meaning."""
 
 
 @dataclass(frozen=True)
 class KeyValueEntries(TableKind):
-    """A table of the entries of a key-value table. It has no versions: a row is what its key has now."""
+    """A table of the entries of a key-value table. It has no versions: a row is the present entry of its key."""
 
     hidden_columns = ()
     rows_have_keys = True
@@ -52,7 +52,8 @@ class KeyValueEntries(TableKind):
         missing = [name for name in keys_of(self.table).names if name not in rows.names]
         if missing:
             raise InvalidSchemaError(
-                f"The rows have no column {', '.join(missing)} of the key of {self.stream}. Give each row its key."
+                f"The rows have no column {', '.join(missing)}, which is part of the key of {self.stream}. Give each "
+                "row its key."
             )
         encoder_of_values(self.table, rows)
         return self
@@ -73,7 +74,7 @@ class KeyValueEntries(TableKind):
 
 
 def _check_options(table: StreamTable, options: o.Options) -> None:
-    """Raise InvalidOptionError for an option of a query that is about events."""
+    """Raise InvalidOptionError if a query gives an option that is about events."""
     for option in o.OPTIONS.values():
         if options.source(option) is o.Source.QUERY and option not in _KNOWN:
             raise InvalidOptionError(

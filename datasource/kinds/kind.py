@@ -1,4 +1,4 @@
-"""Defines the kinds of tables: what can be asked of a table of any kind, and what a kind refuses by default."""
+"""Defines what a kind of table can do, and what it refuses by default."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ..tables.stream_table import StreamTable
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What a micro-batch of a streaming query reads: columns of the events of some slices.
+    """A request of a micro-batch of a streaming query: columns of the events in some slices.
 
-    `query` tells the query from others, also when it is started again. `times` are those of its rows, if asked for.
+    `query` identifies the query, also after a restart. `times` are those of its rows, if requested.
     """
 
     slices: Sequence[SegmentSlice]
@@ -42,25 +42,25 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class TableKind(OpenTable, ABC):
-    """An open table of one kind. What is known without a connection is said by the class.
+    """An open table of one kind. Class attributes and methods need no connection.
 
-    Methods about streams and changes raise UnsupportedOperationError where a kind has none.
+    Methods about streams and changes raise UnsupportedOperationError in kinds without these.
     """
 
     hidden_columns: ClassVar[Sequence[str]]
     """The names of the METADATA_COLUMNS that such a table has."""
     rows_have_keys: ClassVar[bool] = False
-    """Whether a primary key can tell which row an event is about."""
+    """Whether a primary key can identify the row of an event."""
     columns_in_events: ClassVar[bool] = False
-    """Whether CREATE TABLE without columns can take them from events that are there."""
+    """Whether CREATE TABLE without columns can infer them from existing events."""
     events_are_rows: ClassVar[bool] = False
-    """Whether each event is a row for good, so that the table can be read as a stream of its rows."""
+    """Whether each event is a permanent row, so that the table can be read as a stream of its rows."""
     of_stream: ClassVar[bool] = True
-    """Whether it is a stream, or a part of one, and so has versions, a commit log and metadata tables."""
+    """Whether it is a stream or a part of one, with versions, a commit log and metadata tables."""
     of_several: ClassVar[bool] = False
     """Whether it is several streams that are read as one."""
     has_schema_versions: ClassVar[bool] = False
-    """Whether its columns are those of a schema of its own, which ALTER TABLE and procedures can change."""
+    """Whether its columns come from a schema of its own, which ALTER TABLE and procedures can change."""
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
@@ -69,12 +69,12 @@ class TableKind(OpenTable, ABC):
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
-        """Return the columns that tell which row a change is of; none where every change is a row of its own."""
+        """Return the columns that identify the row of a change; none if every change is a row of its own."""
         return []
 
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
-        """Return the settings of a table with these columns, with column names spelled as the columns.
+        """Return the settings of a table with these columns, with column names spelled like the columns.
 
         Raises InvalidOptionError for settings that do not fit the columns.
         """
@@ -82,7 +82,7 @@ class TableKind(OpenTable, ABC):
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
-        """Return the sentence that refuses a statement which no table of this kind knows."""
+        """Return the sentence that refuses a statement which tables of this kind do not support."""
         return describe_refusal(statement, name)
 
     @classmethod
@@ -94,7 +94,7 @@ class TableKind(OpenTable, ABC):
     def refusal_to_truncate(cls, name: str, whole: str) -> str | None:
         """Return why the events of a table cannot be removed, after "... not possible on"; None if they can be.
 
-        `name` is that of the table, `whole` that of the stream, of which it may be a part.
+        `name` is that of the table, `whole` that of the stream, of which the table may be a part.
         """
         return f"{name}, a part of a stream. Truncate {whole}."
 
@@ -102,15 +102,15 @@ class TableKind(OpenTable, ABC):
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
         """Return the columns of a table's changes. `permissive`: bad events are rows of nulls.
 
-        Raises InvalidSchemaError when the table has a column of the same name as one of CHANGE_COLUMNS.
+        Raises InvalidSchemaError if the table has a column with the name of one of CHANGE_COLUMNS.
         """
         cls._refuse("CHANGES", table)
 
     def plan_scan(self, request: ScanRequest) -> PlannedScan:
         """Fix what a scan of the rows reads.
 
-        Raises InvalidOptionError for stream cuts or a dead-letter stream that do not fit, InvalidSchemaError for
-        columns that the table does not have, DataLossError, StreamNotFoundError, PermissionDeniedError.
+        Raises InvalidOptionError for unsuitable stream cuts or dead-letter streams, InvalidSchemaError for columns
+        that the table does not have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """
         scan = PushDown.of(self, request, self._chooses_events)
         return scan.finish(self._plan_rows(scan.wanted))
@@ -118,28 +118,28 @@ class TableKind(OpenTable, ABC):
     def plan_changes(self, request: ScanRequest) -> PlannedScan:
         """Fix what a scan of the changes in the table's range reads, now or as an earlier scan of them did.
 
-        Raises what `plan_scan` does, and InvalidOptionError for a range without sense.
+        Raises what `plan_scan` does, and InvalidOptionError for an invalid range.
         """
         scan = PushDown.of(self, request, self._chooses_changes)
         return scan.finish(self._plan_changes(scan.wanted))
 
     def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
-        """Fix what a micro-batch reads; errors as those of `plan_scan`.
+        """Fix what a micro-batch reads.
 
-        Raises UnsupportedOperationError for a table that is not streamed like that.
+        Raises what `plan_scan` does, and UnsupportedOperationError for a table that cannot be streamed like that.
         """
         self._refuse("readStream", self.table)
 
     @abstractmethod
     def prepare_insert(self, rows: StructType) -> Self:
-        """Return the table as one INSERT of rows with this schema sees it.
+        """Return the table for one INSERT of rows with this schema.
 
         Raises UnsupportedOperationError for a table that cannot be written to, InvalidOptionError for a routing key
         or codec that does not fit, InvalidSchemaError for columns that do not.
         """
 
     def plain_writer(self, rows: StructType) -> DataSourceArrowWriter | None:
-        """Return the tasks' writer of a write without a transaction, None for one that is a transaction.
+        """Return the tasks' writer of a write without a transaction; None for a write with one.
 
         The table is one that `prepare_insert` returned. Raises InvalidOptionError for options that do not fit.
         """
@@ -153,14 +153,14 @@ class TableKind(OpenTable, ABC):
         raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
 
     def start_of_changes(self) -> Position:
-        """Return where a stream of changes begins that has no checkpoint yet.
+        """Return where a stream of changes without a checkpoint begins.
 
-        Raises InvalidOptionError for a range that a stream cannot have, or that has no sense.
+        Raises InvalidOptionError for a range that is invalid, or that a stream cannot have.
         """
         self._refuse("CHANGES", self.table)
 
-    def end_of_changes(self, since: Position, wanted: BatchRequest) -> Position:
-        """Return where the next batch of a stream of changes ends: `since` itself, after a pause, if nothing is new."""
+    def end_of_changes(self, since: Position, request: BatchRequest) -> Position:
+        """Return where the next batch of a stream of changes ends; `since` itself, after a pause, if nothing is new."""
         self._refuse("CHANGES", self.table)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:

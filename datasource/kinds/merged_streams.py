@@ -1,4 +1,4 @@
-"""Tables of several streams that a query reads as one: every event is a row, with the name of its stream."""
+"""Tables of several streams that a query reads as one: each event is a row, with the name of its stream."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatch
 
+_BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
+_THREADS = 8
+"""Streams that are planned at the same time."""
+
 
 @dataclass
 class MemberPartition(InputPartition):
-    """A partition of the scan of one of the streams, by its number."""
+    """A partition of the scan of one stream, which has a number."""
 
     member: int
     partition: InputPartition
@@ -38,19 +42,19 @@ class MemberPartition(InputPartition):
 
 @dataclass(frozen=True)
 class MergedPlan:
-    """The readers of the streams, the streams' names, and what the tasks make of their batches."""
+    """The readers of the streams, the streams' names, and the columns of the tasks' batches."""
 
     readers: Sequence[PlannedReader[object, InputPartition]]
     names: Sequence[str]
     output: StructType
     counted: Sequence[bool]
-    """Whose batches may tell counts."""
+    """Whether the batches of each reader may hold counts."""
     named: bool
-    """STREAM_COLUMN is the stream's name, and not a column of the events."""
+    """Whether STREAM_COLUMN is the stream's name, and not a column of the events."""
 
 
 class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
-    """The partitions of all streams; their batches with the same columns in the same order."""
+    """The partitions of all streams, whose batches get the same columns in the same order."""
 
     def batches(self, partition: MemberPartition) -> Iterator[pa.RecordBatch]:
         """Read one partition of one stream."""
@@ -76,7 +80,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
 
 
 def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
-    """Put the scans of several streams together. `required` are the columns that Spark needs, one at least."""
+    """Merge the scans of several streams. `required` are the columns that Spark needs, at least one."""
     counted = [scan.source.counted for scan in planned]
     output = with_counts(required) if any(counted) else required
     readers: list[PlannedReader[object, InputPartition]] = []
@@ -100,14 +104,9 @@ def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
     )
 
 
-_BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
-_THREADS = 8
-"""Streams that are planned at the same time."""
-
-
 @dataclass(frozen=True)
 class MergedStreams(EventTable):
-    """A table of the events of several streams, which the kinds of their members read. It is read only."""
+    """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
     of_several = True
     has_schema_versions = False
@@ -118,7 +117,7 @@ class MergedStreams(EventTable):
         )
 
     def plan_slices(self, slices: Sequence[Sequence[SegmentSlice]], columns: StructType, query: str) -> PlannedScan:
-        """Fix how a micro-batch reads these slices, some of each of the table's members."""
+        """Fix how a micro-batch reads these slices, which are given for each of the table's members."""
         return self._merge(
             columns,
             lambda number, columns: self._member(number).plan_micro_batch(MicroBatch(slices[number], columns, query)),
@@ -161,7 +160,7 @@ class MergedStreams(EventTable):
 
 
 def check_bounds_of_several(table: StreamTable, options: o.Options) -> None:
-    """Raise InvalidOptionError for a bound that is a position in one stream."""
+    """Raise InvalidOptionError for a bound that is a position in a single stream."""
     positions: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.END_STREAM_CUT, o.START_VERSION, o.END_VERSION)
     for option in positions:
         if options.is_set(option) and options.get(option) not in _BOUNDS_OF_ALL:

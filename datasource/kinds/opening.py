@@ -1,4 +1,4 @@
-"""Opens tables: the one place where a table is loaded, and where its kind is chosen."""
+"""Opens tables: the only place where a table is loaded, and where its kind is chosen."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ KINDS: Mapping[Kind, type[TableKind]] = {
 
 
 def find_table_kind(table: StreamTable) -> type[TableKind]:
-    """Return the kind of a table, for what needs no connection."""
+    """Return the kind of a table, for uses without a connection."""
     return KINDS[table.kind]
 
 
 def open_table(pravega: Pravega, table: StreamTable, options: Options) -> TableKind:
-    """Return a table as one statement with these options uses it."""
+    """Return a table for one statement with these options."""
     return KINDS[table.kind](pravega, table, options)
 
 

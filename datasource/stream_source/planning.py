@@ -1,4 +1,4 @@
-"""Where a streaming query starts, how far its next micro-batch goes, and what that reads."""
+"""Plans a streaming query: where it starts, how far its next micro-batch goes, and what that reads."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress
 
 _TOO_FEW_REST = 0.1
-"""Pause in seconds where there are fewer rows than wanted: counting them costs more than looking for events."""
+"""Pause in seconds while there are too few rows: counting them costs more than looking for events."""
 
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """A table as one streaming query reads it. `required` are the columns it needs, metadata columns among them."""
+    """A table as one streaming query reads it. `required` are the columns it needs, including metadata columns."""
 
     table: StreamTable
     identity: str | None
@@ -51,7 +51,7 @@ class StreamedTable:
         return self.table.stream
 
     def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
-        """Return the offset of positions reached, of the first micro-batch with its `begin`."""
+        """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
         columns = columns_read(self.table.schema, self.required)
         return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
 
@@ -72,7 +72,7 @@ class BatchEnd:
 
 
 class TableStream:
-    """One streaming query's table, at one cluster."""
+    """The table of one streaming query, in one cluster."""
 
     def __init__(self, pravega: Pravega, segments: StreamSegments, read: StreamedTable) -> None:
         self._pravega = pravega
@@ -82,7 +82,7 @@ class TableStream:
         self._progress = Progress(pravega, segments, self._log)
 
     def start(self) -> SourceOffset:
-        """Return where a query begins that has no checkpoint. Raises InvalidOptionError for a place that is none."""
+        """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
         options, stream = self._read.options, self._read.stream
         cut = start_cut(self._pravega, stream, options)
         end = self._end_bound()
@@ -97,7 +97,7 @@ class TableStream:
         return self._read.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
-        """Return where a query ends that reads what there is now."""
+        """Return where a query ends that reads all present events."""
         return self._read.offset(self._tail().positions)
 
     def end(
@@ -107,7 +107,7 @@ class TableStream:
         limits: Limits = NO_LIMITS,
         memory: QueryMemory | None = None,
     ) -> BatchEnd:
-        """Return where the next micro-batch ends: `since` itself if there is nothing new, or not enough.
+        """Return where the next micro-batch ends: `since` itself if nothing is new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
@@ -145,7 +145,7 @@ class TableStream:
         return self._read.offset(self._pravega.controller.head(self._read.stream).positions)
 
     def frontier(self, since: SourceOffset, last: SourceOffset | None) -> Frontier:
-        """Return what a query can read now that has read up to `since`, whole transactions, and not beyond `last`.
+        """Return the whole transactions that a query can read now between `since`, where it is, and `last`.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
@@ -154,13 +154,13 @@ class TableStream:
         return self._frontier(since.cut.positions, bounds) if seen.bytes or seen.lost else seen
 
     def reached(self, since: SourceOffset, ends: SegmentOffsets, last: SourceOffset | None) -> SourceOffset:
-        """Return the offset of a micro-batch that reads so far; successors take the places of segments read."""
+        """Return the offset of a micro-batch that reads up to `ends`; successors replace completely read segments."""
         bounds = [None if last is None else last.cut, self._end_bound()]
         positions = enter_successors(self._segments, since.cut.positions, ends, *bounds)
         return self._read.offset(positions, since.begin if since.is_first else None)
 
     def measure_progress(self, reached: SegmentOffsets, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
-        """Return the metrics of a query that has read so far."""
+        """Return the metrics of a query that has read up to `reached`."""
         return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
     def _admit(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Admission:
@@ -177,12 +177,12 @@ class TableStream:
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 
     def walker(self) -> Walker:
-        """Return what walks over the stream's events."""
+        """Return a walker over the stream's events."""
         strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
         return Walker(self._pravega, self._read.stream, fail_on_data_loss=strict)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
-        """Return what a micro-batch reads. Raises DataLossError for events that are there no more."""
+        """Return what a micro-batch reads. Raises DataLossError for removed events."""
         before = since.cut.positions if until.begin is None else until.begin
         after = until.cut.positions
         infos = self._segments.infos({*before, *after})
@@ -211,11 +211,11 @@ class TableStream:
         ]
 
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
-        """Return where to follow the segments from, in real-time mode. Raises DataLossError as `end` does."""
+        """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
         options = self._read.options
         if (end := end_option(options)) is not None and self._end_bound() is not None:
             raise InvalidOptionError(
-                f"'{options.name(end)}'='{options.text(end)}' ends the query, and real-time mode has no end. Leave the "
+                f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
                 "option out, or use another trigger."
             )
         frontier = find_frontier(self._segments, since.cut.positions)
@@ -246,11 +246,11 @@ class TableStream:
         stream, options = self._read.stream, self._read.options
         if options.get(o.FAIL_ON_DATA_LOSS):
             open_ended = any(end is None for _, _, end in frontier.lost)
-            unknown = " Where a removed segment ended is not known, so there may have been none." if open_ended else ""
+            unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
             raise DataLossError(
                 f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them.{unknown} "
-                f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to go "
-                "on with what is left."
+                f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to "
+                "continue with what is left."
             )
 
     def _check_same_stream(self) -> None:

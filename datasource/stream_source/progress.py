@@ -1,4 +1,4 @@
-"""Progress of a streaming query: how far it is behind its stream, for Spark's report of each micro-batch."""
+"""Measures the progress of a streaming query: how far it is behind its stream, for Spark's report of a micro-batch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .frontier import SegmentOffsets, StreamSegments
 from .memory import QueryMemory
 
 _FEW_SEGMENTS = 16
-"""So many segments are reported one by one."""
+"""The most segments that are reported one by one."""
 _SAMPLE = 64 * 1024
 """Bytes of events that the number of events behind is estimated from."""
 
 
 @dataclass(frozen=True)
 class ProgressMetrics:
-    """How many bytes a query is behind, and all metrics as Spark reports them."""
+    """The bytes that a query is behind, and all metrics as Spark reports them."""
 
     bytes: int
     texts: Mapping[str, str]
@@ -42,11 +42,11 @@ class Progress:
     def measure(
         self, reached: SegmentOffsets, tail: SegmentOffsets, walker: Walker, memory: QueryMemory
     ) -> ProgressMetrics:
-        """Return the metrics of a query that has `reached` what it has; `tail` are the ends of the same segments.
+        """Return the metrics of a query that has `reached` these positions; `tail` are the ends of the same segments.
 
         A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
-        by the size of the next ones. Seconds are those since the oldest version was published that is not read as a
-        whole; left out where there are no versions.
+        from the size of the next ones. Seconds are those since the publication of the oldest version that is not
+        completely read; they are left out if there are no versions.
         """
         behind, later = self._bytes_behind(reached, tail)
         total = sum(behind.values())
@@ -67,7 +67,7 @@ class Progress:
         return ProgressMetrics(total, metrics)
 
     def _bytes_behind(self, reached: SegmentOffsets, tail: SegmentOffsets) -> tuple[dict[int, int], Collection[int]]:
-        """Return the unread bytes of each segment, and the segments that `reached` has not come to yet."""
+        """Return the unread bytes of each segment, and the segments that lie behind those in `reached`."""
         if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):
             return {segment: tail[segment] - offset for segment, offset in reached.items()}, ()
         cut = StreamCut(self._segments.stream, dict(reached))
@@ -81,7 +81,7 @@ class Progress:
 
     def _seconds_behind(self, reached: SegmentOffsets, later: Collection[int], memory: QueryMemory) -> float | None:
         def is_read(version: Version) -> bool:
-            # A segment that is neither reached nor later has been left behind.
+            # A segment that is neither reached nor later has been read completely.
             return all(
                 segment not in later and offset <= reached.get(segment, offset)
                 for segment, offset in version.cut.positions.items()
@@ -97,7 +97,7 @@ class Progress:
         return max(time.time() - unread.timestamp / 1_000_000, 0.0)
 
     def _first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
-        """Find the first version that is not read as a whole, from the first that may be, in steps that double."""
+        """Return the first version that is not completely read, searching from `first` in steps that double."""
         low, step = first, 1
         while (found := self._log.versions(low + step - 1, low + step - 1)) and is_read(found[0]):
             low, step = low + step, step * 2

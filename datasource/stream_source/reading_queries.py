@@ -1,7 +1,7 @@
-"""What the service keeps of streaming queries while they run, each known by its checkpoint.
+"""Keeps the consumers and the watermarks of streaming queries while they run; a checkpoint names each query.
 
-That is its consumer, which moves behind the batches that Spark has committed, and the watermarks that it still needs:
-the last one that it has passed, and those after.
+A consumer moves behind the micro-batches that Spark has committed. The watermarks are those that a query still needs:
+the last one that it has passed, and later ones.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..scan.event_times import EventTimes, has_passed
 LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 3.0
-"""Between two moves: what is freed a little later costs nothing."""
+"""The pause between two moves: freeing events a little later costs nothing."""
 MOVE_SECONDS = 5.0
-"""How long a move is tried again; a query that is stopped waits for it."""
+"""How long a move is tried; a query that stops waits for it."""
 _PASSING = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 class Consumption:
-    """Moves one consumer, in a thread of its own while that takes. Thread-safe."""
+    """Moves one consumer, each time in a thread of its own. Thread-safe."""
 
     def __init__(self, consumer: Consumer, release: Callable[[], None]) -> None:
-        """`release` gives the consumer's connection back."""
+        """Use a consumer, and call `release` to give its connection back."""
         self._consumer, self._release = consumer, release
         self._lock = threading.Lock()
         self._pending: StreamCut | None = None
@@ -43,10 +43,10 @@ class Consumption:
         self._error: PravegaError | None = None
 
     def note_committed(self, end: StreamCut) -> None:
-        """Let the server free what lies before the end of a committed batch, some time soon.
+        """Let the server soon free the events before the end of a committed micro-batch.
 
-        Raises what an earlier move has failed with for good: ConsumerInUseError, ConsumerNotFoundError,
-        PermissionDeniedError, StreamNotFoundError.
+        Raises the lasting error of an earlier move: ConsumerInUseError, ConsumerNotFoundError, PermissionDeniedError,
+        StreamNotFoundError.
         """
         with self._lock:
             if self._error is not None:
@@ -57,7 +57,7 @@ class Consumption:
                 self._mover.start()
 
     def close(self) -> None:
-        """Move to the last end, if that can be done soon: the next start of the query does it otherwise."""
+        """Move to the last end, if that is possible soon; otherwise the next start of the query does it."""
         with self._lock:
             mover = self._mover
         if mover is not None:
@@ -81,7 +81,7 @@ class Consumption:
             with limit_retries(MOVE_SECONDS):
                 self._consumer.move(end)
         except _PASSING as error:
-            LOG.warning("Consumer %s is moved later: %s", self._consumer.name, error)
+            LOG.warning("Consumer %s will be moved later: %s", self._consumer.name, error)
             with self._lock:
                 self._pending = self._pending or end
         except PravegaError as error:
@@ -91,23 +91,23 @@ class Consumption:
 
 
 class KnownMarks:
-    """What one query knows of its stream's watermarks. It only saves time; thread-safe."""
+    """Remembers the watermarks of one query's stream. It only saves time. Thread-safe."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self.pravega, self._stream = pravega, stream
         self._lock = threading.Lock()
-        self._marks: list[tuple[int, Watermark]] = []  # each with where it ends
+        self._marks: list[tuple[int, Watermark]] = []  # each behind its end
         self._read = 0
-        self._dropped = False  # whether there were earlier ones
+        self._dropped = False  # whether earlier ones were dropped
 
     def end(self) -> int:
         """Return how far the watermarks go now."""
         return find_watermarks_end(self.pravega, self._stream)
 
     def times(self, since: Mapping[int, int], until: Mapping[int, int], end: int) -> EventTimes:
-        """Return what the rows between two cuts have for times, by the watermarks up to `end`.
+        """Return the times of the rows between two cuts, by the watermarks up to `end`.
 
-        Micro-batches go forward; one that is planned again has the same times as at first.
+        Micro-batches go forward; one that is planned again has the same times as before.
         """
         with self._lock:
             if self._dropped and not has_passed(self._marks[0][1], since):
@@ -124,9 +124,9 @@ class KnownMarks:
 
 
 class ReadingQueries:
-    """The watermarks that queries know, and the consumers that they move. Thread-safe.
+    """The watermarks and the consumers of the queries that run now. Thread-safe.
 
-    A service that ended has forgotten both: watermarks are read again, and a consumer is taken over by the next batch.
+    A new service knows neither: it reads watermarks again, and takes a consumer over with the next micro-batch.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class ReadingQueries:
         self._consumptions: dict[str, Consumption] = {}
 
     def marks(self, pravega: Pravega, stream: Stream, checkpoint: str) -> KnownMarks:
-        """Return what a query knows of its stream's watermarks."""
+        """Return the known watermarks of a query's stream."""
         with self._lock:
             found = self._marks.get(checkpoint)
             if found is None or found.pravega is not pravega:
@@ -145,9 +145,9 @@ class ReadingQueries:
     def consume(
         self, pravega: Pravega, name: str, position: StreamCut, checkpoint: str, hold: Callable[[], Callable[[], None]]
     ) -> None:
-        """Let a query that has read up to a position take its consumer over, unless it has; see `Consumer.register`.
+        """Let a query that has read up to a position take over its consumer, once; see `Consumer.register`.
 
-        `hold` keeps the connection for the time until the query stops.
+        `hold` keeps the connection until the query stops.
         """
         with self._lock:
             if checkpoint in self._consumptions:

@@ -1,7 +1,7 @@
-"""Real-time mode: tasks that follow their segments for the length of a batch, and give rows as events are appended.
+"""Real-time mode: tasks follow their segments for the length of a batch, and yield rows as events are appended.
 
-Spark's adapter tells a task by a local property when its batch ends. Every row tells how far the segment has been read
-with it, because Spark may take no more rows in the middle of a batch of them.
+The adapter passes the end of a batch to its tasks by a local property. Every row carries how far the segment has been
+read with it, because Spark may stop taking rows in the middle of an Arrow batch.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from ..scan.slice_decoder import SliceDecoder, event_decoder
 from ..workers.connections import borrow_connection
 
 UNTIL = "pravega.real-time.until"
-"""The local property: when the batch ends, in milliseconds since 1970."""
+"""The local property with the end of the batch, in milliseconds since 1970."""
 
 _PAUSE = 0.004
-"""Seconds from one read to the next at least: what is appended meanwhile comes as one batch of rows."""
+"""The least seconds from one read to the next: events that are appended meanwhile form one batch of rows."""
 
 _LOOK_FOR_SCALING = 5.0
-"""Seconds from one look at the other segments to the next: successors are read by the next batch."""
+"""Seconds between looks at the other segments: if one is sealed, the next batch reads its successors."""
 
 
 @dataclass(frozen=True)
 class FollowPlan:
-    """What the tasks of a real-time batch share: how events become rows, and the segments that are followed."""
+    """The plan of a real-time batch's tasks: how events become rows, and the segments that are followed."""
 
     scan: EventScanPlan
     segments: tuple[int, ...]
 
 
 def follow(planned: PlannedScan) -> PlannedScan:
-    """Return a scan of events from where its slices begin on, without an end.
+    """Return an endless scan of events, from the beginning of the slices on.
 
     Raises UnsupportedOperationError for a scan of several streams.
     """
@@ -64,7 +64,7 @@ def follow(planned: PlannedScan) -> PlannedScan:
 
 
 class FollowingReader(PlannedReader[FollowPlan, SlicePartition]):
-    """One partition per segment; it ends when the batch ends, or when one of the segments takes no more events."""
+    """One partition for each segment; all end when the batch ends, or when one of the segments is sealed."""
 
     def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
         """Follow one segment."""
@@ -108,7 +108,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
             if data:
                 time.sleep(max(now + _PAUSE - time.monotonic(), 0))
         if events.reached == start and follower.sealed:
-            # Of a sealed stream, or until the other segments of a merge have been read: not batch after batch at once.
+            # In a sealed stream, or while other segments of a merge are being read, batches must not follow at once.
             time.sleep(max(min(look, until) - time.monotonic(), 0))
         yield decoder.report_reached(events.reached)
 
@@ -130,16 +130,16 @@ def _decode_rows(decoder: SliceDecoder, window: Window, first: int, last: int) -
 
 
 class _Events:
-    """Cuts bytes that come one after another into events."""
+    """Cuts consecutive bytes into events."""
 
     def __init__(self, segment: str, start: int) -> None:
         self._segment = segment
         self._rest = b""
         self.reached = start
-        """Where the first event begins that has not come whole."""
+        """Where the first incomplete event begins."""
 
     def window(self, data: bytes | bytearray | memoryview, offset: int, expected: int) -> Window | None:
-        """Return the events that are whole with these bytes from `offset` on. What was lost begins at `expected`."""
+        """Return the events that these bytes, from `offset` on, complete. Bytes from `expected` to there were lost."""
         if offset != expected:
             self._rest, self.reached = b"", offset
         content = memoryview(self._rest + bytes(data))
@@ -151,13 +151,13 @@ class _Events:
         self._rest = bytes(content[consumed:])
         self.reached = base + consumed
         if len(self._rest) >= 8 and struct.unpack_from(">i", self._rest, 4)[0] > MAX_READ_EVENT:
-            raise self._malformed_error(f"the event at offset {self.reached:,} says it is too large to be one")
+            raise self._malformed_error(f"the event at offset {self.reached:,} claims an impossible size")
         return Window(content, starts, lengths, base) if len(starts) else None
 
     def _malformed_error(self, reason: str) -> MalformedEventError:
         return MalformedEventError(
-            f"Segment {self._segment} cannot be followed: {reason}. Where the next event begins is not known. A query "
-            "in another trigger mode can pass over it: see the read option 'mode'."
+            f"Segment {self._segment} cannot be followed: {reason}. It is unknown where the next event begins. A query "
+            "with another trigger can skip these bytes: see the read option 'mode'."
         )
 
 

@@ -135,7 +135,9 @@ def test_a_micro_batch_that_came_to_nothing_names_its_query(pravega: Pravega, be
     batch = Insert(pravega, insert.table, transaction, replace(SETTINGS, unit=Unit.MICRO_BATCH))
     message = write(batch, ROWS)
     pravega.controller.abort_transaction(transaction.stream, transaction.id)
-    with pytest.raises(TransactionNotOpenError, match="aborted.*Start the query again, and it goes on from its check"):
+    with pytest.raises(
+        TransactionNotOpenError, match="aborted.*Start the query again, and it continues from its check"
+    ):
         batch.commit([message])
 
 

@@ -176,7 +176,7 @@ def test_a_zombie_is_fenced(pravega: Pravega, new_stream: Callable[..., Stream])
     write(pravega, stream, epoch(0, "zombie"))
     sleeping, messages = begun(pravega, stream, rows_of(1))
     write(pravega, stream, epoch(0, "new"))  # all that the new run has done is to repeat what is there
-    with pytest.raises(QueryFencedError, match=r"\(new\).*\(zombie\) may not go on"):
+    with pytest.raises(QueryFencedError, match=r"\(new\).*\(zombie\) may not continue"):
         finish(pravega, stream, sleeping, messages, epoch(1, "zombie"))
     write(pravega, stream, epoch(1, "new"))
     check(pravega, stream, 2)
@@ -269,7 +269,7 @@ def test_a_copied_checkpoint_is_fenced(pravega: Pravega, new_stream: Callable[..
     for number in range(3):
         write(pravega, stream, epoch(number))
     for number in range(1, 3):
-        with pytest.raises(QueryFencedError, match=f"its number {number} was made of other offsets.*checkpoint copied"):
+        with pytest.raises(QueryFencedError, match=f"its number {number} consists of other offsets.*checkpoint copied"):
             write(pravega, stream, epoch(number, "copy", offsets="others"))
     write(pravega, stream, epoch(3))
     check(pravega, stream, 4)
@@ -403,7 +403,7 @@ def test_an_application_that_writes_twice_at_once(
     entry = EpochRecorder(stream, first, len(rows_of(2)))
     CommitLog(pravega, stream).read_companion(entry.number, entry.row)
     write(pravega, stream, Epoch.of_application("nightly", others))
-    refused = f"application nightly has come to version {others} .* while version 2 .*Nothing of this one is visible"
+    refused = f"application nightly has written version {others} .* while version 2 .*Nothing of this one is visible"
     with pytest.raises(QueryFencedError, match=refused):
         CommitLog(pravega, stream).enter(insert.transaction.id, rows=1, operation="INSERT", companion=entry)
     with pytest.raises(QueryFencedError, match=refused):
