@@ -10,7 +10,7 @@ _SIGN = "$"
 CHANGELOG = "changelog"
 """The part that has each event of a table of changes as a row."""
 KEY_VALUE_TABLE = "kvtable"
-"""The part of that name is no part, but the key-value table whose name a stream has too."""
+"""The suffix that names a key-value table, if a stream has the same name."""
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ def test_snapshots_without_marks_are_told_by_their_position() -> None:
 
 
 def test_a_row_that_cannot_be_told_is_an_error() -> None:
-    with pytest.raises(MalformedEventError, match="offset 1 of segment 0 changes a row.*'primary-key'"):
+    with pytest.raises(MalformedEventError, match="offset 1 of segment 0 changes an unknown row.*'primary-key'"):
         rows_of([Change("c", after="a"), Change("u", "none", "b")])
     with pytest.raises(
         MalformedEventError, match="offset 1 of segment 0 removes a row that does not exist there.*'primary-key'"
