@@ -63,7 +63,7 @@ def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
                 "query, check with dry_run => true that the number stays the same, and pass it as 'batch'. If it "
                 "grows, the query is still running."
             )
-        reset(catalog.pravega, stream, log, row)
+        reset_query(catalog.pravega, stream, log, row)
     yield query, row.epoch, row.runs[-1] if row.runs else None, not dry
 
 
