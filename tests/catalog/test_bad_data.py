@@ -152,7 +152,7 @@ def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
         cuts(f"'{key}'='{beyond}'", OPTION, "pravega.{s}.t", f"'{key}'", "1000000")
         cuts(f"'{key}'='{inside}'", "PRAVEGA_MALFORMED_EVENT", "{s}/t/", "offset 5", "'mode'")
     backwards = f"'start-stream-cut'='{beyond}', 'end-stream-cut'='{head}'"
-    cuts(backwards, OPTION, "pravega.{s}.t", "where to start", "=1000000", "lies after")
+    cuts(backwards, OPTION, "pravega.{s}.t", "start and the end of the read", "=1000000", "lies after")
 
 
 # Events and rows that do not fit

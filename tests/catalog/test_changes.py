@@ -130,7 +130,7 @@ def test_ranges_without_sense(spark: SparkSession, table: str) -> None:
 def test_columns_of_the_same_name(spark: SparkSession, scope: str) -> None:
     name = f"pravega.`{scope}`.taken"
     spark.sql(f"CREATE TABLE {name} (a INT, _Commit_Version INT) USING pravega")
-    with pytest.raises(PySparkException, match="has the column _Commit_Version, whose name CHANGES gives"):
+    with pytest.raises(PySparkException, match="has the column _Commit_Version, a name that CHANGES uses"):
         spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 1").collect()
 
 

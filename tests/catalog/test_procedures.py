@@ -374,7 +374,7 @@ def test_a_query_that_is_reset(called: Called, copy: Called, tmp_path: Path) -> 
         assert copy.call("reset_query", f"query => '{query.id}', batch => 1").reset
         assert "has forgotten" in copy.refused("reset_query", f"query => '{query.id}', batch => 1")
         called.insert(5)
-        with pytest.raises(StreamingQueryException, match="PRAVEGA_QUERY_FENCED.*was reset while its run"):
+        with pytest.raises(StreamingQueryException, match="PRAVEGA_QUERY_FENCED.*was reset for .* during its run"):
             query.processAllAvailable()
     finally:
         query.stop()

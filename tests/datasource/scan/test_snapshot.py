@@ -208,7 +208,7 @@ class TestCutsThatDoNotFit:
             (new, old),
             (cut_at(stream, split, 1, 1, 4), new),
         ):
-            with pytest.raises(InvalidOptionError, match="where to start and where to end.*lies after"):
+            with pytest.raises(InvalidOptionError, match="start and the end of the read contradict.*lies after"):
                 snapshot(pravega, stream, start, end)
 
 
@@ -239,7 +239,7 @@ class TestDataLoss:
         """Nothing is left of what a scan up to there would have seen."""
         pravega.controller.truncate_stream(cut_at(stream, split, 0, 0, 4))
         for end in (cut(stream, s0=3, s1=3), cut(stream, s0=1, s1=4)):
-            with pytest.raises(DataLossError, match=f"[Aa]ll events of stream {stream} up to the end that"):
+            with pytest.raises(DataLossError, match=f"[Aa]ll events of stream {stream} up to the requested end"):
                 snapshot(pravega, stream, None, end)
             assert snapshot(pravega, stream, None, end, fail_on_data_loss=False) == []
 

@@ -207,7 +207,7 @@ def test_an_end_that_the_checkpoint_has_passed(pravega: Pravega, new_stream: New
     pravega.controller.truncate_stream(offsets[-1].cut)  # behind the end nothing is missed
     assert Query(pravega, stream, {"end-stream-cut": offsets[9].cut.to_text()}).next(offsets[9]) is None
     reversed_ends = {"start-stream-cut": offsets[4].cut.to_text(), "end-stream-cut": offsets[3].cut.to_text()}
-    with pytest.raises(InvalidOptionError, match="where to start and where to end do not fit .* lies after"):
+    with pytest.raises(InvalidOptionError, match="start and the end of the read contradict .* lies after"):
         Query(pravega, stream, reversed_ends).start()
 
 
@@ -251,7 +251,7 @@ def test_retention_removes_a_segment_that_was_read_to_its_end(pravega: Pravega, 
     pravega.controller.truncate_stream(head.cut)
     assert sum(batch.count for batch in running.batches(first.end)) == 50
     assert running.batch(first.end, second).count == 50
-    there_may_be_none = "to the end of segment 0 of .* were removed .* so there may have been none. Start the query"
+    there_may_be_none = "to the end of segment 0 of .* were removed .* so nothing may have been lost. Start the query"
     with pytest.raises(DataLossError, match=there_may_be_none):
         again.next(first.end)
     with pytest.raises(DataLossError, match=there_may_be_none):

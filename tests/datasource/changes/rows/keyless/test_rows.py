@@ -269,7 +269,7 @@ def test_snapshots_without_marks_are_told_by_their_position() -> None:
     assert rows_of([*first, *second]) == {"a": 1, "c": 1}
     unknown = [Change("r", after="a", ts=SECOND), Change("c", after="b", ts=2 * SECOND)]
     assert rows_of(unknown) == {"a": 1, "b": 1}
-    with pytest.raises(MalformedEventError, match="neither where it begins nor a position.*'primary-key'"):
+    with pytest.raises(MalformedEventError, match="without a begin or a position.*'primary-key'"):
         rows_of([*unknown, Change("r", after="a", ts=3 * SECOND)])
 
 
