@@ -108,7 +108,7 @@ PROPERTIES = [
     properties("'format'='debezium-json', 'primary-key'=''", "'primary-key'", "it is empty"),
     properties("'mode'='sometimes'", "'sometimes'", "failfast, permissive, dropmalformed"),
     properties("'mode'='failfast', 'dead-letter'='x'", "'mode'='failfast' contradicts 'dead-letter'='x'", "Leave one"),
-    properties("'mode'='dropmalformed', 'dead-letter'='a/b/c'", "'dead-letter'='a/b/c' is no stream", "scope/stream"),
+    properties("'mode'='dropmalformed', 'dead-letter'='a/b/c'", "'a/b/c' is not a stream", "scope/stream"),
     properties("'scaling.factor'='1'", "'scaling.factor'", "2 to 1000"),
     properties("'scaling.type'='by-rate-mb'", "'by-rate-mb'", "fixed, by-rate-kb, by-rate-events"),
     properties("'event-time'='b'", "'event-time'='b'", "BIGINT for milliseconds", condition=TYPE),
@@ -505,7 +505,7 @@ STATEMENTS = [
     refusal("CREATE OR REPLACE TABLE {n}.t USING pravega AS SELECT 1 AS x", OPERATION, "REPLACE TABLE", TABLE),
     refusal("SELECT * FROM {n}.t VERSION AS OF 2", OPTION, TABLE, "VERSION AS OF 2", "the newest one is 1, published"),
     refusal("SELECT * FROM {n}.t VERSION AS OF 0", OPTION, TABLE, "the oldest one in its commit log is 1, published"),
-    refusal("SELECT * FROM {n}.t VERSION AS OF 'release'", OPTION, TABLE, "'release'", "no tag", "has no tags"),
+    refusal("SELECT * FROM {n}.t VERSION AS OF 'release'", OPTION, TABLE, "'release'", "nor a tag", "has no tags"),
     refusal("SELECT * FROM {n}.t TIMESTAMP AS OF '2020-01-01'", OPTION, TABLE, "lies before 1, published"),
     refusal("SELECT * FROM {n}.t TIMESTAMP AS OF '2199-01-01'", OPTION, TABLE, "2199-01-01", "future"),
     refusal(

@@ -18,7 +18,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.positions.time_travel import create_tag
-from tests.datasource.transactions import begun
+from tests.datasource.transactions import begin_insert
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "history.md"
 
@@ -57,7 +57,7 @@ def test_versions_tags_and_transactions(spark: SparkSession, pravega: Pravega, s
     create_tag(pravega, stream, "now")
     assert rows(spark, table, "tags", "tag, version") == [("first", 1), ("now", 2)]
     assert rows(spark, table, "transactions") == []
-    insert, _ = begun(pravega, stream, [b"?"])
+    insert, _ = begin_insert(pravega, stream, [b"?"])
     log = CommitLog(pravega, stream)
     assert log.enter(insert.transaction.id, rows=1, operation="INSERT")
     assert rows(spark, table, "transactions") == [(str(insert.transaction.id), "open", 1, "INSERT", 1)]

@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.scan.dead_letters import DeadLetters, Letter
 from pyspark_pravega.errors import TransactionNotOpenError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.test_secrets import catalog_of
-from tests.datasource.transactions import begun, insert_into_all
+from tests.datasource.transactions import begin_insert, insert_into_all
 from tests.streams import PATIENCE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "procedures.md"
@@ -295,7 +295,7 @@ def test_policies(called: Called, pravega: Pravega) -> None:
 
 def test_a_transaction_of_another_program(raw: Called, pravega: Pravega) -> None:
     stream = raw.stream
-    insert, _ = begun(pravega, stream, [b"?"] * 6)
+    insert, _ = begin_insert(pravega, stream, [b"?"] * 6)
     insert.transaction.stop()
     left = insert.transaction.id
     assert "pass complete => true" in raw.refused("commit_transaction", f"transaction => '{left}'")
@@ -317,7 +317,7 @@ def test_a_transaction_of_another_program(raw: Called, pravega: Pravega) -> None
 def test_a_transaction_that_an_insert_holds(raw: Called, pravega: Pravega) -> None:
     """It is not committed by others; aborted, the INSERT fails and nothing of it is visible."""
     stream, log = raw.stream, CommitLog(pravega, raw.stream)
-    insert, messages = begun(pravega, stream, [b"?"] * 4)
+    insert, messages = begin_insert(pravega, stream, [b"?"] * 4)
     log.enter(insert.transaction.id, rows=4, operation="INSERT")
     given = f"transaction => '{insert.transaction.id}'"
     assert "waits for its commit" in raw.refused("commit_transaction", f"{given}, complete => true")
@@ -405,7 +405,7 @@ def test_dead_letters_are_replayed_once(
     source.spark.sql(f"CREATE TABLE {source.table} (id INT) USING pravega {properties}")
 
     def append(*events: bytes) -> None:
-        insert, messages = begun(pravega, source.stream, events)
+        insert, messages = begin_insert(pravega, source.stream, events)
         insert.commit(messages)
 
     def replayed(given: str = "") -> tuple[int, int, int, bool]:
@@ -516,7 +516,7 @@ def test_rights_are_those_of_the_user(
         f"CREATE TABLE secure.`{secure_scope}`.target (event BINARY) USING pravega TBLPROPERTIES ('format'='raw')"
     )
     with connect(secure_client_config()) as pravega:
-        insert, messages = begun(pravega, target, [b"?"])
+        insert, messages = begin_insert(pravega, target, [b"?"])
         given = f"table => '`{secure_scope}`.target', transaction => '{insert.transaction.id}', complete => true"
         with pytest.raises(PySparkException, match="PRAVEGA_PERMISSION_DENIED.*READ_UPDATE.*pyspark-pravega-commits"):
             secure_spark.sql(f"CALL {name}.system.commit_transaction({given})")

@@ -38,7 +38,7 @@ from tests.datasource.transactions import (
     EVENT_BYTES,
     PAYLOAD_BYTES,
     SETTINGS,
-    begun,
+    begin_insert,
     die_in_commit,
     insert_into_all,
     insert_many,
@@ -79,7 +79,7 @@ class Entered:
     """A transaction with one event for each segment, entered in the log by a writer of its own."""
 
     def __init__(self, pravega: Pravega, stream: Stream, segments: int) -> None:
-        insert, _ = begun(pravega, stream, [b" " * (EVENT_BYTES - 8)] * segments)
+        insert, _ = begin_insert(pravega, stream, [b" " * (EVENT_BYTES - 8)] * segments)
         self.transaction: Transaction = insert.transaction
         self.log = CommitLog(pravega, stream)
         assert self.log.enter(self.transaction.id, rows=1, operation="TEST")
@@ -143,7 +143,7 @@ class TestOneWriter:
         first = tail(pravega, stream)
         if scaled:
             pravega.controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
-        insert, _ = begun(pravega, stream, [b"last".ljust(PAYLOAD_BYTES)] * 3)
+        insert, _ = begin_insert(pravega, stream, [b"last".ljust(PAYLOAD_BYTES)] * 3)
         log = CommitLog(pravega, stream)
         end = tail(pravega, stream)
         assert log.enter(insert.transaction.id, rows=3, operation="TEST")
@@ -326,7 +326,9 @@ class TestReaders:
         """Nothing of the second INSERT is visible then, and it leaves no entry; the first one goes on."""
         stream = new_stream(2)
         first = Entered(pravega, stream, 2)
-        insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3))
+        insert, messages = begin_insert(
+            pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3)
+        )
         with pytest.raises(
             ServerTimeoutError, match="before the turn of .* came.*Nothing of this INSERT is visible; run it"
         ):
@@ -550,7 +552,9 @@ class TestDeadWriters:
     ) -> None:
         """The server goes on with it; so the transaction is neither aborted nor said to be."""
         stream = new_stream(2)
-        insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.0))
+        insert, messages = begin_insert(
+            pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.0)
+        )
         with pytest.raises(ServerTimeoutError, match="needs no further action to become visible"):
             insert.commit(messages)
         assert content(pravega, stream) == 1
@@ -563,7 +567,7 @@ class TestDeadWriters:
         self, pravega: Pravega, new_stream: Callable[..., Stream]
     ) -> None:
         stream = new_stream(2)
-        insert, messages = begun(pravega, stream, [b"a", b"b"])
+        insert, messages = begin_insert(pravega, stream, [b"a", b"b"])
         transaction = insert.transaction
         pravega.segments.seal_segments(stream, [one.segment_id for one in transaction.segments], transaction.id)
         log = CommitLog(pravega, stream)

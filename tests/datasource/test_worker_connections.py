@@ -29,7 +29,7 @@ def connections() -> Iterator[WorkerConnections]:
     made.close()
 
 
-def closed(pravega: Pravega) -> bool:
+def is_closed(pravega: Pravega) -> bool:
     try:
         pravega.controller.scope_exists("any")
     except PravegaError as error:
@@ -46,10 +46,10 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def test_the_next_task_has_the_same_connection(connections: WorkerConnections, client_config: ClientConfig) -> None:
     with connections.borrow(client_config) as first:
-        assert not closed(first)
+        assert not is_closed(first)
     with connections.borrow(replace(client_config)) as second:
         assert second is first
-        assert not closed(second)
+        assert not is_closed(second)
     assert len(connections) == 1
 
 
@@ -71,11 +71,11 @@ def test_after_an_error_the_next_task_connects_anew(
     connections: WorkerConnections, client_config: ClientConfig
 ) -> None:
     with pytest.raises(ZeroDivisionError), connections.borrow(client_config) as failed:
-        assert not closed(failed)
+        assert not is_closed(failed)
         raise ZeroDivisionError
-    assert closed(failed)
+    assert is_closed(failed)
     with connections.borrow(client_config) as next_one:
-        assert not closed(next_one)
+        assert not is_closed(next_one)
 
 
 def test_a_task_that_needs_no_more_rows_is_no_error(
@@ -99,18 +99,18 @@ def test_an_error_beside_another_task_does_not_close_its_connection(
     with connections.borrow(client_config) as shared:
         with pytest.raises(ZeroDivisionError), connections.borrow(client_config):
             raise ZeroDivisionError
-        assert not closed(shared)
-    assert closed(shared)
+        assert not is_closed(shared)
+    assert is_closed(shared)
 
 
 def test_connections_without_tasks_are_closed(client_config: ClientConfig) -> None:
     connections = WorkerConnections(idle_seconds=0.2)
     with connections.borrow(client_config) as pravega:
-        assert not closed(pravega)
+        assert not is_closed(pravega)
     wait_until(lambda: len(connections) == 0)
-    assert closed(pravega)
+    assert is_closed(pravega)
     with connections.borrow(client_config) as again:
-        assert not closed(again)
+        assert not is_closed(again)
     wait_until(lambda: len(connections) == 0)
 
 
@@ -119,9 +119,9 @@ def test_an_old_connection_is_replaced_while_others_use_it(client_config: Client
     with connections.borrow(client_config) as old:
         with connections.borrow(client_config) as new:
             assert new is not old
-        assert not closed(old)
-    assert closed(old)
-    assert not closed(new)
+        assert not is_closed(old)
+    assert is_closed(old)
+    assert not is_closed(new)
     connections.close()
 
 
@@ -129,9 +129,9 @@ def test_so_many_ways_to_connect_are_kept(connections: WorkerConnections, client
     lent = []
     for number in range(KEPT + 2):
         with connections.borrow(replace(client_config, request_timeout=20 + number)) as pravega:
-            assert not closed(pravega)
+            assert not is_closed(pravega)
             lent.append(pravega)
-    assert [closed(connection) for connection in lent] == [True] * 2 + [False] * KEPT
+    assert [is_closed(connection) for connection in lent] == [True] * 2 + [False] * KEPT
 
 
 def test_a_forked_child_connects_anew(

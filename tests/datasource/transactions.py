@@ -30,7 +30,7 @@ def raw_table(stream: Stream) -> StreamTable:
     return StreamTable(stream, "raw", "none", RAW_SCHEMA)
 
 
-def begun(
+def begin_insert(
     pravega: Pravega, stream: Stream, payloads: Sequence[bytes], settings: WriteSettings = SETTINGS
 ) -> tuple[Insert, list[InsertMessage]]:
     """An INSERT whose one task has written its rows: all is ready for the commit."""
@@ -43,7 +43,7 @@ def begun(
 
 def insert_into_all(pravega: Pravega, stream: Stream, segments: int, text: str = "", rows: int = 1) -> None:
     """INSERT as many events as there are `rows` into each segment."""
-    insert, messages = begun(pravega, stream, [text.encode().ljust(PAYLOAD_BYTES)] * segments * rows)
+    insert, messages = begin_insert(pravega, stream, [text.encode().ljust(PAYLOAD_BYTES)] * segments * rows)
     assert sorted(written.events for written in messages[0].segments.values()) == [rows] * segments
     assert insert.commit(messages) == segments * rows
 
@@ -59,7 +59,7 @@ def insert_many(config: ClientConfig, stream: Stream, segments: int, times: int)
 def die_in_commit(config: ClientConfig, stream: Stream, segments: int, moment: str) -> None:
     """Begin an INSERT, and end this process `before` its commit, `during` or `after` it, nothing being published."""
     pravega = connect(config)
-    insert, _ = begun(pravega, stream, [moment.encode().ljust(PAYLOAD_BYTES)] * segments)
+    insert, _ = begin_insert(pravega, stream, [moment.encode().ljust(PAYLOAD_BYTES)] * segments)
     log = CommitLog(pravega, stream)
     assert log.enter(insert.transaction.id, rows=segments, operation="INSERT")
     if moment != "before":

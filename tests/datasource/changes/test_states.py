@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.changes.rows.entries import EventLocations, valu
 from pyspark_pravega.datasource.changes.rows.history import RowHistory
 from pyspark_pravega.datasource.changes.states import PART, WHOLE, RowStates
 from tests.datasource.changes.rows.test_current import read
-from tests.datasource.changes.rows.test_history import EVERYTHING, SIGNS, applied, history
+from tests.datasource.changes.rows.test_history import EVERYTHING, SIGNS, apply_history, history
 from tests.datasource.single_changes import SCHEMA, Change
 
 Found = list[tuple[str, int, str | None, int]]
@@ -94,7 +94,7 @@ def test_batches_give_the_same_history(tmp_path: Path, seed: int, memory: int) -
     ends = [*sorted(rng.sample(range(400), 7)), 400]
     whole, parts = history(changes), in_batches(tmp_path, changes, ends, memory)
     assert sorted(parts, key=str) == sorted(whole, key=str)
-    assert applied(parts) == applied(whole)
+    assert apply_history(parts) == apply_history(whole)
 
 
 def wide(number: int, v: str = "a", at: int = 1) -> tuple[int, Change]:

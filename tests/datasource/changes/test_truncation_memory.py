@@ -44,7 +44,7 @@ def event(op: str, at: int, key: int | None = None, v: str = "x") -> Record:
     return Record(json.dumps({"id": key}), value.encode())
 
 
-def planned(pravega: Pravega, table: StreamTable, search: Search = SEARCH, **options: str) -> PlannedScan:
+def plan_current_rows(pravega: Pravega, table: StreamTable, search: Search = SEARCH, **options: str) -> PlannedScan:
     read = resolve(read={name.replace("_", "-"): value for name, value in options.items()}, env={})
     return open_table(pravega, table, read).plan_scan(ScanRequest(SCHEMA, search=search))
 
@@ -54,7 +54,7 @@ def found(scan: PlannedScan) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["v"]) for row in rows(scan))
 
 
-def searched(pravega: Pravega, table: StreamTable) -> int:
+def count_searched_bytes(pravega: Pravega, table: StreamTable) -> int:
     """How many bytes are known to have been searched."""
     return sum(last - first for first, last in TruncationMemory(pravega, table).recall().ranges.values())
 
@@ -80,34 +80,34 @@ def rest(keys: Sequence[int]) -> list[tuple[int, str]]:
 def test_what_was_searched_is_known_to_others(
     pravega: Pravega, client_config: ClientConfig, table: StreamTable
 ) -> None:
-    assert searched(pravega, table) == 0
-    assert found(planned(pravega, table)) == rest(range(10, 20))
-    assert searched(pravega, table) == size(pravega, table.stream)
+    assert count_searched_bytes(pravega, table) == 0
+    assert found(plan_current_rows(pravega, table)) == rest(range(10, 20))
+    assert count_searched_bytes(pravega, table) == size(pravega, table.stream)
     with connect(client_config) as other:
-        assert found(planned(other, table, EXPLAIN)) == rest(range(10, 20)), "nothing is left to search"
+        assert found(plan_current_rows(other, table, EXPLAIN)) == rest(range(10, 20)), "nothing is left to search"
 
 
 def test_explain_searches_nothing(pravega: Pravega, table: StreamTable) -> None:
-    shown = planned(pravega, table, EXPLAIN)
+    shown = plan_current_rows(pravega, table, EXPLAIN)
     assert not shown.whole and shown.search is None
     assert shown.bytes == size(pravega, table.stream)
-    assert searched(pravega, table) == 0
+    assert count_searched_bytes(pravega, table) == 0
 
 
 def test_only_new_events_are_searched(pravega: Pravega, table: StreamTable) -> None:
-    planned(pravega, table)
+    plan_current_rows(pravega, table)
     before = size(pravega, table.stream)
     write(pravega, table.stream, [event("t", 40), event("c", 50, 3)])
-    run = planned(pravega, table, Search(most=1))
+    run = plan_current_rows(pravega, table, Search(most=1))
     assert run.search is not None
     pieces = [piece for partition in run.search.partitions() for piece in partition.pieces]  # type: ignore[attr-defined]
     assert sum(piece.end - piece.start for piece in pieces) == size(pravega, table.stream) - before
-    assert found(planned(pravega, table)) == [(3, "x")]
+    assert found(plan_current_rows(pravega, table)) == [(3, "x")]
     assert len(TruncationMemory(pravega, table).recall().truncations) == 2
 
 
 def test_many_bytes_are_searched_by_tasks(pravega: Pravega, table: StreamTable) -> None:
-    run = planned(pravega, table, Search(most=1))
+    run = plan_current_rows(pravega, table, Search(most=1))
     assert not run.whole and run.search is not None
     texts = [
         text
@@ -116,22 +116,22 @@ def test_many_bytes_are_searched_by_tasks(pravega: Pravega, table: StreamTable) 
         for text in batch.column("found").to_pylist()
     ]
     assert len(texts) == 3, "one task for each segment"
-    assert found(planned(pravega, table, Search(1, tuple(texts)))) == rest(range(10, 20))
-    assert found(planned(pravega, table, Search(1))) == rest(range(10, 20))
+    assert found(plan_current_rows(pravega, table, Search(1, tuple(texts)))) == rest(range(10, 20))
+    assert found(plan_current_rows(pravega, table, Search(1))) == rest(range(10, 20))
 
 
 def test_the_end_of_a_scan_hides_later_truncations(pravega: Pravega, table: StreamTable) -> None:
     """What is remembered of the whole stream counts for each scan as far as it reads."""
-    before = planned(pravega, table)
+    before = plan_current_rows(pravega, table)
     write(pravega, table.stream, [event("t", 40)])
-    assert found(planned(pravega, table)) == []
+    assert found(plan_current_rows(pravega, table)) == []
     request = ScanRequest(SCHEMA, earlier=EarlierScan(before.tail, before.newest))
     earlier = open_table(pravega, table, resolve(env={})).plan_scan(request)
     assert found(earlier) == rest(range(10, 20))
 
 
 def test_truncations_that_retention_has_removed_count_no_more(pravega: Pravega, table: StreamTable) -> None:
-    assert found(planned(pravega, table)) == rest(range(10, 20))
+    assert found(plan_current_rows(pravega, table)) == rest(range(10, 20))
     ids = [segment.segment_id for segment in pravega.controller.current_segments(table.stream)]
     infos = pravega.segments.segment_infos(table.stream, ids)
     memory = TruncationMemory(pravega, table).recall()
@@ -139,33 +139,33 @@ def test_truncations_that_retention_has_removed_count_no_more(pravega: Pravega, 
     assert truncation.segment in infos
     positions = dict.fromkeys(ids, 0) | {truncation.segment: infos[truncation.segment].write_offset}
     pravega.controller.truncate_stream(StreamCut(table.stream, positions))
-    left = found(planned(pravega, table))
+    left = found(plan_current_rows(pravega, table))
     forgetful = replace(table, settings={**table.settings, "debezium.decimal": "string"})
-    assert left == found(planned(pravega, forgetful)), "as without a memory"
+    assert left == found(plan_current_rows(pravega, forgetful)), "as without a memory"
     assert set(left) & set(rest(range(10)))
 
 
 def test_other_settings_have_a_memory_of_their_own(pravega: Pravega, table: StreamTable) -> None:
-    planned(pravega, table)
+    plan_current_rows(pravega, table)
     other = replace(table, settings={**table.settings, "debezium.unavailable-value": "?"})
-    assert searched(pravega, table) > 0
-    assert searched(pravega, other) == 0
+    assert count_searched_bytes(pravega, table) > 0
+    assert count_searched_bytes(pravega, other) == 0
     same = replace(table, settings={**table.settings, "primary-key": "v"})
-    assert searched(pravega, same) == searched(pravega, table)
+    assert count_searched_bytes(pravega, same) == count_searched_bytes(pravega, table)
 
 
 def test_dropping_the_table_forgets(pravega: Pravega, table: StreamTable) -> None:
-    planned(pravega, table)
+    plan_current_rows(pravega, table)
     remove_rows(CommitLog(pravega, table.stream))
-    assert searched(pravega, table) == 0
+    assert count_searched_bytes(pravega, table) == 0
 
 
 def test_a_truncation_that_cannot_be_read_fails_the_query_alone(pravega: Pravega, table: StreamTable) -> None:
     write(pravega, table.stream, [Record(None, b'{"op":"t", ?}')])
-    planned(pravega, table, EXPLAIN)
+    plan_current_rows(pravega, table, EXPLAIN)
     with pytest.raises(MalformedEventError, match="cannot be decoded"):
-        planned(pravega, table)
-    assert searched(pravega, table) == 0, "a search that failed is done again"
+        plan_current_rows(pravega, table)
+    assert count_searched_bytes(pravega, table) == 0, "a search that failed is done again"
 
 
 @pytest.mark.parametrize("user", ["reader", "no-tables"])
@@ -177,7 +177,7 @@ def test_without_the_right_to_write(
     with connect(secure_client_config()) as admin, connect(secure_client_config(user)) as reader:
         admin.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=3)))
         write(admin, stream, [event("c", 10, 1), event("t", 20), event("c", 30, 2)])
-        assert found(planned(reader, table)) == [(2, "x")]
-        assert searched(admin, table) == size(admin, stream), "it is remembered in this process"
+        assert found(plan_current_rows(reader, table)) == [(2, "x")]
+        assert count_searched_bytes(admin, table) == size(admin, stream), "it is remembered in this process"
         write(admin, stream, [event("t", 40), event("c", 50, 3)])
-        assert found(planned(reader, table)) == [(3, "x")]
+        assert found(plan_current_rows(reader, table)) == [(3, "x")]

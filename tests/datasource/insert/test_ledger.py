@@ -31,7 +31,7 @@ from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from pyspark_pravega.errors import QueryFencedError, TransactionNotOpenError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_commit import visible
 from tests.datasource.scans import scan
-from tests.datasource.transactions import SETTINGS, begun, log_rows, raw_table, remove_rows
+from tests.datasource.transactions import SETTINGS, begin_insert, log_rows, raw_table, remove_rows
 
 SPAWN = multiprocessing.get_context("spawn")
 QUERY = "6e0d9c1c-51a0-4b8e-9d0a-3d9f0f6b6b11"
@@ -57,7 +57,7 @@ def rows_of(number: int) -> list[bytes]:
 
 def write(pravega: Pravega, stream: Stream, of: Epoch, rows: Sequence[bytes] | None = None) -> int:
     """Do one epoch: its task, and its commit."""
-    insert, messages = begun(pravega, stream, rows_of(of.number) if rows is None else rows)
+    insert, messages = begin_insert(pravega, stream, rows_of(of.number) if rows is None else rows)
     return finish(pravega, stream, insert, messages, of)
 
 
@@ -78,7 +78,7 @@ def check(pravega: Pravega, stream: Stream, epochs: int) -> None:
     assert versions(pravega, stream) == epochs
 
 
-def recorded(pravega: Pravega, stream: Stream, of: Epoch) -> LedgerRow:
+def read_recorded(pravega: Pravega, stream: Stream, of: Epoch) -> LedgerRow:
     entry = EpochRecorder(stream, of, 0)
     return CommitLog(pravega, stream).read_companion(entry.number, entry.row)
 
@@ -95,7 +95,7 @@ def die(config: ClientConfig, stream: Stream, number: int, point: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     with connect(config) as pravega:
-        insert, messages = begun(pravega, stream, rows_of(number))
+        insert, messages = begin_insert(pravega, stream, rows_of(number))
         setattr(owner, name, last_step)
         commit_epoch(pravega, raw_table(stream), insert, messages, epoch(number))
 
@@ -115,7 +115,7 @@ def test_a_driver_killed_at_any_step(
         check(pravega, stream, 2)
     write(pravega, stream, epoch(2, "second"))
     check(pravega, stream, 3)
-    assert recorded(pravega, stream, epoch(3, "second")).done
+    assert read_recorded(pravega, stream, epoch(3, "second")).done
     head = CommitLog(pravega, stream).head()
     assert head is not None and head.committing == ()
     assert count_events_by_log(pravega, stream, scan(pravega, raw_table(stream), ["event"])) == 60
@@ -126,7 +126,7 @@ def test_a_replay_leaves_no_transaction_behind(pravega: Pravega, new_stream: Cal
     write(pravega, stream, epoch(0))
     write(pravega, stream, epoch(1))
     for number in (0, 1):
-        insert, messages = begun(pravega, stream, rows_of(number))
+        insert, messages = begin_insert(pravega, stream, rows_of(number))
         finish(pravega, stream, insert, messages, epoch(number))
         assert insert.transaction.status() in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
     check(pravega, stream, 2)
@@ -134,7 +134,7 @@ def test_a_replay_leaves_no_transaction_behind(pravega: Pravega, new_stream: Cal
 
 def record(pravega: Pravega, stream: Stream, of: Epoch) -> Transaction:
     """Do an epoch up to `record`, as a driver leaves it that dies then."""
-    insert, _ = begun(pravega, stream, rows_of(of.number))
+    insert, _ = begin_insert(pravega, stream, rows_of(of.number))
     insert.transaction.stop()
     entry = EpochRecorder(stream, of, len(rows_of(of.number)))
     entered = CommitLog(pravega, stream).enter(insert.transaction.id, rows=1, operation="STREAM", companion=entry)
@@ -148,7 +148,7 @@ def test_a_recorded_transaction_that_ran_out_is_replaced(pravega: Pravega, new_s
     former.abort()  # as its lease would do
     write(pravega, stream, epoch(0, "second"))
     check(pravega, stream, 1)
-    assert recorded(pravega, stream, epoch(0, "second")).transaction != former.id
+    assert read_recorded(pravega, stream, epoch(0, "second")).transaction != former.id
 
 
 def test_one_that_ran_out_and_has_no_rows_the_second_time(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
@@ -163,7 +163,7 @@ def test_one_that_ran_out_and_has_no_rows_the_second_time(pravega: Pravega, new_
 
 def test_a_lease_that_ran_out_before_the_commit(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     stream = new_stream(2)
-    insert, messages = begun(pravega, stream, rows_of(0))
+    insert, messages = begin_insert(pravega, stream, rows_of(0))
     pravega.controller.abort_transaction(stream, insert.transaction.id)
     with pytest.raises(TransactionNotOpenError, match=str(insert.transaction.id)):
         finish(pravega, stream, insert, messages, epoch(0))
@@ -174,7 +174,7 @@ def test_a_lease_that_ran_out_before_the_commit(pravega: Pravega, new_stream: Ca
 def test_a_zombie_is_fenced(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     stream = new_stream(2)
     write(pravega, stream, epoch(0, "zombie"))
-    sleeping, messages = begun(pravega, stream, rows_of(1))
+    sleeping, messages = begin_insert(pravega, stream, rows_of(1))
     write(pravega, stream, epoch(0, "new"))  # all that the new run has done is to repeat what is there
     with pytest.raises(QueryFencedError, match=r"\(new\).*\(zombie\) may not continue"):
         finish(pravega, stream, sleeping, messages, epoch(1, "zombie"))
@@ -187,7 +187,7 @@ def test_a_zombie_that_has_recorded_its_epoch(pravega: Pravega, new_stream: Call
     stream = new_stream(2)
     zombie = record(pravega, stream, epoch(0, "zombie"))
     write(pravega, stream, epoch(0, "new"))
-    assert recorded(pravega, stream, epoch(0, "new")).transaction == zombie.id
+    assert read_recorded(pravega, stream, epoch(0, "new")).transaction == zombie.id
     awake = Insert(pravega, raw_table(stream), zombie, SETTINGS)
     log = CommitLog(pravega, stream)
     entry = EpochRecorder(stream, epoch(0, "zombie"), 1)
@@ -200,7 +200,7 @@ def test_a_zombie_that_has_recorded_its_epoch(pravega: Pravega, new_stream: Call
 def test_two_runs_record_one_epoch_at_once(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     """Both have seen that it is not recorded; the compare-and-set lets one of them pass."""
     stream = new_stream(2)
-    both = [begun(pravega, stream, rows_of(0)) for _ in range(2)]
+    both = [begin_insert(pravega, stream, rows_of(0)) for _ in range(2)]
     entries = [EpochRecorder(stream, epoch(0, run), len(rows_of(0))) for run in ("a", "b")]
     first, messages = both[0]
     assert first.commit(messages, CommitRequest("STREAM", companion=entries[0])) == len(rows_of(0))
@@ -216,7 +216,7 @@ def test_a_run_that_was_overtaken_between_its_look_and_its_record(
 ) -> None:
     """It was stopped in its first epoch, when it had seen that nothing is recorded; another run has gone on since."""
     stream = new_stream(2)
-    sleeping, messages = begun(pravega, stream, rows_of(0))
+    sleeping, messages = begin_insert(pravega, stream, rows_of(0))
     entry = EpochRecorder(stream, epoch(0, "zombie"), len(rows_of(0)))
     CommitLog(pravega, stream).read_companion(entry.number, entry.row)
     for number in range(2):
@@ -248,7 +248,7 @@ def test_a_run_that_went_on_while_another_looked_at_its_last_epoch(
         write(pravega, stream, epoch(0, "first"))
     else:
         record(pravega, stream, epoch(0, "first")).abort()
-    insert, messages = begun(pravega, stream, rows_of(0) if committed else [])
+    insert, messages = begin_insert(pravega, stream, rows_of(0) if committed else [])
 
     def go_on() -> None:
         if not committed:
@@ -259,7 +259,7 @@ def test_a_run_that_went_on_while_another_looked_at_its_last_epoch(
         commit_epoch(
             pravega, raw_table(stream), insert, messages, epoch(0, "second"), _Meanwhile(pravega, stream, go_on)
         )
-    assert not recorded(pravega, stream, epoch(1, "first")).done
+    assert not read_recorded(pravega, stream, epoch(1, "first")).done
     write(pravega, stream, epoch(1, "third"))
     check(pravega, stream, 2)
 
@@ -283,7 +283,7 @@ def test_an_epoch_older_than_those_that_are_remembered(
     for number in range(4):
         write(pravega, stream, epoch(number))
     assert write(pravega, stream, epoch(2)) == 0
-    with pytest.raises(QueryFencedError, match="number 1 is not among the last 2, .*taken back"):
+    with pytest.raises(QueryFencedError, match="number 1 is not among the last 2, .*restored"):
         write(pravega, stream, epoch(1))
     check(pravega, stream, 4)
 
@@ -346,7 +346,7 @@ def test_a_transaction_that_the_server_has_forgotten(
     forgotten = uuid.UUID(int=7)  # of the stream's epoch 0
     assert pravega.controller.transaction_status(stream, forgotten) is TransactionStatus.UNKNOWN
     log, entry = CommitLog(pravega, stream), EpochRecorder(stream, epoch(0), 1)
-    row = recorded(pravega, stream, epoch(0))
+    row = read_recorded(pravega, stream, epoch(0))
     known = row.transaction if published else forgotten
     log.replace_companion(entry.number, lambda stored, origin: replace(row, transaction=known, done=False).value())
     if published:
@@ -399,7 +399,7 @@ def test_an_application_that_writes_twice_at_once(
         return replace(mine, seen=read_seen_state(pravega, raw_table(stream), mine))
 
     first = begin()
-    insert, messages = begun(pravega, stream, rows_of(2))
+    insert, messages = begin_insert(pravega, stream, rows_of(2))
     entry = EpochRecorder(stream, first, len(rows_of(2)))
     CommitLog(pravega, stream).read_companion(entry.number, entry.row)
     write(pravega, stream, Epoch.of_application("nightly", others))
@@ -421,7 +421,7 @@ def test_two_writers_whose_ids_have_one_hash(
     stream = new_stream(2)
     write(pravega, stream, epoch(0))
     entry, other = EpochRecorder(stream, epoch(0), 1), Epoch.of_application("other", 1)
-    row = replace(recorded(pravega, stream, epoch(0)), writer=other.writer)
+    row = replace(read_recorded(pravega, stream, epoch(0)), writer=other.writer)
     CommitLog(pravega, stream).replace_companion(entry.number, lambda stored, origin: row.value())
     with pytest.raises(QueryFencedError, match="application other.*same hash"):
         write(pravega, stream, epoch(1))

@@ -40,7 +40,7 @@ def numbers(before: Callable[[int], None] = lambda number: None) -> Iterator[pa.
         yield pa.record_batch(columns, names=["k", "v"])
 
 
-def padded(first: int, last: int) -> pa.RecordBatch:
+def make_padded_rows(first: int, last: int) -> pa.RecordBatch:
     """The numbers from `first` to `last` - 1 with their keys, in much longer events."""
     ascending = range(first, last)
     columns = [
@@ -99,12 +99,12 @@ def test_a_batch_of_several_blocks_for_a_segment_that_is_sealed(
     table = StreamTable(stream, "json", "none", PADDED, routing_key="k")
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield padded(0, KEYS)
+        yield make_padded_rows(0, KEYS)
         pravega.controller.scale_stream(stream, [0], HALVES)
-        yield padded(KEYS, EVENTS)
+        yield make_padded_rows(KEYS, EVENTS)
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
         pravega.controller.scale_stream(stream, ids, [(0.0, 1.0)])
-        yield padded(EVENTS, EVENTS + KEYS)
+        yield make_padded_rows(EVENTS, EVENTS + KEYS)
 
     message = write(pravega, table, batches())
     assert (message.rows, message.lost) == (EVENTS + KEYS, 0)
@@ -124,13 +124,13 @@ def test_what_is_lost_while_the_stream_is_scaled(pravega: Pravega, new_stream: C
     )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield padded(0, KEYS)
+        yield make_padded_rows(0, KEYS)
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
         pravega.controller.scale_stream(stream, ids, [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)])
         controller.away.set()
         controller.cut_all()
-        yield padded(KEYS, EVENTS)
-        yield padded(EVENTS, EVENTS + KEYS)
+        yield make_padded_rows(KEYS, EVENTS)
+        yield make_padded_rows(EVENTS, EVENTS + KEYS)
 
     try:
         message = PlainWriter(PlainSpec(table, config, table.schema, None, True)).write(batches())

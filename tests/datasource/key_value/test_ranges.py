@@ -74,14 +74,14 @@ def comparison(random: random.Random) -> Asked:
     return terms, lambda row: COMPARED[name](bytes_of(row[place]), bytes_of(value))
 
 
-def asked(random: random.Random, depth: int) -> Asked:
+def make_condition(random: random.Random, depth: int) -> Asked:
     kind = random.choice(["AND", "OR", "NOT", ""]) if depth else ""
     if not kind:
         return comparison(random)
-    terms, holds = asked(random, depth - 1)
+    terms, holds = make_condition(random, depth - 1)
     if kind == "NOT":
         return (*terms, Term("NOT", 1, None, None)), lambda row: not holds(row)
-    others, other = asked(random, depth - 1)
+    others, other = make_condition(random, depth - 1)
     joined = (*terms, *others, Term(kind, 2, None, None))
     return joined, lambda row: (holds(row) and other(row)) if kind == "AND" else (holds(row) or other(row))
 
@@ -91,7 +91,7 @@ def test_every_key_that_is_wanted_is_in_a_range() -> None:
     narrowed = 0
     for seed in range(3000):
         source = random.Random(seed)
-        conditions = [asked(source, source.randint(0, 2)) for _ in range(source.randint(1, 3))]
+        conditions = [make_condition(source, source.randint(0, 2)) for _ in range(source.randint(1, 3))]
         ranges = key_ranges(COLUMNS, [Condition(terms) for terms, _ in conditions])
         narrowed += ranges is not None
         if ranges is None:

@@ -46,7 +46,7 @@ def append(pravega: Pravega, stream: Stream, payloads: list[bytes]) -> None:
 
 
 def json_table(pravega: Pravega, stream: Stream) -> StreamTable:
-    append(pravega, stream, mixed([payload for payload, _ in BAD_JSON.values()], good_json))
+    append(pravega, stream, mix_events([payload for payload, _ in BAD_JSON.values()], good_json))
     return keyed_table(stream)
 
 
@@ -55,7 +55,7 @@ def avro_table(pravega: Pravega, stream: Stream, bad: list[bytes] | None = None)
     registry.create_group(stream.name, GroupProperties("Avro"))
     version = registry.add_schema(stream.name, SchemaInfo.of_text("Event", "Avro", AVRO_SCHEMA))
     assert registry.encoding_id(stream.name, version) == 0
-    append(pravega, stream, mixed(bad or [payload for payload, _ in BAD_AVRO.values()], good_avro))
+    append(pravega, stream, mix_events(bad or [payload for payload, _ in BAD_AVRO.values()], good_avro))
     return load_table(pravega, stream).table
 
 
@@ -67,7 +67,7 @@ def good_avro(number: int) -> bytes:
     return HEADER + bytes([2 * number]) + b"\x02" + bytes([2 * number])
 
 
-def mixed(bad: list[bytes], good: Callable[[int], bytes]) -> list[bytes]:
+def mix_events(bad: list[bytes], good: Callable[[int], bytes]) -> list[bytes]:
     """A good event, then each bad one with a good one behind it."""
     return [good(0), *itertools.chain.from_iterable((payload, good(n + 1)) for n, payload in enumerate(bad))]
 
@@ -350,7 +350,7 @@ class TestTargets:
             with pytest.raises(InvalidOptionError, match=message):
                 scan(pravega, table, dead_letter=name)
         for name in ("a/b/c", "/x", "x/"):
-            with pytest.raises(InvalidOptionError, match="is no stream"):
+            with pytest.raises(InvalidOptionError, match="is not a stream"):
                 scan(pravega, table, dead_letter=name)
 
     def test_one_made_before_is_taken(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:

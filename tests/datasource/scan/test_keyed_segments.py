@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.scan.keyed_segments import possible_keys
 from pyspark_pravega.datasource.tables.loading import tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from tests.catalog.changes_streams import scale
-from tests.datasource.scan.test_places import column, compared, text
+from tests.datasource.scan.test_places import column, compare, text
 from tests.datasource.scans import KEYED, begin_numbers, insert_numbers, keyed_table, rows, scan
 
 Terms = tuple[Term, ...]
@@ -60,22 +60,22 @@ def written(chance: random.Random, depth: int = 2) -> Terms:
         left, right = (written(chance, depth - 1) for _ in range(2))
         if chance.random() < 0.2:
             return (*left, Term("NOT", 1, None, None))
-        return compared(chance.choice(["AND", "OR"]), left, right)
+        return compare(chance.choice(["AND", "OR"]), left, right)
     key = chance.choice([chance.randrange(KEYS), chance.randrange(KEYS), -1, 2**31 - 1])
     sides = chance.sample([column("k"), literal("int", key)], 2)
     match chance.randrange(8):
         case 0 | 1 | 2:
-            return compared(chance.choice(["=", "=", "<=>"]), *sides)
+            return compare(chance.choice(["=", "=", "<=>"]), *sides)
         case 3 | 4:
             return one_of(key, *(chance.randrange(KEYS) for _ in range(chance.randrange(3))))
         case 5:
-            return compared(chance.choice(["<", "<>"]), *sides)
+            return compare(chance.choice(["<", "<>"]), *sides)
         case 6:
-            return compared("=", column("k"), column("k"))
-    return compared("<", column("v"), literal("bigint", chance.randrange(8 * KEYS)))
+            return compare("=", column("k"), column("k"))
+    return compare("<", column("v"), literal("bigint", chance.randrange(8 * KEYS)))
 
 
-def fulfilling(found: list[dict[str, Any]], conditions: list[Condition]) -> list[tuple[str, int]]:
+def find_fulfilling(found: list[dict[str, Any]], conditions: list[Condition]) -> list[tuple[str, int]]:
     """Where those of the rows lie that fulfil all conditions."""
     columns = {"k": pa.array([row["k"] for row in found], pa.int32())}
     columns["v"] = pa.array([row["v"] for row in found], pa.int64())
@@ -92,59 +92,59 @@ def test_exactly_the_rows_of_a_scan_of_all_segments(pravega: Pravega, table: Str
         conditions = [Condition(written(chance)) for _ in range(chance.choice([1, 1, 2]))]
         assert all(can_evaluate(conditions, KEYED))
         planned = scan(pravega, table, hints=conditions)
-        assert fulfilling(rows(planned), conditions) == fulfilling(whole, conditions), conditions
+        assert find_fulfilling(rows(planned), conditions) == find_fulfilling(whole, conditions), conditions
         assert planned.tail == every.tail
         assert planned.keyed in (None, (planned.segments, segments))
         fewer += planned.segments < segments
     assert fewer > 100
     for key in range(KEYS):  # one segment of each epoch, most of which are of several
-        planned = scan(pravega, table, hints=[Condition(compared("=", column("k"), literal("int", key)))])
+        planned = scan(pravega, table, hints=[Condition(compare("=", column("k"), literal("int", key)))])
         held = {row["_segment"] for row in whole if row["k"] == key}
         assert len(held) <= planned.segments < segments * 2 / 3
 
 
 def test_a_promise_that_was_taken_back_meanwhile(pravega: Pravega, table: StreamTable) -> None:
     """A table may be loaded before, and the scan planned after what was written with another key."""
-    conditions = [Condition(compared("=", column("k"), literal("int", 7)))]
+    conditions = [Condition(compare("=", column("k"), literal("int", 7)))]
     keyed = scan(pravega, table, hints=conditions)
     promise(pravega, table.stream, None)
     by_value = replace(table, routing_key="v", promised_key=None)
     insert_numbers(pravega, by_value, 0, 8 * KEYS, 8)
     planned = scan(pravega, table, hints=conditions)
     assert keyed.keyed is not None and planned.keyed is None
-    assert len(fulfilling(rows(planned), conditions)) == len(fulfilling(rows(keyed), conditions)) + KEYS
+    assert len(find_fulfilling(rows(planned), conditions)) == len(find_fulfilling(rows(keyed), conditions)) + KEYS
     promise(pravega, table.stream, "v")  # of another column
     assert scan(pravega, table, hints=conditions).keyed is None
 
 
 def test_which_keys_conditions_leave() -> None:
-    key, other = column("k"), compared("<", column("v"), literal("bigint", 3))
-    one, two = (compared("=", key, literal("int", number)) for number in (1, 2))
+    key, other = column("k"), compare("<", column("v"), literal("bigint", 3))
+    one, two = (compare("=", key, literal("int", number)) for number in (1, 2))
     for expected, *terms in (
         ({1}, one),
-        ({1}, compared("=", literal("int", 1), key)),
-        ({1}, compared("<=>", key, literal("int", 1))),
+        ({1}, compare("=", literal("int", 1), key)),
+        ({1}, compare("<=>", key, literal("int", 1))),
         ({1, 2}, one_of(1, 2, 1)),
-        ({1, 2}, compared("OR", one, two)),
+        ({1, 2}, compare("OR", one, two)),
         (set(), one, two),
-        (set(), compared("AND", one, two)),
+        (set(), compare("AND", one, two)),
         ({2}, one_of(1, 2), one_of(2, 3), other),
-        ({1}, compared("AND", other, one)),
-        ({1, 2}, compared("AND", compared("OR", one, two), other)),
-        (None, compared("OR", one, other)),
+        ({1}, compare("AND", other, one)),
+        ({1, 2}, compare("AND", compare("OR", one, two), other)),
+        (None, compare("OR", one, other)),
         (None, (*one, Term("NOT", 1, None, None))),
-        (None, compared("<>", key, literal("int", 1))),
-        (None, compared("<=", key, literal("int", 1))),
-        (None, compared("=", column("v"), literal("int", 1))),
-        (None, compared("=", key, key)),
+        (None, compare("<>", key, literal("int", 1))),
+        (None, compare("<=", key, literal("int", 1))),
+        (None, compare("=", column("v"), literal("int", 1))),
+        (None, compare("=", key, key)),
         (None, (*key, Term("IS_NULL", 1, None, None))),
-        (None, compared("<=>", key, (Term("LITERAL", 0, "int", None),))),
-        (None, compared("=", key, text("1"))),
+        (None, compare("<=>", key, (Term("LITERAL", 0, "int", None),))),
+        (None, compare("=", key, text("1"))),
         (None, other),
         (None,),
     ):
         assert possible_keys([Condition(term) for term in terms], "k", "int") == expected, terms
-    assert possible_keys([Condition(compared("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
-    assert possible_keys([Condition(compared("=", key, text("ż")))], "k", "string") == {"ż"}
+    assert possible_keys([Condition(compare("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
+    assert possible_keys([Condition(compare("=", key, text("ż")))], "k", "string") == {"ż"}
     for type in ("string collate UTF8_LCASE", "varchar(3)", "char(3)", "decimal(3,0)", "double", "timestamp"):
-        assert possible_keys([Condition(compared("=", key, (Term("LITERAL", 0, type, "1"),)))], "k", type) is None
+        assert possible_keys([Condition(compare("=", key, (Term("LITERAL", 0, type, "1"),)))], "k", type) is None

@@ -91,7 +91,7 @@ class Folded:
         return ("nan" if self.value != self.value else bits), self.overflowed
 
 
-def folded(aggregation: Aggregation, rows: Iterable[tuple[tuple[Any, ...], list[Any]]]) -> dict[Any, Any]:
+def fold_rows(aggregation: Aggregation, rows: Iterable[tuple[tuple[Any, ...], list[Any]]]) -> dict[Any, Any]:
     """The results by group, of rows with their groups and with a value for each function."""
     groups: dict[tuple[Any, ...], list[Folded]] = {}
     for key, values in rows:
@@ -102,7 +102,7 @@ def folded(aggregation: Aggregation, rows: Iterable[tuple[tuple[Any, ...], list[
 
 
 def of_events(aggregation: Aggregation, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """Rows of the table as `folded` takes them."""
+    """Rows of the table as `fold_rows` takes them."""
     for row in batch.to_pylist():
         values: list[Any] = []
         for function in aggregation.functions:
@@ -139,10 +139,10 @@ def test_what_is_begun_leads_to_the_same(
         for row in batch.to_pylist():
             values = list(row.values())
             rows_begun.append((tuple(values[: len(aggregation.groups)]), values[len(aggregation.groups) :]))
-    expected = folded(aggregation, wanted)
+    expected = fold_rows(aggregation, wanted)
     if not aggregation.groups and not expected:
         expected = {(): [Folded(function).result() for function in aggregation.functions]}
-    assert folded(aggregation, rows_begun) == expected
+    assert fold_rows(aggregation, rows_begun) == expected
 
 
 @pytest.mark.parametrize("groups", [(), (("k",),)])
@@ -157,7 +157,8 @@ def test_sums_of_what_was_returned_count_for_those_that_follow(
     batches = [pa.record_batch([pa.array(["a"] * 2), pa.array(numbers[at : at + 2])], ["k", "l"]) for at in (0, 2)]
     returned = [row for batch in batches for row in begun.feed(batch)] + list(begun.finish())
     rows = [tuple(row.values()) for batch in returned for row in batch.to_pylist()]
-    assert folded(aggregation, ((row[:-1], [row[-1]]) for row in rows)) == {("a",) * len(groups): [(2**63 - 6, True)]}
+    found = fold_rows(aggregation, ((row[:-1], [row[-1]]) for row in rows))
+    assert found == {("a",) * len(groups): [(2**63 - 6, True)]}
 
 
 def test_a_group_is_one_row_and_groups_have_bounds() -> None:

@@ -43,7 +43,7 @@ def text(value: str) -> tuple[Term, ...]:
     return (Term("LITERAL", 0, "string", base64.b64encode(value.encode()).decode()),)
 
 
-def compared(name: str, left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+def compare(name: str, left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
     return (*left, *right, Term(name, 2, None, None))
 
 
@@ -64,22 +64,22 @@ def written(chance: random.Random, given: list[Row], depth: int = 2) -> Written:
         (left, says), (right, also_says) = (written(chance, given, depth - 1) for _ in range(2))
         match chance.randrange(3):
             case 0:
-                return compared("AND", left, right), lambda row: says(row) and also_says(row)
+                return compare("AND", left, right), lambda row: says(row) and also_says(row)
             case 1:
-                return compared("OR", left, right), lambda row: says(row) or also_says(row)
+                return compare("OR", left, right), lambda row: says(row) or also_says(row)
         return (*left, Term("NOT", 1, None, None)), lambda row: not says(row)
     some = chance.choice(given)
     offset = chance.choice([some["_offset"], some["_offset"] + chance.choice([-1, 1, 7]), *EXTREMES])
     order = chance.choice(list(ORDERS))
     match chance.randrange(6):
         case 0 | 1:
-            return compared(order, column("_offset"), number(offset)), lambda row: ORDERS[order](row["_offset"], offset)
+            return compare(order, column("_offset"), number(offset)), lambda row: ORDERS[order](row["_offset"], offset)
         case 2:
-            return compared(order, number(offset), column("_offset")), lambda row: ORDERS[order](offset, row["_offset"])
+            return compare(order, number(offset), column("_offset")), lambda row: ORDERS[order](offset, row["_offset"])
         case 3:
             segment = chance.choice([some["_segment"], "s/t/0.#epoch.0"])
             return (
-                compared(order, column("_segment"), text(segment)),
+                compare(order, column("_segment"), text(segment)),
                 lambda row: ORDERS[order](row["_segment"].encode(), segment.encode()),
             )
         case 4:
@@ -88,7 +88,7 @@ def written(chance: random.Random, given: list[Row], depth: int = 2) -> Written:
             )
             order = chance.choice(["=", "<>", "<"])
             return (
-                compared(order, column("_event_pointer"), text(pointer)),
+                compare(order, column("_event_pointer"), text(pointer)),
                 lambda row: ORDERS[order](row["_event_pointer"].encode(), pointer.encode()),
             )
     several = [chance.choice(given)["_event_pointer"] for _ in range(3)]
@@ -167,31 +167,31 @@ def test_spans() -> None:
     piece = SegmentSlice(0, 100, 200)
     offset, segment, pointer = column("_offset"), column("_segment"), column("_event_pointer")
     for expected, *terms in (
-        (Span(100, 199, True), compared(">=", offset, number(-5))),
-        (Span(151, 199, True), compared(">", offset, number(150))),
-        (Span(100, 149, True), compared("<", offset, number(150))),
-        (Span(120, 150, True), compared(">=", offset, number(120)), compared("<=", offset, number(150))),
-        (None, compared(">", offset, number(150)), compared("<", offset, number(150))),
-        (None, compared(">=", offset, number(200))),
-        (None, compared("<", offset, number(-(2**63)))),
-        (Span(100, 199, False), compared("<>", offset, number(150))),
-        (Span(199, 199, True), compared("=", offset, number(199))),
-        (Span(100, 199, True), compared("=", segment, text("s/t/0.#epoch.0"))),
-        (None, compared("=", segment, text("s/t/0.#epoch.1"))),
-        (Span(130, 130, False), compared("=", pointer, text("s/t/0.#epoch.0:130-9"))),
-        (None, compared("=", pointer, text("s/t/0.#epoch.1:130-9"))),
-        (None, compared("=", pointer, text("s/t/0.#epoch.0:99-9"))),
-        (Span(100, 199, False), compared("<", pointer, text("s/t/0.#epoch.0:130-9"))),
-        (Span(100, 110, False), compared("<", pointer, text("x")), compared("<=", offset, number(110))),
+        (Span(100, 199, True), compare(">=", offset, number(-5))),
+        (Span(151, 199, True), compare(">", offset, number(150))),
+        (Span(100, 149, True), compare("<", offset, number(150))),
+        (Span(120, 150, True), compare(">=", offset, number(120)), compare("<=", offset, number(150))),
+        (None, compare(">", offset, number(150)), compare("<", offset, number(150))),
+        (None, compare(">=", offset, number(200))),
+        (None, compare("<", offset, number(-(2**63)))),
+        (Span(100, 199, False), compare("<>", offset, number(150))),
+        (Span(199, 199, True), compare("=", offset, number(199))),
+        (Span(100, 199, True), compare("=", segment, text("s/t/0.#epoch.0"))),
+        (None, compare("=", segment, text("s/t/0.#epoch.1"))),
+        (Span(130, 130, False), compare("=", pointer, text("s/t/0.#epoch.0:130-9"))),
+        (None, compare("=", pointer, text("s/t/0.#epoch.1:130-9"))),
+        (None, compare("=", pointer, text("s/t/0.#epoch.0:99-9"))),
+        (Span(100, 199, False), compare("<", pointer, text("s/t/0.#epoch.0:130-9"))),
+        (Span(100, 110, False), compare("<", pointer, text("x")), compare("<=", offset, number(110))),
     ):
         assert Places([Condition(term) for term in terms]).span("s/t/0.#epoch.0", piece) == expected, terms
 
 
 def test_what_is_about_places() -> None:
-    about = Condition(compared("=", column("_offset"), number(1)))
+    about = Condition(compare("=", column("_offset"), number(1)))
     assert is_about_places(about, KEYED)
     assert not is_about_places(about, StructType([*KEYED, StructField("_offset", LongType())]))
-    assert not is_about_places(Condition(compared("AND", about.terms, compared("=", column("v"), number(1)))), KEYED)
+    assert not is_about_places(Condition(compare("AND", about.terms, compare("=", column("v"), number(1)))), KEYED)
 
 
 @pytest.mark.parametrize("mode", ["failfast", "permissive", "dropmalformed"])
@@ -206,8 +206,8 @@ def test_bad_events_elsewhere_are_not_met(pravega: Pravega, new_stream: Callable
 
     good = (*column("_offset"), *number(places[1]), *number(places[3]), Term("IN", 3, None, None))
     assert [row["v"] for row in found(good)] == [1, 2]
-    last = compared(">", column("_offset"), number(places[2]))
+    last = compare(">", column("_offset"), number(places[2]))
     assert [row["v"] for row in found(last)] == [2]
     if mode == "failfast":
         with pytest.raises(MalformedEventError, match=f"offset {places[2]} "):
-            found(compared(">", column("_offset"), number(places[1])))
+            found(compare(">", column("_offset"), number(places[1])))

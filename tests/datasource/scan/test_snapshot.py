@@ -175,7 +175,7 @@ class TestCutsThatDoNotFit:
         pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=2)))
         insert_into_all(pravega, stream, 2)
         for one in old:
-            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* no position .* made again"):
+            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* is not a position .* made again"):
                 snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])
@@ -191,7 +191,7 @@ class TestCutsThatDoNotFit:
             StreamCut(stream, {0: 0, 1: 0, split[0].segment_id: 0}),
         )
         for one in wrong:
-            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* no position"):
+            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* is not a position"):
                 snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])

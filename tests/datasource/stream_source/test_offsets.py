@@ -80,16 +80,16 @@ def test_positions_of_streams_of_changes(name: str) -> None:
     assert Position.from_json((GOLDEN / name).read_text()) == POSITIONS[name]
 
 
-def changed(**members: Any) -> str:
+def change_members(**members: Any) -> str:
     return json.dumps({**json.loads(SOURCE_OFFSETS["table-1.json"].to_json()), **members})
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (changed(format=2), "has format 2, but this version of pyspark-pravega knows formats up to 1"),
-        (changed(positions=[]), "its offset .* is not one of a Pravega"),
-        (changed(positions={"x": 1}), "its offset .* is not one of a Pravega"),
+        (change_members(format=2), "has format 2, but this version of pyspark-pravega knows formats up to 1"),
+        (change_members(positions=[]), "its offset .* is not one of a Pravega"),
+        (change_members(positions={"x": 1}), "its offset .* is not one of a Pravega"),
         ('{"stream": "a/b", "version": 1, "positions": {}, "begin": null}', "its offset .* is not one of a Pravega"),
         ("17", "its offset .* is not one of a Pravega"),
         ("{", "its offset .* is not one of a Pravega"),

@@ -60,7 +60,7 @@ def writer(rows: DataFrame, sink: LinesSink) -> Any:
 
 
 @contextmanager
-def following(writer: DataStreamWriter, checkpoint: Path) -> Iterator[StreamingQuery]:
+def follow_query(writer: DataStreamWriter, checkpoint: Path) -> Iterator[StreamingQuery]:
     """Run a query; it is stopped after the body.
 
     What `stop` makes of it is not looked at: Spark interrupts the query, and if that meets the thread that writes its
@@ -123,7 +123,7 @@ def test_events_come_once_and_in_order_while_segments_split_and_merge(
     def taken(count: int) -> Callable[[], bool]:
         return lambda: sum(map(len, sink.rows().values())) >= count
 
-    with following(writer(rows, sink), tmp_path / "checkpoint") as query:
+    with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
         append(pravega, stream, 0, 100)
         scale(pravega, stream, merge=False)
         wait_until(query, taken(100))
@@ -132,7 +132,7 @@ def test_events_come_once_and_in_order_while_segments_split_and_merge(
         wait_until(query, taken(200))
     append(pravega, stream, 200, 300)
     scale(pravega, stream, merge=False)
-    with following(writer(rows, sink), tmp_path / "checkpoint") as query:
+    with follow_query(writer(rows, sink), tmp_path / "checkpoint") as query:
         wait_until(query, taken(300))
     assert sink.rows() == {f"p{place}": list(range(place, 300, 10)) for place in range(10)}
 

@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.changes.rows.clearing import AllClearings, Clear
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EntryReader, EventLocations, value_name
 from pyspark_pravega.datasource.changes.rows.names import Names
-from tests.datasource.changes.rows.test_history import applied, history
+from tests.datasource.changes.rows.test_history import apply_history, history
 from tests.datasource.changes.test_states import Batches, Found
 from tests.datasource.single_changes import SCHEMA, Change
 
@@ -158,7 +158,7 @@ def test_all_ways_lead_to_the_rows_of_the_database(seed: int, segments: int, tmp
         for place, (memory, size) in enumerate([(1 << 28, 1000), (1 << 28, 3), (3_000, 7)]):
             rows[place] |= current(events, clearings, memory, size)
         changes = [change for _, change in events]
-        rows[3] |= applied(history(changes, truncations=clearings if segments > 1 else None))
+        rows[3] |= apply_history(history(changes, truncations=clearings if segments > 1 else None))
     assert rows == [database.rows] * 4
 
     ends = [*sorted(rng.sample(range(len(database.events)), 4)), len(database.events)]
@@ -171,5 +171,5 @@ def test_all_ways_lead_to_the_rows_of_the_database(seed: int, segments: int, tmp
         new = clearings_of(batch) if segments > 1 else None
         for segment, stream in enumerate(streams):
             found[segment] += stream.take(in_segment(batch, segment), new)
-    streamed = [applied(one) for one in found]
+    streamed = [apply_history(one) for one in found]
     assert {key: value for part in streamed for key, value in part.items()} == database.rows

@@ -166,7 +166,7 @@ def test_many_truncations() -> None:
         changes += [Change("c", 1, "a", at + 1), Change("c", 2, "b", at + 2), Change("t", at=at + 3)]
     found = history(changes, one_batch=True)
     assert len(found) == 4000
-    assert applied(found) == {}
+    assert apply_history(found) == {}
 
 
 def test_versions_of_a_row_ascend() -> None:
@@ -186,7 +186,7 @@ def test_numbers_of_a_position_that_are_too_large_for_a_version() -> None:
         history([Change("c", 1, "a", 1 << 23, origin="mysql/x/1/bin")])
 
 
-def applied(found: Sequence[tuple[str, int, str | None, int]]) -> dict[int, str | None]:
+def apply_history(found: Sequence[tuple[str, int, str | None, int]]) -> dict[int, str | None]:
     """The rows that a history leads to; every change must fit the row it finds."""
     rows: dict[int, str | None] = {}
     for sign, key, value, _ in found:
@@ -218,8 +218,8 @@ def test_the_history_leads_to_the_current_rows(seed: int, memory: int) -> None:
         without = ("v",) if op == "u" and rng.random() < 0.3 else ()
         changes.append(Change(op, rng.randrange(30), None if without else str(number), without=without, **common))
     found = history(changes, memory=memory)
-    assert applied(found) == fold(changes)
-    assert applied(history(changes, one_batch=True, memory=memory)) == fold(changes)
+    assert apply_history(found) == fold(changes)
+    assert apply_history(history(changes, one_batch=True, memory=memory)) == fold(changes)
     if memory > 1 << 20:
         # In files changes come key by key.
         assert sorted(found, key=str) == sorted(history(changes, memory=20_000), key=str)

@@ -81,7 +81,7 @@ def values(v: Value) -> dict[str, Any]:
     return {"v": v, "w": float("nan") if v is None else float(len(v)), "xs": None if v == "a" else [1, None]}
 
 
-def fed(keyless: KeylessRows, changes: Iterable[Change], size: int) -> None:
+def feed_in_batches(keyless: KeylessRows, changes: Iterable[Change], size: int) -> None:
     offsets: Counter[int] = Counter()
     run: list[Change] = []
     for change in [*changes, None]:
@@ -100,18 +100,18 @@ def rows_of(
     changes: Iterable[Change], memory: int = 1 << 28, size: int = 100, *, lenient: bool = False
 ) -> Counter[Value]:
     with KeylessRows(COLUMNS, ["v"], memory, lenient=lenient) as keyless:
-        fed(keyless, changes, size)
+        feed_in_batches(keyless, changes, size)
         assert keyless.spilled == (memory < 1 << 28)
         return Counter(value for part in keyless.results() for value in part.column(value_name("v")).to_pylist())
 
 
 def history_of(changes: Iterable[Change], within: Bounds = EVERYTHING, memory: int = 1 << 28) -> list[dict[str, Any]]:
     with KeylessRows(COLUMNS, ["v"], memory, within) as keyless:
-        fed(keyless, changes, 100)
+        feed_in_batches(keyless, changes, 100)
         return [row for part in keyless.results() for row in part.to_pylist()]
 
 
-def applied(history: Iterable[dict[str, Any]]) -> Counter[Value]:
+def apply_history(history: Iterable[dict[str, Any]]) -> Counter[Value]:
     found: Counter[Value] = Counter()
     for row in history:
         found[row[value_name("v")]] += 1 if row["change"] in (INSERT, AFTER) else -1
@@ -124,7 +124,7 @@ def test_equal_rows_are_counted() -> None:
     assert rows_of(changes) == {"a": 2, None: 1, "b": 1}
     changes += [Change("d", "a"), Change("u", "b", "a"), Change("d", None), Change(None), Change("m")]
     assert rows_of(changes) == {"a": 2}
-    assert applied(history_of(changes)) == {"a": 2}
+    assert apply_history(history_of(changes)) == {"a": 2}
 
 
 def test_the_order_of_segments_does_not_matter() -> None:
@@ -137,7 +137,7 @@ def test_a_log_that_has_begun_again_gives_positions_again() -> None:
     first = Change("c", after="a", at=10, time=SECOND, ts=SECOND, row=0, origin="mysql/x/1/bin")
     same = replace(first, time=9 * SECOND, ts=9 * SECOND)
     assert rows_of([first, replace(first, ts=5 * SECOND), same]) == {"a": 2}
-    assert applied(history_of([first, same, replace(same, ts=20 * SECOND)])) == {"a": 2}
+    assert apply_history(history_of([first, same, replace(same, ts=20 * SECOND)])) == {"a": 2}
     # A truncation of the former log clears no rows of the new one, and the other way round.
     truncate = Change("t", at=99, time=2 * SECOND, ts=2 * SECOND, segment=1)
     assert rows_of([first, truncate, same]) == {"a": 1}
@@ -152,26 +152,26 @@ def test_a_value_that_was_not_sent_is_that_of_before() -> None:
 COPIED = [Change("c", after="a", at=7, ts=SECOND + second) for second in range(3)]
 
 
-def later(changes: Iterable[Change], ts: int) -> list[Change]:
+def repeat_at(changes: Iterable[Change], ts: int) -> list[Change]:
     return [replace(change, ts=ts) for change in changes]
 
 
 def test_what_a_copy_writes_at_once_counts_and_what_is_delivered_again_does_not() -> None:
     assert rows_of(COPIED) == {"a": 3}
-    assert rows_of([*COPIED, *later(COPIED, 60 * SECOND)]) == {"a": 3}
+    assert rows_of([*COPIED, *repeat_at(COPIED, 60 * SECOND)]) == {"a": 3}
     update = Change("u", "a", "b", at=8, ts=2 * SECOND)
-    again = [*later(COPIED, 60 * SECOND), *later([update], 61 * SECOND)]
+    again = [*repeat_at(COPIED, 60 * SECOND), *repeat_at([update], 61 * SECOND)]
     changes = [*COPIED, update, *again, Change("d", "b", at=9, ts=62 * SECOND)]
     assert rows_of(changes) == {"a": 2}
-    assert applied(history_of(changes)) == {"a": 2}
+    assert apply_history(history_of(changes)) == {"a": 2}
     # Nothing tells that these are the same.
     assert rows_of([replace(copied, at=None) for copied in COPIED] * 2) == {"a": 6}
     assert rows_of([replace(copied, ts=None) for copied in COPIED] * 2) == {"a": 6}
 
 
 def test_a_delivery_that_was_cut_off_is_not_the_one_that_counts() -> None:
-    assert rows_of([*COPIED[:2], *later(COPIED, 60 * SECOND)]) == {"a": 3}
-    assert rows_of([*COPIED, *later(COPIED[:1], 60 * SECOND), *later(COPIED[:2], 90 * SECOND)]) == {"a": 3}
+    assert rows_of([*COPIED[:2], *repeat_at(COPIED, 60 * SECOND)]) == {"a": 3}
+    assert rows_of([*COPIED, *repeat_at(COPIED[:1], 60 * SECOND), *repeat_at(COPIED[:2], 90 * SECOND)]) == {"a": 3}
 
 
 @pytest.mark.parametrize("origin", ["mysql/x/1/b", "maxwell/None/1/b", "sqlserver/x/db"])
@@ -193,7 +193,7 @@ def test_truncations_clear_what_was_before_them() -> None:
         Change("c", after="b", at=5),
     ]
     assert rows_of(changes) == {"b": 1}
-    assert applied(history_of(changes)) == {"b": 1}
+    assert apply_history(history_of(changes)) == {"b": 1}
     cleared = [row for row in history_of(changes) if row["version"] == 2]
     assert [(row[value_name("v")], row["change"], row["timestamp"]) for row in cleared] == [("a", 1, 5 * SECOND)]
 
@@ -224,11 +224,11 @@ def test_a_snapshot_takes_the_place_of_all_before_it() -> None:
     changes = [*first, *between, *snapshot("bcc", 30, 3 * SECOND), *behind]
     assert rows_of(changes) == {"b": 1, "c": 2, "d": 1}
     history = history_of(changes)
-    assert applied(history) == {"b": 1, "c": 2, "d": 1}
+    assert apply_history(history) == {"b": 1, "c": 2, "d": 1}
     # Of the second snapshot only what differs: a second c, and no a any more.
     differences = [(row[value_name("v")], row["change"]) for row in history if row["version"] == 30]
     assert differences == [("c", 0), ("a", 1)]
-    assert applied(history_of(changes, Bounds("version", 0, 29))) == {"a": 1, "b": 1, "c": 1, "d": 1}
+    assert apply_history(history_of(changes, Bounds("version", 0, 29))) == {"a": 1, "b": 1, "c": 1, "d": 1}
     # A change that comes again behind the snapshot.
     again = replace(between[0], ts=5 * SECOND)
     assert rows_of([*first, *snapshot("bcc", 30, 3 * SECOND), again]) == {"b": 1, "c": 2}
@@ -239,7 +239,7 @@ def test_a_snapshot_at_the_same_position_is_another(at: int | None) -> None:
     """The log of an idle database does not move; SQL Server's snapshots have no position."""
     changes = [*snapshot("aab", at, SECOND), *snapshot("aab", at, 900 * SECOND)]
     assert rows_of(changes) == {"a": 2, "b": 1}
-    assert applied(history_of(changes)) == {"a": 2, "b": 1}
+    assert apply_history(history_of(changes)) == {"a": 2, "b": 1}
     assert rows_of([*snapshot("a", at, SECOND), *snapshot("b", at, 2 * SECOND)]) == {"b": 1}
 
 
@@ -252,7 +252,7 @@ def test_a_snapshot_counts_when_it_is_complete() -> None:
     assert rows_of([*whole, *snapshot("abcd", 20, 9 * SECOND)[:2]]) == {"a": 1, "b": 1, "c": 1}
     aborted = [*whole, *snapshot("abcd", 20, 9 * SECOND)[:3], *snapshot("cd", 20, 20 * SECOND)]
     assert rows_of(aborted) == {"c": 1, "d": 1}
-    assert applied(history_of(aborted)) == {"c": 1, "d": 1}
+    assert apply_history(history_of(aborted)) == {"c": 1, "d": 1}
 
 
 def test_rows_before_a_snapshot_may_lie_in_other_segments() -> None:
@@ -288,14 +288,14 @@ def test_a_row_that_cannot_be_told_is_an_error() -> None:
     assert rows_of([Change("c", after="a"), Change("d", "b")], lenient=True) == {"a": 1}
     retained = [Change("d", "b", ts=1), *snapshot("a", 7, SECOND)]
     assert rows_of(retained) == {"a": 1}
-    assert applied(history_of(retained)) == {"a": 1}
+    assert apply_history(history_of(retained)) == {"a": 1}
 
 
 def test_equal_rows_beyond_the_memory() -> None:
     """They cannot be divided by their hash."""
     changes = [Change("c", after="a", at=at, ts=at) for at in range(20_000)]
     with KeylessRows(COLUMNS, ["v"], 100_000) as keyless:
-        fed(keyless, changes, 1000)
+        feed_in_batches(keyless, changes, 1000)
         assert sum(len(part) for part in keyless.results()) == 20_000
 
 
@@ -325,7 +325,7 @@ class Database:
         self.log.append([replace(change, at=at, time=time, row=row) for row, change in enumerate(record)])
 
 
-def delivered(seed: int, kind: str) -> tuple[list[Change], Counter[Value]]:
+def deliver_changes(seed: int, kind: str) -> tuple[list[Change], Counter[Value]]:
     """What a connector writes that stops and goes back at any time, and the rows of the database in the end."""
     chance = random.Random(f"{seed} {kind}")
     database, found = Database(chance), list[Change]()
@@ -378,8 +378,8 @@ def delivered(seed: int, kind: str) -> tuple[list[Change], Counter[Value]]:
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 @pytest.mark.parametrize("seed", range(15))
 def test_any_changes_count_as_in_the_database(seed: int, kind: str) -> None:
-    changes, rows = delivered(seed, kind)
+    changes, rows = deliver_changes(seed, kind)
     assert rows_of(changes) == rows
     assert rows_of(changes, memory=20_000, size=7) == rows
-    assert applied(history_of(changes)) == rows
-    assert applied(history_of(changes, memory=20_000)) == rows
+    assert apply_history(history_of(changes)) == rows
+    assert apply_history(history_of(changes, memory=20_000)) == rows
