@@ -9,7 +9,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
-from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
+from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.loading import (
     SCHEMA_KEY,
     LoadedTable,

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.inference import infer_columns
 from pyspark_pravega.datasource.kinds.opening import kind_with_format
-from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
+from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
 from pyspark_pravega.datasource.tables.named_columns import all_names, with_columns

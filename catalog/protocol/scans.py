@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.scan.aggregation import Aggregation
+from pyspark_pravega.datasource.scan.aggregates.aggregation import Aggregation
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.tables.stream_table import StreamTable

@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.changes.row_changes_stream import ChangesBatch, 
 from pyspark_pravega.datasource.changes.truncations import FOUND
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import bounds_text
-from pyspark_pravega.datasource.scan.aggregation import Aggregation, can_begin
+from pyspark_pravega.datasource.scan.aggregates.aggregation import Aggregation, can_begin
 from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search

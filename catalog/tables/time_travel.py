@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.bounds import format_time
 from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version
-from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
+from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import UnsupportedOperationError

@@ -23,11 +23,11 @@ from ..positions.snapshot import SegmentSlice, cut_at, end_in
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
-from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
+from ..tables.open_table import TableRead
 from .position import Position
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]

@@ -14,13 +14,13 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 
-from ..scan.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
 from ..scan.counts import Counts, no_counts
 from ..scan.event_planning import choose_columns, make_nullable, measure_scan
-from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
+from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
+from ..tables.open_table import TableRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out

@@ -15,7 +15,7 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.open_table import OpenTable, TableRead
+from ..tables.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, whole_snapshots
 from .rows.clearing import Clearings

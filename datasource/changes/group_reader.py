@@ -27,10 +27,10 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.bad_events import FAILFAST, BadEventRule
 from ..scan.counts import Counts, with_counts
 from ..scan.dead_letters import DeadLetters, make_letter
 from ..scan.reader import chunks
+from ..tables.bad_events import FAILFAST, BadEventRule
 from ..tables.stream_table import StreamTable, WriterSchemas
 from ..workers.connections import borrow_connection
 from .rows.clearing import Clearings

@@ -19,11 +19,11 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
 from ..positions.snapshot import tail_cut
-from ..scan.open_table import OpenTable
 from ..stream_source.admission import Limits, Walker, admit
 from ..stream_source.frontier import end_within, enter_successors, find_frontier, pause_between_looks
 from ..stream_source.memory import SourceMemory
 from ..tables.change_range import ChangeRange
+from ..tables.open_table import OpenTable
 
 _IDLE_SECONDS = 0.2
 """Pause at the end of a sealed stream, because Spark asks a hundred times a second."""

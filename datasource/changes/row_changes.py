@@ -22,11 +22,11 @@ from pyspark_pravega.sql import options as o
 from ..positions.snapshot import cut_at
 from ..scan.counts import Counts, no_counts
 from ..scan.event_planning import make_nullable, measure_slices
-from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
+from ..tables.open_table import TableRead
 from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.clearing import Clearing

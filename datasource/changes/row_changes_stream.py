@@ -20,10 +20,10 @@ from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import measure_slices
-from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, extent_of
 from ..scan.scan_request import Search
 from ..tables.change_range import ChangeRange
+from ..tables.open_table import TableRead
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
 from .group_planning import group_by_lineage, partitions_of_groups

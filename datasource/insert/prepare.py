@@ -11,9 +11,9 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
-from ..scan.open_table import OpenTable
 from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.named_columns import event_time_column, routing_key_column
+from ..tables.open_table import OpenTable
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch

@@ -19,11 +19,11 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 
 from ..scan.conditions import Condition
-from ..scan.open_table import OpenTable
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.key_columns import KeyColumns
+from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from .keys import decode_keys

@@ -18,11 +18,11 @@ from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
 from ..insert.prepare import fit_to_rows, with_write_options
 from ..scan.dead_letters import check_target
-from ..scan.open_table import TableRead
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import POSITION_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
+from ..tables.open_table import TableRead
 from ..tables.stream_table import StreamTable
 from .kind import MicroBatch, TableKind
 

@@ -18,18 +18,18 @@ from ..changes.position import BatchRequest, Position, check_endless, check_opti
 from ..changes.row_changes_stream import ChangesBatch
 from ..insert.prepare import fit_to_rows, with_write_options
 from ..positions.snapshot import SegmentSlice
-from ..scan.bad_events import bad_event_rule
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import EventSelection, Measured, likely_schemas, make_nullable, measure_scan, plan_events
 from ..scan.keyed_segments import segments_of_keys
-from ..scan.open_table import TableRead
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
+from ..tables.bad_events import bad_event_rule
 from ..tables.hidden_columns import METADATA_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
+from ..tables.open_table import TableRead
 from ..tables.stream_table import Kind, StreamTable
 from ..tables.table_name import CHANGELOG, TableName
 from .kind import MicroBatch, TableKind

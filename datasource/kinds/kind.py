@@ -20,10 +20,10 @@ from ..insert.prepare import plain_writer
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
-from ..scan.open_table import OpenTable
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import PushDown
 from ..scan.scan_request import ScanRequest, WantedRows
+from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 
 

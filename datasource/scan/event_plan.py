@@ -9,9 +9,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.config import ClientConfig
 
+from ..tables.bad_events import BadEventRule
 from ..tables.hidden_columns import REACHED_COLUMN
 from ..tables.stream_table import StreamTable, WriterSchemas
-from .bad_events import BadEventRule
 from .counts import with_counts
 from .event_times import SegmentTimes
 from .places import Places

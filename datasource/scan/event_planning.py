@@ -23,13 +23,13 @@ from ..commit_log.table import HeadRow
 from ..positions.bounds import end_cut, start_cut
 from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
+from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
+from ..tables.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
-from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from .borders import start_later
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
-from .open_table import OpenTable, TableRead
 from .places import Places, Span
 from .planned_scan import EarlierScan, PlannedScan, RowSource, extent_of
 from .reader import SegmentScanReader, SlicePartition

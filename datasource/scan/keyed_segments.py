@@ -22,8 +22,8 @@ from pyspark_pravega.errors import InvalidRowError
 from ..positions.snapshot import SegmentSlice
 from ..tables.loading import promised_key, stored_properties
 from ..tables.named_columns import key_positions_of, routing_key_column
+from ..tables.open_table import OpenTable
 from .conditions import COLUMN, LITERAL, Condition, Term
-from .open_table import OpenTable
 
 Keys: TypeAlias = frozenset[Any]
 

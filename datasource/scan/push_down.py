@@ -10,10 +10,10 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.sql import options as o
 
 from ..tables.hidden_columns import CHANGE_COLUMNS
-from .aggregating_reader import begin_aggregates
+from ..tables.open_table import OpenTable
+from .aggregates.aggregating_reader import begin_aggregates
 from .borders import count_events_by_log
 from .conditions import Condition, can_evaluate
-from .open_table import OpenTable
 from .planned_scan import PlannedScan, RowSource
 from .reader import SegmentScanReader
 from .scan_request import ScanRequest, WantedRows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
 
-from .aggregation import Aggregation
+from .aggregates.aggregation import Aggregation
 from .conditions import Condition
 from .planned_scan import EarlierScan
 

@@ -18,8 +18,8 @@ from pyspark_pravega.formats.core.events import EventBuffer, EventPositions, lis
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
+from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
-from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from .counts import Counts, no_counts
 from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan

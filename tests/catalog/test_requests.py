@@ -19,7 +19,7 @@ from pyspark_pravega.catalog.protocol import replies
 from pyspark_pravega.catalog.protocol.messages import decode, encode
 from pyspark_pravega.catalog.protocol.replies import InsertHandle, ScanEnds
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.scan.aggregation import AggregateFunction, Aggregation
+from pyspark_pravega.datasource.scan.aggregates.aggregation import AggregateFunction, Aggregation
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.tables.change_range import ChangeRange

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.scan import aggregating_reader
-from pyspark_pravega.datasource.scan.aggregating_reader import PartialGroups
-from pyspark_pravega.datasource.scan.aggregation import AggregateFunction, Aggregation, can_begin
+from pyspark_pravega.datasource.scan.aggregates import aggregating_reader
+from pyspark_pravega.datasource.scan.aggregates.aggregating_reader import PartialGroups
+from pyspark_pravega.datasource.scan.aggregates.aggregation import AggregateFunction, Aggregation, can_begin
 
 TYPES = {"k": "string", "n": "integer", "l": "long", "d": "double", "f": "float", "b": "boolean", "s": "string"}
 COLUMNS = StructType.fromJson(

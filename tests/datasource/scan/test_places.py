@@ -18,8 +18,8 @@ from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.borders import start_later
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.scan.event_planning import measure_scan
-from pyspark_pravega.datasource.scan.open_table import OpenTable
 from pyspark_pravega.datasource.scan.places import Places, Span, is_about_places
+from pyspark_pravega.datasource.tables.open_table import OpenTable
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.scan.test_scan import insert_raw

@@ -8,8 +8,8 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql.options import Options
 
-from ..tables.stream_table import StreamTable
 from .bad_events import BadEventRule
+from .stream_table import StreamTable
 
 
 @dataclass(frozen=True)

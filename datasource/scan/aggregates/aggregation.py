@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..tables.hidden_columns import fields_by_name
+from ...tables.hidden_columns import fields_by_name
 
 COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max", "Avg"
 """The names of Spark's classes in `org.apache.spark.sql.connector.expressions.aggregate`."""

@@ -16,10 +16,10 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
+from ..counts import COUNTS_COLUMN, counts_batch, counts_of, no_counts
+from ..planned_scan import RowSource
+from ..reader import PlannedReader
 from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
-from .counts import COUNTS_COLUMN, counts_batch, counts_of, no_counts
-from .planned_scan import RowSource
-from .reader import PlannedReader
 
 PENDING_ROWS = 65_536
 PENDING_BYTES = 16 << 20

@@ -1,0 +1,1 @@
+"""Aggregates that tasks begin and Spark finishes."""
