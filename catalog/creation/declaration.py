@@ -77,7 +77,7 @@ def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) 
         raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
     settings = declared_settings(options)
     if kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
-        columns = columns_of_events(catalog, stream, settings)
+        columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
     columns = with_defaults(shown, columns, request.defaults, settings.format)
     bad_event_rule(options, stream)
@@ -125,23 +125,24 @@ def with_primary_key(
     beside another one.
     """
     found = dict(properties)
-    for each in constraints:
-        if each.kind != "PrimaryKey" or each.enforced:
+    for constraint in constraints:
+        if constraint.kind != "PrimaryKey" or constraint.enforced:
             raise UnsupportedOperationError(
-                f"{each.text} is not possible on {table}: nothing checks the events that are written to a stream. "
-                "Leave it out."
+                f"{constraint.text} is not possible on {table}: nothing checks the events that are written to a "
+                "stream. Leave it out."
             )
         if not kind_with_format(format).rows_have_keys:
             raise UnsupportedOperationError(
-                f"{each.text} is not possible on {table} with 'format'='{format}': every event is a row of its own. "
-                "A primary key identifies the rows of a table of changes, such as one of 'format'='debezium-json'. "
+                f"{constraint.text} is not possible on {table} with 'format'='{format}': every event is a row of its "
+                "own. A primary key identifies the rows of a table of changes, such as one of 'format'='debezium-json'. "
                 "Leave it out."
             )
-        key = ",".join(each.columns)
+        key = ",".join(constraint.columns)
         given = found.setdefault(o.PRIMARY_KEY.key, key)
-        if tuple(name.strip() for name in given.split(",")) != each.columns:
+        if tuple(name.strip() for name in given.split(",")) != constraint.columns:
             raise InvalidOptionError(
-                f"'{o.PRIMARY_KEY.key}'='{shorten(given)}' and {each.text} are two primary keys. Leave one of them out."
+                f"'{o.PRIMARY_KEY.key}'='{shorten(given)}' and {constraint.text} are two primary keys. Leave one "
+                "of them out."
             )
     return found
 
@@ -182,7 +183,7 @@ def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
         return None
 
 
-def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
+def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
     """Return the columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
     columns = None
     found = find_table(catalog, stream)

@@ -105,11 +105,11 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
             "its events too."
         )
     if not mark.is_over:
-        raise SchemaNotFoundError(being_made(stream, mark))
+        raise SchemaNotFoundError(describe_creation_in_progress(stream, mark))
     return Rest(replace(declared, settings=settings), configuration)
 
 
-def being_made(stream: Stream, mark: CreationMark) -> str:
+def describe_creation_in_progress(stream: Stream, mark: CreationMark) -> str:
     """Say that another statement may be running."""
     return (
         f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was interrupted. The "

@@ -48,7 +48,7 @@ _KEY_COLUMN = re.compile(r"\s*([^(),]+?)\s*(?:\(\s*(\d+)\s*\))?\s*")
 
 
 def is_key_value_table(properties: Mapping[str, str]) -> bool:
-    """Tell whether the properties of CREATE TABLE are those of a key-value table."""
+    """Return whether the properties of CREATE TABLE are those of a key-value table."""
     return any(
         o.find_option(key) is o.FORMAT and text.strip().lower() == o.KEY_VALUE_FORMAT
         for key, text in properties.items()
@@ -141,7 +141,7 @@ def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
 
 
 def _is_of_others(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Tell whether what is kept is another declaration of the same table."""
+    """Return whether what is kept is another declaration of the same table."""
     return bool(before.get("segment") == row["segment"]) and before.get("declaration") != row["declaration"]
 
 
@@ -170,7 +170,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
             settings[option.key] = text
     keys = key_columns(catalog, stream, schema, options, request.constraints)
     named = set(keys.names)
-    columns = StructType([_never_null(each) if each.name in named else each for each in schema])
+    columns = StructType([_never_null(field) if field.name in named else field for field in schema])
     table = entries_table(stream, format, columns, keys, settings=settings)
     values = value_columns(table, columns)
     if not values.fields:
@@ -181,7 +181,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
         text = find_format(format).schema_text(values, stream.name, stream.scope, properties.get("comment"), settings)
         return replace(table, schema_text=text), options
     if len(values) != 1 or not isinstance(values[0].dataType, BinaryType):
-        declared = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in values)
+        declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in values)
         raise UnsupportedTypeError(
             f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY beside the keys, but has {declared}. "
             f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
@@ -214,35 +214,36 @@ def key_columns(
     """
     shown = catalog.named(stream.scope, stream.name)
     given = options.get(o.PRIMARY_KEY)
-    for each in constraints:
-        if each.kind != "PrimaryKey" or each.enforced:
+    for constraint in constraints:
+        if constraint.kind != "PrimaryKey" or constraint.enforced:
             raise UnsupportedOperationError(
-                f"{each.text} is not possible on {shown}: nothing checks what is written. Leave it out."
+                f"{constraint.text} is not possible on {shown}: nothing checks what is written. Leave it out."
             )
-        given = given or ",".join(each.columns)
+        given = given or ",".join(constraint.columns)
     if given is None:
         raise InvalidOptionError(
             f"'format'='{o.KEY_VALUE_FORMAT}' needs '{o.PRIMARY_KEY.key}', the columns of the primary key with the "
             "bytes of strings, for example 'id' or 'country(2),id'."
         )
     keys = KeyColumns(
-        _parsed(o.PRIMARY_KEY.key, given, schema), _parsed(o.SECONDARY_KEY.key, options.get(o.SECONDARY_KEY), schema)
+        _parse_key(o.PRIMARY_KEY.key, given, schema),
+        _parse_key(o.SECONDARY_KEY.key, options.get(o.SECONDARY_KEY), schema),
     )
     twice = {name for name in keys.names if keys.names.count(name) > 1}
     if twice:
         raise InvalidOptionError(f"The column {min(twice)} is named twice in the keys. Name each once.")
-    for each in constraints:
-        if list(each.columns) != keys.names:
+    for constraint in constraints:
+        if list(constraint.columns) != keys.names:
             raise InvalidOptionError(
-                f"{each.text} and the keys {', '.join(keys.names)} differ. Leave the constraint out: the properties "
-                f"'{o.PRIMARY_KEY.key}' and '{o.SECONDARY_KEY.key}' are the key."
+                f"{constraint.text} and the keys {', '.join(keys.names)} differ. Leave the constraint out: the "
+                f"properties '{o.PRIMARY_KEY.key}' and '{o.SECONDARY_KEY.key}' are the key."
             )
     if keys.length > MAX_KEY_LENGTH:
         raise InvalidOptionError(f"A key has {keys.length:,} bytes; Pravega allows at most {MAX_KEY_LENGTH:,}.")
     return keys
 
 
-def _parsed(option: str, given: str | None, schema: StructType) -> tuple[KeyColumn, ...]:
+def _parse_key(option: str, given: str | None, schema: StructType) -> tuple[KeyColumn, ...]:
     columns = []
     for part in [] if given is None else given.split(","):
         match = _KEY_COLUMN.fullmatch(part)

@@ -37,7 +37,7 @@ from ..storage.spelling import add_stream_name, resolve_stream
 from ..tables import views
 from ..tables.stream_tables import describe
 from .declaration import declare
-from .judging import New, Rest, being_made, judge
+from .judging import New, Rest, describe_creation_in_progress, judge
 from .key_value import check_name, create_entries, is_key_value_table
 from .registering import register
 
@@ -108,7 +108,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
         _set_tags(catalog, stream, configuration, stored | mark.stored)
         other = mark_of(catalog, stream)
         if other is not None and other != mark:
-            raise SchemaNotFoundError(being_made(stream, other))
+            raise SchemaNotFoundError(describe_creation_in_progress(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.
         register(catalog, declared, [], begun=True)
     return _publish(catalog, stream)

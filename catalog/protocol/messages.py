@@ -50,7 +50,7 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
-        [kind] = [each for each in arguments if each is not NoneType]
+        [kind] = [argument for argument in arguments if argument is not NoneType]
         return _decode(kind, value, name)
     if origin is tuple and isinstance(value, list):
         kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
@@ -99,7 +99,7 @@ def encode(value: Any) -> Any:
         case Mapping():
             return [[key, each] for key, each in value.items()]
         case Sequence() if not isinstance(value, bytes | bytearray):
-            return [encode(each) for each in value]
+            return [encode(member) for member in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} cannot be part of a reply")

@@ -62,7 +62,7 @@ class CreationMark:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the statement cannot be running any more."""
+        """Return whether the statement cannot be running any more."""
         return time.time() * 1000 > self.until
 
     @property
@@ -71,7 +71,7 @@ class CreationMark:
         return datetime.fromtimestamp(self.until / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
     def is_for(self, config: ClientConfig, schema: str) -> bool:
-        """Tell whether the statement registers this schema, in this registry."""
+        """Return whether the statement registers this schema, in this registry."""
         return self.digest == _digest(config, schema)
 
 
@@ -89,7 +89,7 @@ def mark_of(catalog: Catalog, stream: Stream) -> CreationMark | None:
 
 
 def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
-    """Tell whether no other statement has come to call the stream its own."""
+    """Return whether no other statement has come to call the stream its own."""
     try:
         return mark_of(catalog, stream) == mark
     except StreamNotFoundError:
@@ -116,7 +116,7 @@ def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
 
 
 def _is_marked(catalog: Catalog, stream: Stream) -> bool:
-    """Tell whether a stream has a mark; True also if it cannot be looked up."""
+    """Return whether a stream has a mark; True also if it cannot be looked up."""
     try:
         return mark_of(catalog, stream) is not None
     except StreamNotFoundError:

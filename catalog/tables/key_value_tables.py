@@ -48,12 +48,12 @@ def names(catalog: Catalog, scope: str) -> list[str]:
 
 
 def exists(catalog: Catalog, stream: Stream) -> bool:
-    """Tell whether there is a key-value table of this scope and name."""
+    """Return whether there is a key-value table of this scope and name."""
     return find_configuration(catalog, stream) is not None
 
 
 def is_declared(catalog: Catalog, stream: Stream) -> bool:
-    """Tell whether there is a key-value table whose columns are known."""
+    """Return whether there is a key-value table whose columns are known."""
     found = find_configuration(catalog, stream)
     return found is not None and load_declaration(catalog, stream, found)[1] is not None
 
@@ -86,12 +86,12 @@ def describe(
     properties = {
         "provider": PROVIDER,
         o.FORMAT.key: o.KEY_VALUE_FORMAT,
-        o.PRIMARY_KEY.key: _spelled(keys.primary),
+        o.PRIMARY_KEY.key: _spell_key(keys.primary),
         o.VALUE_FORMAT.key: table.format,
         o.PARTITIONS.key: str(configuration.partitions),
     }
     if keys.secondary:
-        properties[o.SECONDARY_KEY.key] = _spelled(keys.secondary)
+        properties[o.SECONDARY_KEY.key] = _spell_key(keys.secondary)
     if row is not None and row.get("comment"):
         properties["comment"] = row["comment"]
     return TableDescription(
@@ -133,8 +133,8 @@ def _declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:
     return entries_table(stream, row["format"], columns, keys, schema_text=row["schema"], settings=row["settings"])
 
 
-def _spelled(columns: Sequence[KeyColumn]) -> str:
-    return ",".join(each.name if each.type in NUMBERS else f"{each.name}({each.bytes})" for each in columns)
+def _spell_key(columns: Sequence[KeyColumn]) -> str:
+    return ",".join(column.name if column.type in NUMBERS else f"{column.name}({column.bytes})" for column in columns)
 
 
 def drop(catalog: Catalog, stream: Stream, only: int | None = None) -> bool:

@@ -47,8 +47,8 @@ _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a stream may be there before its schema, and the pause between looks."""
 
 
-def _impossible(namespace: Sequence[str], name: str) -> bool:
-    """Tell that no table can have this identifier: internal scopes and streams are none."""
+def _is_impossible(namespace: Sequence[str], name: str) -> bool:
+    """Return whether no table can have this name, because it is that of an internal scope or stream."""
     if len(namespace) != 1 or not name or len(name) > MAX_STREAM_NAME:
         return True
     return is_internal(name) or is_internal(namespace[0])
@@ -92,7 +92,7 @@ def describe(
 
 
 def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
-    """Return the metadata columns of a table that are none of the columns which it shows."""
+    """Return the metadata columns of a table, without those whose names its own columns have."""
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
         HiddenColumn(field.name, field.dataType, field.nullable, comment)
@@ -124,7 +124,7 @@ def load(
     """
     asked = TableName.parse(name)
     stream = resolve_stream(catalog, namespace, asked.stream)
-    if _impossible(namespace, asked.stream) or asked.part == "":
+    if _is_impossible(namespace, asked.stream) or asked.part == "":
         raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
     called = namespace[0], asked.stream
     if asked.is_key_value_table:
@@ -174,18 +174,18 @@ def wait_for_schema(
 
 
 def is_adoptable(found: LoadedTable) -> bool:
-    """Tell whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
+    """Return whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
     return "format" not in found.stored and (found.table.format == "raw" or has_envelopes(found))
 
 
 def has_envelopes(found: LoadedTable) -> bool:
-    """Tell whether others registered a schema of Debezium's envelopes for its events."""
+    """Return whether others registered a schema of Debezium's envelopes for its events."""
     table = found.table
     return table.format == "avro" and table.schema_text is not None and is_envelope(table.schema_text)
 
 
 def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
-    """Tell whether there is a stream. To a user who may not know, a key-value table of the name is what there is."""
+    """Return whether there is a stream. To a user who may not know, a key-value table of the name is what there is."""
     try:
         return catalog.pravega.controller.stream_exists(stream)
     except PermissionDeniedError:
@@ -195,19 +195,19 @@ def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
 
 
 def is_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Tell whether a table is a whole stream."""
-    return not _impossible(namespace, name) and catalog.pravega.controller.stream_exists(
+    """Return whether a table is a whole stream."""
+    return not _is_impossible(namespace, name) and catalog.pravega.controller.stream_exists(
         resolve_stream(catalog, namespace, name)
     )
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
-    """Tell whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted.
+    """Return whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted.
 
     Nor does what a CREATE TABLE has left that was cut off: the rest can be done. If it has left the mark alone, that is
     removed.
     """
-    if _impossible(namespace, name):
+    if _is_impossible(namespace, name):
         return False
     if TableName.parse(name).part is not None:
         return not creating and _part_exists(catalog, namespace, name)
@@ -223,13 +223,13 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
         return False
     if is_adoptable(loaded):
         return False
-    # Who is told that it exists may go on to write: a statement that is still making it must not undo it.
+    # Callers may write as soon as they know that it exists, so a statement that is still making it must not undo it.
     remove_mark(catalog, loaded)
     return True
 
 
 def _part_exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Tell whether a stream has events of a type, or a changelog."""
+    """Return whether a stream has events of a type, or a changelog."""
     try:
         load(catalog, namespace, name)
     except (StreamNotFoundError, SchemaNotFoundError):
@@ -242,7 +242,7 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 
     Raises UnsupportedOperationError for one type of a stream's events, and for a changelog.
     """
-    if _impossible(namespace, name):
+    if _is_impossible(namespace, name):
         return False
     asked = TableName.parse(name)
     if asked.is_key_value_table:
