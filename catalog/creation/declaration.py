@@ -134,8 +134,8 @@ def with_primary_key(
         if not kind_with_format(format).rows_have_keys:
             raise UnsupportedOperationError(
                 f"{constraint.text} is not possible on {table} with 'format'='{format}': every event is a row of its "
-                "own. A primary key identifies the rows of a table of changes, such as one of 'format'='debezium-json'. "
-                "Leave it out."
+                "own. A primary key identifies the rows of a table of changes, such as one of "
+                "'format'='debezium-json'. Leave it out."
             )
         key = ",".join(constraint.columns)
         given = found.setdefault(o.PRIMARY_KEY.key, key)
