@@ -177,7 +177,7 @@ def test_without_catalog(
     assert make_reader(dead_letter="letters").load().count() == 10
     assert spark.table(f"pravega.`{scope}`.letters").count() == 5
     assert "_raw" not in make_reader().load().columns
-    with pytest.raises(PySparkException, match="has k as NOT NULL"):
+    with pytest.raises(PySparkException, match="declares k NOT NULL"):
         make_reader(mode="permissive", format="json", framing="none").schema("k INT NOT NULL").load().collect()
     given = make_reader(mode="permissive", format="json", framing="none").schema("v STRING, _error STRING, _raw BINARY")
     assert sorted(row._raw for row in given.load().collect() if row._error) == sorted(

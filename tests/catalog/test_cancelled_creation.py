@@ -108,7 +108,7 @@ def test_one_that_is_killed(
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    with pytest.raises(SchemaNotFoundError, match="Its CREATE TABLE .* was cut off.* DROP TABLE removes it"):
+    with pytest.raises(SchemaNotFoundError, match="Its CREATE TABLE .* was cut off.* DROP TABLE to remove it"):
         load(catalog, [scope], "t")
     with pytest.raises(SchemaNotFoundError, match=r"with other properties \(codec, rollover-size\)"):
         create(catalog, CreateTable.of([scope], "t", SCHEMA, {"codec": "gzip", "rollover-size": "1g"}, adopt=True))

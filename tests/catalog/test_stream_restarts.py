@@ -103,12 +103,12 @@ def test_a_stream_that_was_made_again(spark: SparkSession, table: str, tmp_path:
 def test_checkpoints_of_others(spark: SparkSession, table: str, tmp_path: Path) -> None:
     sink = ParquetSink(spark, tmp_path)
     sink.take(spark.readStream.changes(table).select("id", "place"))
-    with pytest.raises(StreamingQueryException, match="its offset .* is not one of a Pravega"):
+    with pytest.raises(StreamingQueryException, match="its offset .* is not that of a Pravega"):
         sink.take(spark.readStream.table(table))
     spark.sql(f"CREATE TABLE {table}2 (id INT, place STRING)")
     other = ParquetSink(spark, tmp_path / "other")
     other.take(spark.readStream.table(table))
-    with pytest.raises(StreamingQueryException, match="is that of a query on stream"):
+    with pytest.raises(StreamingQueryException, match="belongs to a query on stream"):
         other.take(spark.readStream.table(f"{table}2"))
 
 

@@ -94,7 +94,7 @@ def test_positions_that_mean_nothing_any_more(api: PravegaCatalog, pravega: Prav
         table.append(numbers(first, first + 100))
     begin = next(table.follow(options=few))
     other = api.create_table(f"`{scope}`.others", table.schema)
-    with pytest.raises(CheckpointError, match="is that of a query on stream"):
+    with pytest.raises(CheckpointError, match="belongs to a query on stream"):
         other.follow(position=begin.position)
     with pytest.raises(CheckpointError, match="is damaged"):
         table.follow(position="{}")
