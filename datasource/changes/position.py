@@ -61,7 +61,7 @@ class Position:
             return cls._of(Stream(scope, name), value)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
-                f"The checkpoint is damaged, or that of another kind of query: its position {text} is not one of a "
+                f"The checkpoint is damaged, or belongs to another kind of query: its position {text} is not one of a "
                 "stream of changes. Start the query with a new checkpoint location."
             ) from None
 

@@ -68,7 +68,7 @@ class SourceOffset:
                 return cls._of(value)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
-                f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not that of a "
+                f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not one of a "
                 f"Pravega table. {START_ANEW}"
             ) from None
         raise CheckpointError(
