@@ -133,7 +133,7 @@ def test_what_is_refused(create: Callable[..., str], read: Read, spark: SparkSes
     wrong: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
         ({"streams": "a,text"}, DIFFERENT, ("format is", "{s}/text")),
         ({"streams": "a,missing"}, "PRAVEGA_STREAM_NOT_FOUND", ("'missing'",)),
-        ({"streams": "a,a"}, OPTION, ("'streams'", "each once")),
+        ({"streams": "a,a"}, OPTION, ("'streams'", "different names")),
         ({"streams": "a,customers"}, "PRAVEGA_UNSUPPORTED_OPERATION", ("{s}/customers", "`customers$changelog`")),
         ({"pattern": "nothing-.*"}, "PRAVEGA_STREAM_NOT_FOUND", ("'nothing-.*'", "{s}")),
         ({"pattern": "("}, OPTION, ("'pattern'", "regular expression")),
