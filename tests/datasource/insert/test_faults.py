@@ -132,7 +132,9 @@ def test_an_outcome_that_nobody_knows_is_called_that(
     with pytest.raises(PySparkException) as caught:
         spark.sql(f"INSERT INTO {mortal(99)}.`{scope}`.numbers SELECT CAST(id % 10 AS INT), id FROM range(100)")
     first = str(caught.value).splitlines()[0]
-    assert first.startswith("[PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN] It is not known whether the rows of this INSERT into ")
+    assert first.startswith(
+        "[PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN] It is not known whether the rows of this INSERT into "
+    )
     assert "check the table before you run the statement again" in first
     assert values(spark, table) == list(range(100))
 
