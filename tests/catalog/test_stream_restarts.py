@@ -63,7 +63,7 @@ def test_columns_that_are_gone_or_of_another_type(
         fields[0]["type"] = ["null", "long"]
 
     change_schema(longer)
-    with pytest.raises(StreamingQueryException, match="Column id of stream .* was int .* and is bigint now"):
+    with pytest.raises(StreamingQueryException, match="Column id of stream .* was int .* but is bigint now"):
         sink.take(spark.readStream.table(table))
     change_schema(lambda fields: fields.pop())
     with pytest.raises(StreamingQueryException, match=r"PRAVEGA_CHECKPOINT_MISMATCH.*read column \w+ \(\w+\)|was int"):
@@ -86,7 +86,7 @@ def test_a_column_that_is_changed_while_a_query_runs(
     said = r"cannot be decoded: .*\. It was written with version 1 .* reads with version 0: .*Start the query again"
     with pytest.raises(StreamingQueryException, match=f"PRAVEGA_MALFORMED_EVENT.*{said}"):
         run_available(rows.writeStream.format("noop"), tmp_path / "running")
-    with pytest.raises(StreamingQueryException, match="was int .* and is string now"):
+    with pytest.raises(StreamingQueryException, match="was int .* but is string now"):
         run_available(spark.readStream.table(table).writeStream.format("noop"), tmp_path / "running")
 
 
@@ -103,7 +103,7 @@ def test_a_stream_that_was_made_again(spark: SparkSession, table: str, tmp_path:
 def test_checkpoints_of_others(spark: SparkSession, table: str, tmp_path: Path) -> None:
     sink = ParquetSink(spark, tmp_path)
     sink.take(spark.readStream.changes(table).select("id", "place"))
-    with pytest.raises(StreamingQueryException, match="its offset .* is not that of a Pravega"):
+    with pytest.raises(StreamingQueryException, match="its offset .* is not one of a Pravega"):
         sink.take(spark.readStream.table(table))
     spark.sql(f"CREATE TABLE {table}2 (id INT, place STRING)")
     other = ParquetSink(spark, tmp_path / "other")
