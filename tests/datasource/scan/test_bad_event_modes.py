@@ -300,7 +300,7 @@ class TestBrokenFrames:
             appender.append(bytes(3), 1)
             appender.flush()
         table, offset = keyed_table(stream), 2 * (8 + len(good_json(1)))
-        with pytest.raises(MalformedEventError, match=f"cannot be read from offset {offset} on: .*of the header"):
+        with pytest.raises(MalformedEventError, match=f"cannot be read from offset {offset} on: .*inside the header"):
             rows(scan(pravega, table, ["k"]))
         found = rows(scan(pravega, table, ["k", "_offset"], mode="permissive"))
         assert [(row["k"], row["_offset"]) for row in found] == [(1, 0), (2, offset // 2), (None, offset)]
