@@ -72,7 +72,8 @@ def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     if name is None:
         *others, newest = JARS
         raise SetupError(f"There is no adapter for Spark {spark}, only for Spark {', '.join(others)} and {newest}.")
-    jar = Path(str(pyspark_pravega.jvm.__file__)).parent / name
+    # In a checkout the folder is a link. Spark resolves links, and would take two paths of one jar for two jars.
+    jar = Path(str(pyspark_pravega.jvm.__file__)).resolve().parent / name
     if not jar.is_file():
         raise SetupError(
             f"The adapter's jar {jar} for Spark {spark} is missing. In a source checkout run `make jar` with this "
