@@ -179,7 +179,7 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     A writer without headers, such as a Java serializer configured so, registers its schema all the same.
     """
     if find_format(table.format).registry_format is None or not (
-        find_table_kind(table).has_schema_versions and table.schema_version
+        find_table_kind(table).rows_are_all_events and table.schema_version
     ):
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(

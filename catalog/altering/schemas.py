@@ -35,7 +35,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
     """
     table = loaded.table
     format = find_format(table.format)
-    if not find_table_kind(table).has_schema_versions or not isinstance(format, EditableFormat) or loaded.group is None:
+    if not find_table_kind(table).rows_are_all_events or not isinstance(format, EditableFormat) or loaded.group is None:
         where = "" if loaded.group else ", and its schema is in no schema registry"
         raise UnsupportedOperationError(
             "Its columns cannot be changed: only avro and json tables with a schema in a "

@@ -19,11 +19,11 @@ from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
+    StreamNotFoundError,
     UnsupportedOperationError,
     UnsupportedTypeError,
     shorten,
 )
-from pyspark_pravega.errors.streams import StreamNotFoundError
 from pyspark_pravega.formats.changes.debezium.avro import read_envelope_columns
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat
@@ -41,25 +41,18 @@ class Declaration:
     """A table of a stream, as CREATE TABLE declares it."""
 
     stream: Stream
-    columns: StructType
     settings: TableSettings
     options: o.Options
     comment: str | None
     adopt: bool
     """A stream that exists without a schema may become the table."""
+    schema_text: str
+    """The schema of the events; empty without columns."""
 
     @property
     def format(self) -> Format:
         """Return the format of the events."""
         return find_format(self.settings.format)
-
-    @property
-    def schema_text(self) -> str:
-        """Return the schema of the events; empty for a format that needs none. Raises UnsupportedTypeError."""
-        if not self.columns.fields:
-            return ""
-        stream, settings = self.stream, self.settings.format_settings
-        return self.format.schema_text(self.columns, stream.name, stream.scope, self.comment, settings)
 
 
 def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) -> Declaration:
@@ -81,7 +74,11 @@ def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) 
     settings = _check_columns(columns, settings)
     columns = with_defaults(shown, columns, request.defaults, settings.format)
     bad_event_rule(options, stream)
-    return Declaration(stream, columns, settings, options, properties.get("comment"), request.adopt)
+    comment, text = properties.get("comment"), ""
+    if columns.fields:
+        writer = find_format(settings.format)
+        text = writer.schema_text(columns, stream.name, stream.scope, comment, settings.format_settings)
+    return Declaration(stream, settings, options, comment, request.adopt, text)
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:

@@ -83,7 +83,7 @@ def _find_type(versions: Sequence[SchemaVersion], named: str) -> str:
 def _judge_by_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
     """Return what in the properties of a table does not fit the columns, None if everything fits."""
     loaded = _load_if_table(catalog, stream)
-    if loaded is None or not find_table_kind(loaded.table).has_schema_versions:
+    if loaded is None or not find_table_kind(loaded.table).rows_are_all_events:
         return None
     if loaded.table.format == "avro" and not loaded.table.framed:
         return (
@@ -231,7 +231,7 @@ def _check_columns(
         key=lambda version: version.version.id,
         reverse=True,
     )
-    if loaded is None or not find_table_kind(loaded.table).has_schema_versions or newest.version.id != found.id:
+    if loaded is None or not find_table_kind(loaded.table).rows_are_all_events or newest.version.id != found.id:
         return
     before = others[0]
     try:

@@ -44,8 +44,7 @@ def make_planned_read(
     columnar: bool = True,
 ) -> PlannedRead:
     """Return the reply for a planned scan of what has this name. `columnar` says that Spark gets columns, not rows."""
-    columns = request.columns if request.aggregation is None else request.aggregation.operands(request.columns)
-    shown = ", ".join(columns.fieldNames()) or "none"
+    shown = ", ".join(request.row_columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
     if planned.keyed is not None:
         text += "; routing key: {} of {} segments".format(*planned.keyed)
@@ -53,8 +52,8 @@ def make_planned_read(
         text += f"; aggregates: {request.aggregation}"
     if request.conditions:
         text += f"; filters: {', '.join(map(str, request.conditions))}"
-    if request.limit is not None and request.aggregation is None:
-        text += f"; limit: {request.limit}"
+    if request.row_limit is not None:
+        text += f"; limit: {request.row_limit}"
     return PlannedRead(
         tasks=_pickle_tasks(planned.source) if planned.whole else None,
         search=None if planned.search is None else _pickle_tasks(RowSource(planned.search, FOUND, FOUND)),

@@ -263,7 +263,7 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 
 
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
-    """Drop the table that a failed statement has made, unless others have made it anew or have written to it.
+    """Drop the table that a failed statement has made, unless others have replaced it or written to it.
 
     `id` is that of the table that was made. Whether a key-value table has rows of others cannot be told.
     """

@@ -51,7 +51,7 @@ class GroupLog:
         self._stream = Stream(scope, f"_RG{name}")
 
     def read(self) -> GroupState | None:
-        """Return the last state; None if nothing was ever written. Raises StreamNotFoundError."""
+        """Return the last state; None if there is none yet. Raises StreamNotFoundError."""
         segment_id, start, end = self._segment()
         window = read_tail(self._pravega.segments, self._stream, segment_id, start, end, _TAIL_BYTES)
         if window is None:

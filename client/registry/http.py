@@ -156,7 +156,7 @@ class HttpServer:
 
 
 def _find_cause(error: HTTPError) -> Exception:
-    """Return what went wrong: one of the errors above, or the OSError because of which there is no connection."""
+    """Return what went wrong: one of the errors above, or the OSError that prevented a connection."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, NewConnectionError) and isinstance(cause, OSError):
         return cause

@@ -124,7 +124,7 @@ class Commit:
         try:
             if self._former.failure is not None:
                 raise self._former.failure
-            begun = self._has_begun()
+            begun = self._has_begun(self._former)
             equal = begun or self._seal(self._former) == expected
         except PravegaError as error:
             return self._resolve(error)
@@ -158,10 +158,10 @@ class Commit:
         self._ask()
         self._publish()
 
-    def _has_begun(self) -> bool:
+    def _has_begun(self, transaction: Transaction) -> bool:
         """Return whether another process has asked for the commit: then only its version is missing."""
         committing = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
-        return self._request.again and self._former.status() in committing
+        return self._request.again and transaction.status() in committing
 
     def _seal(self, transaction: Transaction) -> dict[int, int]:
         """Seal the segments of a transaction, and return their lengths."""
@@ -236,10 +236,7 @@ class Commit:
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
         self._deadline = time.monotonic() + self._settings.commit_timeout
-        begun = self._request.again and self._target.status() in (
-            TransactionStatus.COMMITTING,
-            TransactionStatus.COMMITTED,
-        )
+        begun = self._has_begun(self._target)
         self._is_logged = begun or self._log.enter(
             self._target.id, rows=rows, operation=self._request.operation, content=content, companion=companion
         )

@@ -41,11 +41,11 @@ class EventTable(TableKind):
 
     hidden_columns = tuple(METADATA_COLUMNS)
     events_are_rows = True
-    has_schema_versions = True
+    rows_are_all_events = True
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str | None:
-        return None if cls is EventTable else super().refusal_to_truncate(name, whole)
+        return None if cls.rows_are_all_events else super().refusal_to_truncate(name, whole)
 
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
@@ -90,7 +90,7 @@ class EventTable(TableKind):
 
     def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> set[int] | None:
         """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""
-        return segments_of_keys(self, slices, conditions)
+        return segments_of_keys(self, slices, conditions) if self.rows_are_all_events else None
 
     def _chooses_events(self, condition: Condition) -> bool:
         return is_about_places(condition, self.table.schema)
@@ -110,21 +110,18 @@ class EventTable(TableKind):
 class TypedEvents(EventTable):
     """A table of the events of one type in a stream with several: `stream$type`."""
 
-    has_schema_versions = False
+    rows_are_all_events = False
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
         return str(TableName(table.stream.name, table.event_type))
-
-    def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> None:
-        """Return None: nothing promises the routing key of the events of one type."""
 
 
 @dataclass(frozen=True)
 class Changelog(EventTable):
     """A table of the events of a table of changes, with a row for each event: `stream$changelog`."""
 
-    has_schema_versions = False
+    rows_are_all_events = False
 
     @staticmethod
     def of(table: StreamTable) -> StreamTable:
@@ -139,9 +136,6 @@ class Changelog(EventTable):
         raise UnsupportedOperationError(
             f"The changelog of stream {self.stream} cannot be written to. Insert rows into the table itself."
         )
-
-    def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> None:
-        """Return None: nothing promises the routing key of changes."""
 
     def _read(self) -> TableRead:
         read = super()._read()

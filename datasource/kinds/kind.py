@@ -59,8 +59,12 @@ class TableKind(OpenTable, ABC):
     """Whether it is a stream or a part of one, with versions, a commit log and metadata tables."""
     of_several: ClassVar[bool] = False
     """Whether it is several streams that are read as one."""
-    has_schema_versions: ClassVar[bool] = False
-    """Whether its columns come from a schema of its own, which ALTER TABLE and procedures can change."""
+    rows_are_all_events: ClassVar[bool] = False
+    """Whether its rows are all events of one stream.
+
+    Then its columns come from a schema of its own, which ALTER TABLE and procedures can change, its routing key can be
+    promised for all events, and its events can be removed.
+    """
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
@@ -94,7 +98,7 @@ class TableKind(OpenTable, ABC):
     def refusal_to_truncate(cls, name: str, whole: str) -> str | None:
         """Return why the events of a table cannot be removed, after "... not possible on"; None if they can be.
 
-        `name` is that of the table, `whole` that of the stream, of which the table may be a part.
+        `name` is the table's, `whole` the name of its stream: the table may be a part of it.
         """
         return f"{name}, a part of a stream. Truncate {whole}."
 

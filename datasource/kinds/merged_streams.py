@@ -109,7 +109,7 @@ class MergedStreams(EventTable):
     """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
     of_several = True
-    has_schema_versions = False
+    rows_are_all_events = False
 
     def prepare_insert(self, rows: StructType) -> Self:
         raise UnsupportedOperationError(

@@ -95,9 +95,9 @@ class PlannedScan:
         return self.source.reader
 
     @classmethod
-    def of(cls, source: RowSource, slices: Sequence[SegmentSlice], affinities: Sequence[int] = ()) -> PlannedScan:
+    def of(cls, source: RowSource, slices: Sequence[SegmentSlice]) -> PlannedScan:
         """Return the scan of a source whose rows lie in these slices."""
-        return cls(source, **extent_of(slices), affinities=affinities)
+        return cls(source, **extent_of(slices))
 
     @classmethod
     def unfinished(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql.types import StructType
-
 from pyspark_pravega.sql import options as o
 
 from ..tables.hidden_columns import CHANGE_COLUMNS
@@ -42,7 +40,7 @@ class PushDown:
         """Decide what a scan does. `chooses` says whether a condition can choose events before they are decoded."""
         exact = _exact_hints(request) if opened.options.get(o.PUSH_DOWN_FILTERS) else []
         sieved = tuple(condition for condition in request.conditions if not chooses(condition))
-        required, limit = _rows_asked_for(request)
+        required, limit = request.row_columns, request.row_limit
         filtered = bool(sieved) or request.filtered
         by_key = opened.options.get(o.PUSH_DOWN_ROUTING_KEY)
         wanted = WantedRows(
@@ -60,7 +58,7 @@ class PushDown:
     def finish(self, planned: PlannedScan) -> PlannedScan:
         """Add what tasks do with the wanted rows to the plan of these."""
         request, known, aggregation = self.request, None, self.request.aggregation
-        source = sieve(self._for_cores(planned.source), self.sieved, *_rows_asked_for(request))
+        source = sieve(self._for_cores(planned.source), self.sieved, request.row_columns, request.row_limit)
         if aggregation is not None:
             if aggregation.only_counts_rows and not request.conditions:
                 known = count_events_by_log(self.opened.pravega, self.opened.stream, planned)
@@ -73,14 +71,6 @@ class PushDown:
         if cores is None or not isinstance(source.reader, SegmentScanReader):
             return source
         return replace(source, reader=source.reader.for_cores(cores))
-
-
-def _rows_asked_for(request: ScanRequest) -> tuple[StructType, int | None]:
-    """Return the columns of the rows before they are aggregated, and how many rows are wanted (None: all)."""
-    if request.aggregation is None:
-        return request.columns, request.limit
-    # The limit applies to groups, not to rows.
-    return request.aggregation.operands(request.columns), None
 
 
 def _exact_hints(request: ScanRequest) -> list[Condition]:

@@ -57,6 +57,16 @@ class ScanRequest:
     counted: bool = False
     """Whether tasks count, see `scan/counts.py`."""
 
+    @property
+    def row_columns(self) -> StructType:
+        """Return the columns of the rows before they are aggregated."""
+        return self.columns if self.aggregation is None else self.aggregation.operands(self.columns)
+
+    @property
+    def row_limit(self) -> int | None:
+        """Return how many rows are wanted, None: all. With an aggregation the limit applies to groups."""
+        return self.limit if self.aggregation is None else None
+
 
 @dataclass(frozen=True)
 class WantedRows:

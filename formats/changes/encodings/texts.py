@@ -39,7 +39,7 @@ _KINDS_OF_TIMES = {Semantic.DATE: "date", Semantic.TIMESTAMP: "timestamp", Seman
 def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = True) -> Leaf:
     """Return a column of texts: strings as they are, other values as JSON. Bytes of Avro are base64, as in JSON.
 
-    `decimals`: objects without a schema may be VariableScaleDecimals, of which the column has the digits.
+    `decimals`: objects without a schema may be VariableScaleDecimals, which the column shows as digits.
     """
     raw = schema is not None and schema.raw
 

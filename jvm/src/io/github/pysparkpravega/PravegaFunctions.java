@@ -42,7 +42,7 @@ final class PravegaFunctions {
     return new Identifier[] {Identifier.of(system, EVENT_POINTER.name), Identifier.of(system, ROUTING_HASH.name)};
   }
 
-  /** Returns a function, or null if there is none of this name. `segment_of` only says where it really is. */
+  /** Returns a function, or null if no function has this name. `segment_of` only says where it really is. */
   static UnboundFunction ofSystem(String name) {
     return name.equalsIgnoreCase(ROUTING_HASH.name) ? ROUTING_HASH
         : name.equalsIgnoreCase(EVENT_POINTER.name) ? EVENT_POINTER
