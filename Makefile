@@ -94,7 +94,7 @@ imports: $(STAMP) ## Check that the folders import each other only as the archit
 
 .PHONY: check
 check: lint types imports ## Run what needs no server, no jar and no archive: lint, types, imports, unit tests (2 minutes)
-	$(BIN)/python -m pytest --without-servers -n $(TEST_PROCESSES) --dist worksteal --quiet $(PYTEST_ARGS)
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-5000} $(BIN)/python -m pytest --without-servers -n $(TEST_PROCESSES) --dist worksteal --quiet $(PYTEST_ARGS)
 
 .PHONY: test
 test: lint types imports jar native $(ARCHIVE) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)

@@ -245,7 +245,7 @@ class Connection:
     def _lost_error(self, error: OSError) -> PravegaError:
         if isinstance(error, BlockingIOError | TimeoutError):
             return ServerTimeoutError(
-                f"the segment store at {self.endpoint} did not answer within {self._seconds:.3g} s"
+                f"the segment store at {self.endpoint} did not answer within {round(self._seconds, 2):g} s"
             )
         if isinstance(error, ssl.SSLError):
             return connection_error(error, self.endpoint)

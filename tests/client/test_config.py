@@ -274,6 +274,7 @@ def test_a_machine_without_certificates(tmp_path: Path, monkeypatch: pytest.Monk
         grpc_root_certificates(ClientConfig("tls://localhost:1"))
 
 
+@pytest.mark.slow
 def test_importing_the_client_loads_no_network_library() -> None:
     program = (
         "import sys, pyspark_pravega.client as client; client.connect(client.ClientConfig('tcp://localhost:1')); "

@@ -52,6 +52,7 @@ def test_reads_what_java_wrote() -> None:
     assert unbounded == (UNBOUNDED, "")
 
 
+@pytest.mark.slow
 def test_java_reads_what_we_write() -> None:
     cuts = [StreamCut.from_text(text) for text, positions in java_vectors() if positions]
     java = find_java()

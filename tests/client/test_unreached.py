@@ -19,6 +19,8 @@ from pyspark_pravega.datasource.workers.connections import FIRST_CONTACT, first_
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerUnavailableError
 from pyspark_pravega.sql.options import resolve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def dead_port() -> Iterator[int]:

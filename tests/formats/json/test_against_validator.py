@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, MapType, StringType, StructType
@@ -18,6 +19,8 @@ from pyspark_pravega.formats.json.writing import JsonEncoder
 from tests.formats.both_paths import reference_only
 from tests.formats.fuzzing import COUNT
 from tests.formats.json.composed_schemas import Schema, documents, is_valid, schemas
+
+pytestmark = pytest.mark.slow
 
 JSON = find_format("json")
 EXAMPLES = max(150, COUNT // 200)

@@ -201,6 +201,7 @@ def test_the_switch() -> None:
         assert isinstance(decoder, BatchDecoder) and not isinstance(decoder.reader_of(None), NativeReader)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "expected"),
     [(None, "not built"), (b"no library", "cannot be loaded")],

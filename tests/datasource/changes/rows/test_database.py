@@ -22,6 +22,8 @@ from tests.datasource.changes.rows.test_history import apply_history, history
 from tests.datasource.changes.test_states import Batches, Found
 from tests.datasource.single_changes import SCHEMA, Change
 
+pytestmark = pytest.mark.slow
+
 KEYS = 6
 Event = tuple[int, Change]
 """The offset of an event in its segment, and the event."""

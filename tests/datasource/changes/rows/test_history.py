@@ -18,6 +18,8 @@ from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from tests.datasource.changes.rows.test_current import fold, read
 from tests.datasource.single_changes import SCHEMA, Change
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = ChangeRange(VERSION, None).bounds()
 SIGNS = {INSERT: "+", DELETE: "-", BEFORE: "<", AFTER: ">"}
 
