@@ -28,7 +28,7 @@ from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
 from .ports import find_free_ports
-from .servers import ServerProgram, ServerSettings, prepare_pravega, prepare_registry, server_environment
+from .servers import ServerHome, ServerProgram, ServerSettings, prepare_pravega, prepare_registry, server_environment
 from .state import ClusterInfo, ClusterState
 from .tls import certificates
 
@@ -83,7 +83,7 @@ class LocalCluster:
         self._lifeline: lifeline.Lifeline | None = None
 
     @classmethod
-    def start(
+    def start(  # noqa: PLR0913  (by keyword)
         cls,
         directory: Path | str | None = None,
         *,
@@ -148,7 +148,14 @@ class LocalCluster:
         ... finally:
         ...     cluster.stop()
         """
-        plan = _make_plan(tls, auth, accounts, heap, storage, properties, certificate_lifetime)
+        plan = ClusterPlan(
+            tls,
+            _choose_accounts(accounts, auth),
+            _check_heap(heap),
+            None if storage is None else Path(storage).absolute(),
+            dict(properties or {}),
+            certificate_lifetime,
+        )
         path = Path(directory) if directory is not None else default_cluster_directory()
         path = create_private_directory(path.absolute())
         with hold_lock(path / "lock", lambda: report(f"waiting for another command on {path}")):
@@ -235,11 +242,10 @@ class _Start:
 
     def __init__(self, path: Path, plan: ClusterPlan, java: Java, jars: list[Path], report: Report) -> None:
         self._path = path
-        self._java = java
-        self._jars = jars
         self._report = report
-        self._logs = create_private_directory(path / "logs")
-        self._run = create_private_directory(path / "run")
+        self._home = ServerHome(
+            java, jars, create_private_directory(path / "run"), create_private_directory(path / "logs")
+        )
         self.lost_a_port = False
         self._settings = self._make_settings(plan)
         users = {
@@ -270,7 +276,7 @@ class _Start:
         tls = None
         if plan.tls:
             tls = certificates.create_certificates(
-                create_private_directory(self._run / "tls"), plan.certificate_lifetime
+                create_private_directory(self._home.run / "tls"), plan.certificate_lifetime
             )
         storage = None
         if plan.storage is not None:
@@ -285,7 +291,7 @@ class _Start:
             credentials = BasicCredentials(SERVER_USER, user_accounts.server_password(self._settings.accounts))
         probes = readiness.Probes(self._state.info, self._settings.ports.segment_store, credentials)
         for make, probe in ((prepare_pravega, probes.pravega), (prepare_registry, probes.registry)):
-            program = make(self._settings, java=self._java, class_path=self._jars, run=self._run, logs=self._logs)
+            program = make(self._settings, self._home)
             self._launch(program, probe, deadline)
         self._state = replace(self._state, ready=True)
         self._write()
@@ -299,7 +305,7 @@ class _Start:
         self._report(f"starting {program.name} (log: {program.log})")
         log = servers.ServerLog([program.log, program.output])
         process = processes.spawn(
-            program.command, directory=self._run, output=program.output, environment=server_environment()
+            program.command, directory=self._home.run, output=program.output, environment=server_environment()
         )
         self._state = self._state.with_server(program.name, process, program.recordings)
         # Written before it is ready, so that `stop` finds it even if this process is killed while it waits.
@@ -328,27 +334,16 @@ class _Start:
         self._state.write(self._path / "state.json")
 
 
-def _make_plan(
-    tls: bool,
-    auth: bool,
-    accounts: Mapping[str, Account] | None,
-    heap: str,
-    storage: Path | str | None,
-    properties: Mapping[str, str] | None,
-    certificate_lifetime: timedelta,
-) -> ClusterPlan:
+def _check_heap(heap: str) -> str:
     if not _HEAP.fullmatch(heap):
         raise InvalidOptionError(f"heap {heap!r} is not a size such as 512m or 2g")
+    return heap
+
+
+def _choose_accounts(accounts: Mapping[str, Account] | None, auth: bool) -> Mapping[str, Account] | None:
     if accounts is None and auth:
         accounts = user_accounts.DEFAULT_ACCOUNTS
-    return ClusterPlan(
-        tls,
-        None if accounts is None else user_accounts.fill_in_passwords(accounts),
-        heap,
-        None if storage is None else Path(storage).absolute(),
-        dict(properties or {}),
-        certificate_lifetime,
-    )
+    return None if accounts is None else user_accounts.fill_in_passwords(accounts)
 
 
 def _find_running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | None:

@@ -92,6 +92,16 @@ class ServerSettings:
 
 
 @dataclass(frozen=True)
+class ServerHome:
+    """What runs a cluster's servers, and where their files go: those of this run, and logs, which outlive it."""
+
+    java: Java
+    class_path: Sequence[Path]
+    run: Path
+    logs: Path
+
+
+@dataclass(frozen=True)
 class ServerProgram:
     """A server that is ready to be started."""
 
@@ -103,12 +113,10 @@ class ServerProgram:
     """The archive of classes that the server writes when it ends, if it does, and its place in the cache."""
 
 
-def prepare_pravega(
-    settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
-) -> ServerProgram:
-    """Write Pravega's settings into the directory `run`, and return the program."""
-    configuration = run / "pravega.properties"
-    values = _pravega_settings(settings, run)
+def prepare_pravega(settings: ServerSettings, home: ServerHome) -> ServerProgram:
+    """Write Pravega's settings into the directory `home.run`, and return the program."""
+    configuration = home.run / "pravega.properties"
+    values = _pravega_settings(settings, home.run)
     write_private(configuration, _format_properties(values))
     return _prepare(
         "pravega",
@@ -122,27 +130,19 @@ def prepare_pravega(
             # The controller in this process reads its own settings only from system properties.
             *(f"-D{key}={value}" for key, value in settings.properties.items() if key.startswith("controller.")),
         ],
-        java=java,
-        class_path=class_path,
-        run=run,
-        logs=logs,
+        home,
     )
 
 
-def prepare_registry(
-    settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
-) -> ServerProgram:
-    """Write the schema registry's settings into the directory `run`, and return the program."""
-    configuration = run / "registry.properties"
-    write_private(configuration, _format_properties(_registry_settings(settings, run)))
+def prepare_registry(settings: ServerSettings, home: ServerHome) -> ServerProgram:
+    """Write the schema registry's settings into the directory `home.run`, and return the program."""
+    configuration = home.run / "registry.properties"
+    write_private(configuration, _format_properties(_registry_settings(settings, home.run)))
     return _prepare(
         "registry",
         "io.pravega.schemaregistry.service.Main",
         [f"-Xmx{_REGISTRY_HEAP}", f"-Dconfig.file={configuration}"],
-        java=java,
-        class_path=class_path,
-        run=run,
-        logs=logs,
+        home,
     )
 
 
@@ -159,27 +159,18 @@ def server_environment() -> dict[str, str]:
     }
 
 
-def _prepare(
-    name: str,
-    main_class: str,
-    options: Sequence[str],
-    *,
-    java: Java,
-    class_path: Sequence[Path],
-    run: Path,
-    logs: Path,
-) -> ServerProgram:
-    log = logs / f"{name}.log"
-    logging = run / f"{name}-logging.xml"
+def _prepare(name: str, main_class: str, options: Sequence[str], home: ServerHome) -> ServerProgram:
+    log = home.logs / f"{name}.log"
+    logging = home.run / f"{name}-logging.xml"
     logging.write_text(_LOGGING.format(file=escape(str(log))), encoding="utf-8")
-    temporary = create_private_directory(run / f"{name}-tmp")
-    archive = find_server_archive(name, java, class_path)
+    temporary = create_private_directory(home.run / f"{name}-tmp")
+    archive = find_server_archive(name, home.java, home.class_path)
     recordings: dict[str, str] = {}
     if not (archive_options := archive.options()):
-        recording = run / f"{name}.jsa"
+        recording = home.run / f"{name}.jsa"
         archive_options, recordings = recording_options(recording), {str(recording): str(archive.file)}
     command = [
-        str(java.executable),
+        str(home.java.executable),
         *options,
         *archive_options,
         # Better small and quick to start than fast after hours.
@@ -188,15 +179,15 @@ def _prepare(
         # A server that lingers without memory is worse than one that has visibly ended.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
-        f"-XX:ErrorFile={logs / f'{name}-crash.log'}",
+        f"-XX:ErrorFile={home.logs / f'{name}-crash.log'}",
         "-Dfile.encoding=UTF-8",
         f"-Djava.io.tmpdir={temporary}",
         f"-Dlogback.configurationFile={logging}",
         "-cp",
-        os.pathsep.join(map(str, class_path)),
+        os.pathsep.join(map(str, home.class_path)),
         main_class,
     ]
-    return ServerProgram(name, command, log, logs / f"{name}.out", recordings)
+    return ServerProgram(name, command, log, home.logs / f"{name}.out", recordings)
 
 
 def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:

@@ -95,7 +95,7 @@ class Table:
         """
         self._described = self._load({})
 
-    def scan(
+    def scan(  # noqa: PLR0913  (by keyword)
         self,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,
@@ -262,7 +262,7 @@ class Table:
         described = stream_tables.load(self._catalog, self._namespace, self._name, writing=True)
         return append(self._catalog, described, rows, options or {})
 
-    def follow(
+    def follow(  # noqa: PLR0913  (by keyword)
         self,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,

@@ -379,7 +379,7 @@ class SchemaRegistry:
             first_contact=self._first_contact,
         )
 
-    def _send(
+    def _send(  # noqa: PLR0913  (two callers)
         self,
         method: str,
         path: str,

@@ -103,7 +103,7 @@ class SegmentRangeReader:
     ServerUnavailableError and ServerTimeoutError.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (six of them by keyword)
         self,
         store: SegmentStore,
         stream: Stream,
@@ -191,8 +191,8 @@ class SegmentRangeReader:
             if present_from is not None:
                 if present_from <= offset:
                     raise ProtocolError(
-                        f"segment '{self._address.name}' begins at offset {present_from:,} according to the segment "
-                        f"store, which yet refuses to read from offset {offset:,} because of truncation"
+                        f"the segment store lets segment '{self._address.name}' begin at offset {present_from:,}, but "
+                        f"refuses to read from {offset:,} as truncated"
                     )
                 present_from = min(present_from, end)
                 if self._fail_on_data_loss:
@@ -294,7 +294,7 @@ class Border:
     events: int
 
 
-def walk_events(
+def walk_events(  # noqa: PLR0913  (three of them by keyword)
     store: SegmentStore,
     stream: Stream,
     segment_id: int,

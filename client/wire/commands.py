@@ -203,21 +203,21 @@ def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes])
 
 def read_table_keys(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
     """Ask for a page of keys from `first` to `last`, both included, b"" for open ends. `count` is a hint only."""
-    return _iteration(_READ_TABLE_KEYS, request_id, segment, token, count, first, last)
+    page = _page(count, first, last)
+    return _frame(_READ_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
 
 
 def read_table_entries(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
     """Ask for a page of entries from `first` to `last`, both included, b"" for open ends. `count` is a hint only."""
-    return _iteration(_READ_TABLE_ENTRIES, request_id, segment, token, count, first, last)
+    page = _page(count, first, last)
+    return _frame(_READ_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
 
 
-def _iteration(command: int, request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
+def _page(count: int, first: bytes, last: bytes) -> bytes:
     # The server refuses continuation tokens for tables with a fixed key length, as all have: `first` is used instead.
     no_continuation_token = no_prefix = INT32.pack(0)
-    return _frame(
-        command, INT64.pack(request_id), encode_text(segment), encode_text(token), INT32.pack(count),
-        no_continuation_token, no_prefix, INT32.pack(len(first)), first, INT32.pack(len(last)), last,
-    )  # fmt: skip
+    bounds = INT32.pack(len(first)) + first + INT32.pack(len(last)) + last
+    return INT32.pack(count) + no_continuation_token + no_prefix + bounds
 
 
 def _table_keys(keys: Sequence[TableKey]) -> bytes:

@@ -70,7 +70,7 @@ class Leaf(Column):
     decoder builds the same column; None if it cannot.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (four of them by keyword)
         self,
         path: str,
         arrow_type: pa.DataType,

@@ -100,7 +100,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
 @click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
 @_add_options
-def head(
+def head(  # noqa: PLR0913  (as many as the command has)
     table: str,
     rows: int,
     columns: tuple[str, ...],

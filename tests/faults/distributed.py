@@ -21,7 +21,7 @@ from pyspark_pravega.local.jars import cache
 from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
 from pyspark_pravega.local.ports import find_free_ports
-from pyspark_pravega.local.servers import ServerSettings, prepare_registry, server_environment
+from pyspark_pravega.local.servers import ServerHome, ServerSettings, prepare_registry, server_environment
 from pyspark_pravega.local.state import ClusterInfo
 
 CLUSTER = "faults"
@@ -105,7 +105,7 @@ class Servers:
         self._keeper.start()  # the segment store gives up where ZooKeeper does not answer yet
         self._wait_for(probes.pravega)
         registry = prepare_registry(
-            self._settings, java=self._java, class_path=self._jars, run=self._directory, logs=self._directory
+            self._settings, ServerHome(self._java, self._jars, self._directory, self._directory)
         )
         self._run("registry", list(registry.command))
         self._wait_for(probes.registry)

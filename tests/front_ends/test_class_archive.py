@@ -150,7 +150,7 @@ def test_a_cache_whose_path_java_could_not_read_is_not_used(tmp_path: Path, name
     (tmp_path / name / "pyspark-pravega").mkdir(parents=True)
     file.parent.rename(tmp_path / name / "pyspark-pravega" / "classes")
     assert not any(SHARED in part for part in run_command(cache=tmp_path / name))
-    with pytest.raises(SetupError, match="cannot stand in an option of Spark's Java.*Set XDG_CACHE_HOME"):
+    with pytest.raises(SetupError, match="cannot be passed to Spark's Java.*Set XDG_CACHE_HOME"):
         record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path / name)})
 
 

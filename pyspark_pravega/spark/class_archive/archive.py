@@ -35,7 +35,7 @@ _PLAIN_PATH = re.compile(r"[\w./+@=-]+")
 def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive | None:
     """Return the archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java.
 
-    Raises SetupError if the user has no cache, or its path cannot stand in an option of Java.
+    Raises SetupError if the user has no cache, or its path cannot be passed to Java in an option.
     """
     java = _find_java(environment)
     if java is None:
@@ -52,10 +52,10 @@ def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchi
 
 
 def check_path(path: Path, variable: str) -> None:
-    """Raise SetupError if a path, which an environment variable gives, cannot stand in an option of Java."""
+    """Raise SetupError if a path, which an environment variable gives, cannot be passed to Java in an option."""
     if not _PLAIN_PATH.fullmatch(str(path)):
         raise SetupError(
-            f"The path '{path}' cannot stand in an option of Spark's Java, which may have letters, digits and "
+            f"The path '{path}' cannot be passed to Spark's Java, whose options may have letters, digits and "
             f"_ . / + @ = - only. Set {variable} to another one."
         )
 
