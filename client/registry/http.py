@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import enum
 import json
-import logging
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
-import urllib3
-from urllib3.connection import HTTPSConnection
-from urllib3.exceptions import (
-    ClosedPoolError,
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ReadTimeoutError,
-    SSLError,
-)
+import httpx
 
 from pyspark_pravega.errors import (
     AuthenticationError,
@@ -42,9 +32,6 @@ _KEPT = 64
 
 _LONGEST_REASON = 300
 """Most characters of the registry's own words in a message."""
-
-# It warns of each connection beyond those that are kept.
-logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
 class NotTakenError(Exception):
@@ -84,39 +71,21 @@ class Response:
         return json.loads(self.body)
 
 
-class _TlsConnection(HTTPSConnection):
-    """Reports a handshake that takes too long as a connection that was not taken, not as a missing answer.
-
-    A server that does not speak TLS keeps silent when it is greeted with it.
-    """
-
-    def connect(self) -> None:
-        """Connect and shake hands. Raises ConnectTimeoutError if either takes too long."""
-        try:
-            super().connect()
-        except TimeoutError as error:
-            raise ConnectTimeoutError(self, f"the TLS handshake with {self.host}:{self.port} timed out") from error
-
-
-class _TlsConnectionPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
 class HttpServer:
     """One server, by the address with which all its URLs begin. Thread-safe; each request has its own connection."""
 
     def __init__(self, uri: str, context: ssl.SSLContext | None) -> None:
         """Send nothing yet. `context` is for https."""
-        parts = urlsplit(uri.rstrip("/"))
-        secure = parts.scheme == "https"
-        self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if secure else 80))
-        self._prefix = parts.path
-        host, port = self.endpoint.host, self.endpoint.port
-        # Proxies of the environment are not used: the server belongs to the cluster.
-        self._pool = (
-            _TlsConnectionPool(host, port, maxsize=_KEPT, ssl_context=context)
-            if secure
-            else urllib3.HTTPConnectionPool(host, port, maxsize=_KEPT)
+        base = uri.rstrip("/")
+        parts = urlsplit(base)
+        self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        self._base = base
+        self._client = httpx.Client(
+            # Without https nothing is verified; True would read the system's certificates for nothing.
+            verify=False if context is None else context,
+            # Proxies of the environment are not used: the server belongs to the cluster.
+            trust_env=False,
+            limits=httpx.Limits(max_keepalive_connections=_KEPT, keepalive_expiry=None),
         )
 
     def request(
@@ -134,39 +103,30 @@ class HttpServer:
         `body` is sent as JSON, unless it is None. `seconds` bounds the wait for the connection and each wait for the
         answer. Raises NotTakenError, NotAnsweredError, NoAnswerError, and OSError if there is no connection.
         """
-        path = f"{self._prefix}{path}"
+        url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
+        if self._client.is_closed:
+            raise RuntimeError("the client is closed; connect again")
         try:
-            answer = self._pool.request(
-                method,
-                f"{path}?{urlencode(query)}" if query else path,
-                json=body,
-                headers=dict(headers),
-                timeout=seconds,
-                retries=False,
-            )
-        except ClosedPoolError as error:
-            raise RuntimeError("the client is closed; connect again") from error
-        except HTTPError as error:
-            raise _find_cause(error) from error
-        return Response(method, unquote(path), answer.status, answer.reason or "", answer.data)
+            answer = self._client.request(method, url, json=body, headers=headers, timeout=seconds)
+        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NotTakenError from error
+        except httpx.TimeoutException as error:
+            raise NotAnsweredError from error
+        except httpx.ConnectError as error:
+            raise _find_system_error(error) or NoAnswerError() from error
+        except httpx.HTTPError as error:
+            raise NoAnswerError from error
+        return Response(method, answer.url.path, answer.status_code, answer.reason_phrase, answer.content)
 
     def close(self) -> None:
-        """Close the idle connections now, and those in use after their answers. Later requests fail."""
-        self._pool.close()
+        """Close the connections. Later requests fail."""
+        self._client.close()
 
 
-def _find_cause(error: HTTPError) -> Exception:
-    """Return what went wrong: one of the errors above, or the OSError that prevented a connection."""
+def _find_system_error(error: BaseException) -> OSError | None:
+    """Return the OSError that prevented a connection; ssl.SSLError is one."""
     cause = error.__cause__ or error.__context__
-    if isinstance(error, NewConnectionError) and isinstance(cause, OSError):
-        return cause
-    if isinstance(error, SSLError) and error.args and isinstance(error.args[0], OSError):
-        return error.args[0]
-    if isinstance(error, ConnectTimeoutError):
-        return NotTakenError()
-    if isinstance(error, ReadTimeoutError):
-        return NotAnsweredError()
-    return NoAnswerError()
+    return cause if cause is None or isinstance(cause, OSError) else _find_system_error(cause)
 
 
 class Right(enum.Enum):

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -43,6 +44,18 @@ _NEVER_ANSWERED = (
     ". Registry 0.6.0 never answers when a schema is added to a group of format Any that has the type name in another "
     "format"
 )
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request, the group that it is about, and the right that it needs there."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    group: str | None = None
+    right: Right = Right.READ
 
 
 class SchemaRegistry:
@@ -151,7 +164,7 @@ class SchemaRegistry:
         def attempt(seconds: float) -> None:
             nonlocal attempts
             attempts += 1
-            self._send("POST", "/v1/groups", {}, body, name, Right.CREATE, seconds)
+            self._send(_Request("POST", "/v1/groups", body=body, group=name, right=Right.CREATE), seconds)
 
         try:
             retry(
@@ -372,24 +385,17 @@ class SchemaRegistry:
         right: Right = Right.READ,
     ) -> Response:
         """Send a request that is safe to repeat."""
+        request = _Request(method, path, query or {}, body, group, right)
         return retry(
-            lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
+            lambda seconds: self._send(request, seconds),
             timeout=self._config.retry_timeout,
             transient=is_transient,
             first_contact=self._first_contact,
         )
 
-    def _send(  # noqa: PLR0913  (two callers)
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None,
-        group: str | None,
-        right: Right,
-        seconds: float,
-    ) -> Response:
-        parameters = dict(query)
+    def _send(self, request: _Request, seconds: float) -> Response:
+        method, path = request.method, request.path
+        parameters = dict(request.query)
         if self.namespace is not None:
             parameters["namespace"] = self.namespace
         authorization = authorization_header(self._config.effective_registry_credentials)
@@ -400,7 +406,7 @@ class SchemaRegistry:
                 method,
                 path,
                 query=parameters,
-                body=body,
+                body=request.body,
                 headers={"Accept": "application/json"}
                 | ({} if authorization is None else {"Authorization": authorization}),
                 seconds=limit,
@@ -415,7 +421,7 @@ class SchemaRegistry:
             )
         if response.is_success:
             return response
-        raise refusal(response, self._endpoint, namespace=self.namespace, group=group, right=right)
+        raise refusal(response, self._endpoint, namespace=self.namespace, group=request.group, right=request.right)
 
     def _unreachable(self, error: Exception, method: str, path: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self._endpoint}"

@@ -278,7 +278,7 @@ def test_a_machine_without_certificates(tmp_path: Path, monkeypatch: pytest.Monk
 def test_importing_the_client_loads_no_network_library() -> None:
     program = (
         "import sys, pyspark_pravega.client as client; client.connect(client.ClientConfig('tcp://localhost:1')); "
-        "print([name for name in ('grpc', 'google.protobuf', 'urllib3', 'numpy', 'pyarrow') "
+        "print([name for name in ('grpc', 'google.protobuf', 'httpx', 'numpy', 'pyarrow') "
         "if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
