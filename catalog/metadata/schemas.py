@@ -29,6 +29,9 @@ _TYPE = column("type", StringType(), "of events, in the schema registry", nullab
 def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
     if pravega.config.registry_uri is None:
         return
+    # Imported only where it serves: every statement starts this module.
+    from pyspark_pravega.formats.avro.fingerprint import normalize_schema
+
     registry = pravega.registry(stream.scope)
     try:
         compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
@@ -41,7 +44,11 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
         except InvalidSchemaError:
             text = None  # its format is one that another program has made
         unread = None if text is None else _find_unread(known.schema.format, text)
-        yield known.version.version, known.version.id, known.version.type, known.version.format, text, policy, unread
+        normalized = None if text is None or known.schema.format != "Avro" else normalize_schema(text)
+        yield (
+            *(known.version.version, known.version.id, known.version.type, known.version.format, text, policy, unread),
+            *((None, None) if normalized is None else (normalized.canonical, normalized.fingerprint)),
+        )
 
 
 def _find_unread(registry_format: str, text: str) -> str | None:
@@ -86,6 +93,8 @@ SCHEMAS = MetadataTable(
             column("schema", StringType(), "its text; of Protobuf the file descriptors in base64"),
             column("compatibility", StringType(), "the group's policy, as the table property names it"),
             column("unread", StringType(), "what a JSON schema says of values that are in no column"),
+            column("canonical", StringType(), "the Parsing Canonical Form of an Avro schema"),
+            column("fingerprint", StringType(), "of an Avro schema: CRC-64-AVRO of this form, in hexadecimal"),
         ]
     ),
     _read_schemas,

@@ -311,9 +311,13 @@ class SchemaRegistry:
         if found is None or refresh:
             path = _group_path(group, f"encodings/{id}")
             found = self._request_parsed(Encoding.from_json, "GET", path, group=group)
-            with self._lock:
-                self._encodings[key] = found
+            self.remember_encoding(group, id, found)
         return found
+
+    def remember_encoding(self, group: str, id: int, encoding: Encoding) -> None:
+        """Remember what an id stands for, which the registry has said in other answers."""
+        with self._lock:
+            self._encodings[group, id] = encoding
 
     def encoding_id(self, group: str, version: VersionInfo, codec: str = "") -> int:
         """Return the encoding id of a schema version and a codec, which the registry allocates if it is new.
@@ -335,6 +339,12 @@ class SchemaRegistry:
         body = {"versionInfo": version.to_json(), "codecType": codec}
         path = _group_path(group, "encodings")
         return self._request_parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
+
+    def known_encoding_ids(self, group: str, version: VersionInfo, codec: str) -> list[int]:
+        """Return the ids that stood for a schema version and a codec when this object last asked: only a hint."""
+        with self._lock:
+            known = list(self._encodings.items())
+        return [id for (of, id), one in known if of == group and (one.version, one.codec) == (version, codec)]
 
     # Requests
 

@@ -19,7 +19,8 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.registry.types import VersionInfo
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import Encoding, VersionInfo
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame_by_place
@@ -30,6 +31,7 @@ from pyspark_pravega.errors import (
     EventTooLargeError,
     InvalidRowError,
     InvalidSchemaError,
+    SchemaNotFoundError,
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -274,13 +276,33 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
         return None
     registry = pravega.registry(table.stream.scope)
     version = VersionInfo.from_json(table.schema_version)
-    asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec]))
-    # A group that was deleted and made again starts its version numbers over.
-    if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
-        raise InvalidSchemaError(
-            f"The table of stream {table.stream} was dropped and made again with other columns after this "
-            "statement or streaming query was planned. Nothing was written; start it again."
-        )
-    id = asked()
+    codec = REGISTRY_CODECS[table.codec]
+    id = _confirm_encoding_id(registry, table, version, codec)
+    if id is None:
+        asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, codec))
+        schema = registry.schema_by_id(table.stream.name, version.id)
+        # A group that was deleted and made again starts its version numbers over.
+        if schema.text != table.schema_text:
+            raise InvalidSchemaError(
+                f"The table of stream {table.stream} was dropped and made again with other columns after this "
+                "statement or streaming query was planned. Nothing was written; start it again."
+            )
+        id = asked()
+        registry.remember_encoding(table.stream.name, id, Encoding(schema, version, codec))
     pravega.known_streams.note_encoding(table.stream, id)
     return id
+
+
+def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: VersionInfo, codec: str) -> int | None:
+    """Return an id known from earlier writes if the registry still has it for the table's schema and codec.
+
+    That takes one request instead of two.
+    """
+    for id in registry.known_encoding_ids(table.stream.name, version, codec)[:1]:
+        try:
+            found = registry.encoding(table.stream.name, id, refresh=True)
+        except SchemaNotFoundError:
+            return None
+        if (found.version, found.codec, found.schema.text) == (version, codec, table.schema_text):
+            return id
+    return None

@@ -96,6 +96,8 @@ def test_schemas_positions_and_properties(spark: SparkSession, pravega: Pravega,
     ]
     assert '"c"' in schemas[1].schema
     assert '"c"' not in schemas[0].schema
+    assert '"c"' in schemas[1].canonical
+    assert len({row.fingerprint for row in schemas}) == 2
     assert rows(spark, table, "encodings", "encoding_id, version, codec") == [(0, 0, "none"), (1, 1, "none")]
     head = pravega.controller.head(stream)
     Consumer.register(pravega, stream, "nightly", head)

@@ -14,6 +14,7 @@ import java.util.IdentityHashMap;
 import java.util.Set;
 import org.apache.avro.Resolver;
 import org.apache.avro.Schema;
+import org.apache.avro.SchemaNormalization;
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.generic.GenericDatumWriter;
 import org.apache.avro.io.BinaryDecoder;
@@ -29,6 +30,8 @@ import org.apache.avro.io.JsonEncoder;
  *
  *   {"writer": SCHEMA, "reader": SCHEMA, "values": [VALUE, ...]}  values in Avro's JSON encoding
  *   {"writer": SCHEMA, "reader": SCHEMA, "events": [HEX, ...]}    data in Avro's binary encoding
+ *
+ *   {"normalized": SCHEMA}                                        answered by "canonical" and "fingerprint"
  *
  * An answer has for each of them "event" (the data in hexadecimal) and "resolved" (the value under the reader's schema,
  * in Avro's JSON encoding) or "refused"; and "doubtful": whether some part of the schemas does not resolve, whatever the
@@ -54,6 +57,12 @@ public class AvroResolution {
     private static ObjectNode answer(JsonNode request) {
         ObjectNode answer = JSON.createObjectNode();
         try {
+            if (request.has("normalized")) {
+                Schema schema = new Schema.Parser().parse(request.get("normalized").toString());
+                answer.put("canonical", SchemaNormalization.toParsingForm(schema));
+                byte[] fingerprint = SchemaNormalization.parsingFingerprint("CRC-64-AVRO", schema);
+                return answer.put("fingerprint", HEX.formatHex(fingerprint));
+            }
             Schema writer = new Schema.Parser().parse(request.get("writer").toString());
             Schema reader = new Schema.Parser().parse(request.get("reader").toString());
             answer.put("doubtful", fails(Resolver.resolve(writer, reader), Collections.newSetFromMap(new IdentityHashMap<>())));
