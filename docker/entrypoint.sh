@@ -8,13 +8,15 @@
 #   driver, executor           what Spark on Kubernetes asks its images for
 #   listens PORT               succeeds if a server listens on PORT in this container: for health checks
 #   sql, beeline, pyspark, submit, run, conf, doctor, ...   the same command of pyspark-pravega
+#   --version, --help          those of pyspark-pravega; other options go to thriftserver
 #   anything else              that program: spark-submit, bash, ...
 # Servers and logins come from the environment, see `pyspark-pravega --help`.
 set -euo pipefail
 
-if [[ $# -eq 0 || $1 == -* ]]; then
-  set -- thriftserver "$@"
-fi
+case ${1:-} in
+  --version | --help | -h) exec pyspark-pravega "$1" ;;
+  "" | -*) set -- thriftserver "$@" ;;
+esac
 
 # A health check asks every few seconds, so it leaves nothing behind. The kernel's list tells it without a connection,
 # which a JDBC server would log as a broken one.

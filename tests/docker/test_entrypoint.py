@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.commands.cli import main as cli
 from pyspark_pravega.local.state import ClusterInfo
 from tests.spark_servers import listens
 
@@ -38,6 +40,13 @@ def test_any_program_can_be_run() -> None:
 def test_commands_of_ours_need_no_prefix() -> None:
     assert run("jar").stdout.strip().endswith("pyspark-pravega-adapter.jar")
     assert "no controller" not in run("conf").stderr
+
+
+def test_it_knows_each_command_and_the_version() -> None:
+    known = set(re.findall(r"[\w-]+", " ".join(re.findall(r"^  ([a-z |-]+)\)$", ENTRYPOINT.read_text(), re.MULTILINE))))
+    assert set(cli.commands) <= known
+    assert run("--version").stdout.startswith("pyspark-pravega")
+    assert "thriftserver" in run("--help").stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("thriftserver",), ("--conf", "spark.ui.enabled=false")])
