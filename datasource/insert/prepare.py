@@ -12,8 +12,9 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
 from ..tables.hidden_columns import METADATA_COLUMNS
-from ..tables.named_columns import event_time_column, routing_key_column
+from ..tables.named_columns import event_time_column
 from ..tables.open_table import OpenTable
+from ..tables.routing_key import RoutingKey
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch
@@ -57,7 +58,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
             f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {wanted}.{drop}"
         ) from None
     if table.routing_key is not None:
-        table = replace(table, routing_key=routing_key_column(table.routing_key, rows))
+        table = replace(table, routing_key=str(RoutingKey.of(table.routing_key, rows)))
     if not _keeps_promise(table, rows):
         raise InvalidOptionError(
             f"{_describe_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
@@ -74,7 +75,7 @@ def _keeps_promise(table: StreamTable, rows: StructType) -> bool:
     key, promised = table.routing_key, table.promised_key
     if key is None or promised is None or promised in rows.names:
         return promised in (None, key)
-    return key.lower() == promised.lower()  # a column's name may change in case
+    return RoutingKey.of(key, rows).is_same(RoutingKey.of(promised, rows))  # a column's name may change in case
 
 
 def _describe_key(table: StreamTable) -> str:

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client.routing import hash_keys
-from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import list_key_columns
 
 from ..tables.named_columns import key_positions_of
+from ..tables.routing_key import RoutingKey
 from ..tables.stream_table import StreamTable
 
 KeyPositions: TypeAlias = npt.NDArray[np.float64]
@@ -43,25 +43,12 @@ def key_positions(table: StreamTable, rows: StructType, partition: int) -> Calla
 def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions] | None:
     """Return the function that hashes the keys of rows; None if rows have no keys."""
     if table.routing_key:
-        return _hash_column(table.routing_key)
+        # As Pravega's own clients hash their keys.
+        key = RoutingKey.of(table.routing_key, rows)
+        return lambda batch: key_positions_of(key.texts(batch))
     if list_key_columns(table.settings):
         return _hash_primary_key(table, rows)
     return None
-
-
-def _hash_column(column: str) -> Callable[[pa.RecordBatch], KeyPositions]:
-    """Return the function that hashes a column, as Pravega's own clients hash their keys."""
-
-    def positions(batch: pa.RecordBatch) -> KeyPositions:
-        keys = batch.column(column)
-        if keys.null_count:
-            raise InvalidRowError(
-                f"the routing key '{column}' is null in a row, but every event needs a key: filter such rows out, or "
-                f"give them a value with coalesce({column}, ...)"
-            )
-        return key_positions_of(keys)
-
-    return positions
 
 
 def _hash_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], KeyPositions]:

@@ -7,13 +7,16 @@ conditions are evaluated like others: the segments that are read have events of 
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import SegmentRange
@@ -21,11 +24,15 @@ from pyspark_pravega.errors import InvalidRowError
 
 from ..positions.snapshot import SegmentSlice
 from ..tables.loading import promised_key, stored_properties
-from ..tables.named_columns import key_positions_of, routing_key_column
+from ..tables.named_columns import key_positions_of
 from ..tables.open_table import OpenTable
+from ..tables.routing_key import RoutingKey
 from .conditions import COLUMN, LITERAL, Condition, Term
 
 Keys: TypeAlias = frozenset[Any]
+
+_MOST_KEYS = 10_000
+"""Most keys whose segments are looked for; a key of several columns multiplies their values."""
 
 _ROUNDING = 1e-4
 """More than the rounding error of key ranges, which servers compute."""
@@ -65,10 +72,8 @@ def segments_of_keys(
     if column is None or column != table.routing_key or len(slices) < 2:
         return None
     # Its case may differ from that of the column, which can be renamed.
-    spelled = routing_key_column(column, table.schema)
-    type = table.schema[spelled].dataType.simpleString()
-    keys = possible_keys(conditions, spelled, type)
-    positions = None if keys is None else _positions(keys, type)
+    keys = _possible_texts(conditions, RoutingKey.of(column, table.schema), table.schema)
+    positions = None if keys is None else _positions(keys)
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))
@@ -77,6 +82,21 @@ def segments_of_keys(
         return None
     segments = {piece.segment_id for piece in slices}
     return {segment for segment in segments if segment not in ranges or _has_any(ranges[segment], positions)}
+
+
+def _possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: StructType) -> pa.Array | None:
+    """Return the texts of the keys with which a row can fulfil all conditions; None if any can, or too many."""
+    values: dict[str, Sequence[str]] = {}
+    for name in key.columns:
+        type = schema[name].dataType.simpleString()
+        keys = possible_keys(conditions, name, type)
+        if keys is None:
+            return None
+        values[name] = pa.array(list(keys), _TYPES[type].arrow).cast(pa.string()).to_pylist()
+    if math.prod(map(len, values.values())) > _MOST_KEYS:
+        return None
+    rows = [dict(zip(values, row, strict=True)) for row in product(*values.values())]
+    return key.texts(pa.RecordBatch.from_pylist(rows, pa.schema([(name, pa.string()) for name in values])))
 
 
 def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
@@ -121,10 +141,10 @@ def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str
     return None
 
 
-def _positions(keys: Keys, type: str) -> npt.NDArray[np.float64] | None:
+def _positions(keys: pa.Array) -> npt.NDArray[np.float64] | None:
     """Return the sorted positions of keys in the key space; None if one is too long to be a routing key."""
     try:
-        return np.sort(key_positions_of(pa.array(list(keys), _TYPES[type].arrow)))
+        return np.sort(key_positions_of(keys))
     except InvalidRowError:
         return None
 

@@ -11,14 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
     DataType,
     DateType,
-    DecimalType,
-    IntegralType,
     LongType,
     MapType,
-    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -27,12 +23,13 @@ from pyspark.sql.types import (
 from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.errors import UnsupportedTypeError
 from pyspark_pravega.formats.core.columns import find_column
-from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
+from pyspark_pravega.sql.options import EVENT_TIME
 from pyspark_pravega.sql.table_settings import TableSettings
 
+from .routing_key import RoutingKey
+
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
-_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
-"""The types that an event time and a routing key can have."""
+"""The types that an event time can have."""
 
 
 def event_time_column(name: str, columns: StructType) -> str:
@@ -61,20 +58,6 @@ def latest_time(column: pa.Array) -> int | None:
     return int(latest.as_py())
 
 
-def routing_key_column(key: str, columns: StructType) -> str:
-    """Return the exact name of the column that a `routing-key` names in any case.
-
-    Raises InvalidOptionError if there is no such column, UnsupportedTypeError for one whose values have no unique text.
-    """
-    column = find_column(ROUTING_KEY.key, key, columns)
-    if not isinstance(column.dataType, _KEY_TYPES):
-        raise UnsupportedTypeError(
-            f"'routing-key'='{key}' is a column of type {column.dataType.simpleString()}, whose values have no unique "
-            "text. Allowed are strings, whole numbers, decimals, booleans and dates."
-        )
-    return column.name
-
-
 def key_positions_of(values: pa.Array) -> npt.NDArray[np.float64]:
     """Return the position of each value's text in the key space. No value is null.
 
@@ -89,7 +72,7 @@ def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
     Raises InvalidOptionError for a missing column, UnsupportedTypeError for one whose type does not fit its role.
     """
     if settings.routing_key is not None:
-        settings = replace(settings, routing_key=routing_key_column(settings.routing_key, columns))
+        settings = replace(settings, routing_key=str(RoutingKey.of(settings.routing_key, columns)))
     if settings.event_time is not None:
         settings = replace(settings, event_time=event_time_column(settings.event_time, columns))
     return settings

@@ -54,15 +54,15 @@ ROUTING_KEY = Option(
     optional(TEXT),
     None,
     SettableAs.PROPERTY | SettableAs.WRITE,
-    "Column whose value is the routing key: events of equal keys stay in order. Not set: events are spread over all "
-    "segments.",
+    "Column whose value is the routing key, or columns and texts put together, such as `concat(site, '/', sensor)`: "
+    "events of equal keys stay in order. Not set: events are spread over all segments.",
 )
 ROUTING_KEY_OF_ALL = Option(
     "routing-key.of-all-events",
     optional(BOOLEAN),
     None,
     SettableAs.PROPERTY,
-    "Whether all events of the stream, whoever writes them, have the text of the `routing-key` column as their routing "
+    "Whether all events of the stream, whoever writes them, have the text of the `routing-key` as their routing "
     "key. Queries with conditions on the key then read only the segments that can hold it, and rows with another "
     "routing key are refused. Not set: `true` if CREATE TABLE makes the stream and names a `routing-key`, or else "
     "`false`.",

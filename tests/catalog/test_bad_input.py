@@ -77,6 +77,11 @@ PROPERTIES = [
     properties(f"'sekret'='{SECRET}'", "'sekret'", "Valid keys"),
     properties("'routing-key'='idd'", "'routing-key' names 'idd'", "Did you mean 'id'?"),
     properties("'routing-key'='nothing'", "'routing-key' names 'nothing'", "Its columns are id, b"),
+    properties("'routing-key'=\"upper(b)\"", "'routing-key'='upper(b)'", "neither a column nor", "concat(site,"),
+    properties("'routing-key'=\"concat(id, '/', bb)\"", "'routing-key' names 'bb'", "Did you mean 'b'?"),
+    properties("'routing-key'=\"concat('a', 'b')\"", "'routing-key'=", "no column", "the same key"),
+    properties("'routing-key'=\"concat(id, '/' b)\"", "'routing-key'=", "neither a column nor"),
+    properties("'routing-key'=\"id || \"", "'routing-key'=", "neither a column nor"),
     properties("'routing-key.of-all-events'='maybe'", "'maybe'", "'routing-key.of-all-events'", "true or false"),
     properties("'routing-key.of-all-events'='true'", "needs 'routing-key'", "Set both"),
     properties(
