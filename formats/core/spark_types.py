@@ -31,6 +31,9 @@ from pyspark_pravega.errors import UnsupportedTypeError
 SPARK_TYPE = "spark.type"
 """The key for the exact Spark type of a column whose type in the text is coarser."""
 
+VARIANT = "variant"
+"""The `SPARK_TYPE` of a column that takes any value."""
+
 SPARK_MAP = "spark.map"
 """The key for the Spark type of a map whose keys are not strings, a list of entries. Only tables of changes have it."""
 

@@ -36,6 +36,8 @@ class Anything(Node):
 
     types: frozenset[str] = TYPES
     """The types that the schema allows, by their names in JSON Schema."""
+    variant: bool = False
+    """Whether its column is a VARIANT."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, parse_spark_type
+from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, VARIANT, parse_spark_type
 from ..core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
@@ -93,6 +93,8 @@ class _Parser:
             self.rules.note_scalar(parts, path, node.type)
         if node is None:
             self.rules.note_anything(parts, path)
+            if any(part.value[SPARK_TYPE] == VARIANT for part in parts.select(SPARK_TYPE)):
+                return Anything(possible, True, **annotations | {"nullable": nullable})
             return Anything(possible, **annotations | {"nullable": True})
         return node
 

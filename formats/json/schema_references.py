@@ -205,7 +205,8 @@ def _select_shared(node: Any) -> dict[str, Any]:
         return {}
     kind = node.get("type")
     if isinstance(kind, list):
-        kind = next((name for name in kind if name != "null"), "null")
+        named = [name for name in kind if name != "null"] or ["null"]
+        kind = named[0] if len(named) == 1 else None
     result = ({} if kind is None else {"type": kind}) | {key: node[key] for key in _SHARED if key in node}
     if "properties" in node:
         result["properties"] = {name: _select_shared(schema) for name, schema in node["properties"].items()}

@@ -11,6 +11,7 @@
 | object with properties | struct |
 | object without properties | map<string, what additionalProperties says> |
 | several types, "any", no type, anyOf and oneOf of several | string: strings as they are, others as their JSON text |
+| the same with "spark.type" variant | variant |
 | a reference to a schema around it (recursion) | string: the JSON text of the value |
 | allOf, $ref | the types that all of them and the schema itself allow; see `schema_parts` |
 | a root that is not an object with properties | one column `value` |
@@ -21,7 +22,7 @@ the schema does not say so, except in schemas of this project, because serialize
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
 from ..core.spark_types import ROOT_COLUMN
 from . import schema_model as model
@@ -53,7 +54,7 @@ def _convert_type(node: model.Node) -> DataType:
         return MapType(StringType(), _convert_type(node.values), node.values.nullable)
     if isinstance(node, model.Object):
         return _convert_struct(node)
-    return StringType()
+    return VariantType() if isinstance(node, model.Anything) and node.variant else StringType()
 
 
 def _convert_struct(node: model.Object) -> StructType:

@@ -12,6 +12,7 @@
 | timestamp | string, format date-time | "2024-01-31T12:00:00.000000Z" |
 | timestamp_ntz | string | "2024-01-31T12:00:00.000000" |
 | timestamp, timestamp_ntz by `json.timestamp-format` | number | 1706702400, 1706702400.5 |
+| variant | any type | {"any": ["value"]} |
 | array | array | [1, 2] |
 | map<string, v> | object with additionalProperties | {"key": 1} |
 | struct | object with properties | {"field": 1} |
@@ -43,6 +44,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     VarcharType,
+    VariantType,
 )
 
 from ..core.defaults import drop_initial_value
@@ -73,6 +75,7 @@ PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     StringType: {"type": "string"},
     CharType: {"type": "string"},
     VarcharType: {"type": "string"},
+    VariantType: {"type": ["array", "boolean", "number", "object", "string"]},
 }
 """The schema of each type of plain values except decimals, without "spark.type"."""
 
@@ -159,4 +162,5 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
 
 
 def _make_nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:
-    return node | {"type": [node["type"], "null"]} if nullable else dict(node)
+    types = node["type"] if isinstance(node["type"], list) else [node["type"]]
+    return node | {"type": [*types, "null"]} if nullable else dict(node)

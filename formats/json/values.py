@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from pyspark_pravega.errors import UnsupportedTypeError
@@ -59,6 +60,7 @@ from ..core.spark_visitor import find_map_without_string_keys, join_path
 from ..native import Spec, Unplanned
 from . import schema_model as model
 from .timestamps import ISO, make_epoch_column
+from .variants import make_variant_column
 
 
 def _add_none(*kinds: type) -> frozenset[type]:
@@ -93,6 +95,8 @@ def make_column(data_type: DataType, path: str, node: model.Node | None, timesta
         value = make_column(data_type.valueType, join_path(path, "value"), values, timestamps)
         key = _make_string(join_path(path, "key"))
         return MapColumn(path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
+    if isinstance(data_type, VariantType):
+        return make_variant_column(path)
     if isinstance(data_type, StringType):
         return _make_anything(path) if isinstance(node, model.Anything) else _make_string(path)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
@@ -137,7 +141,7 @@ def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: 
         return needs_number_text(data_type.valueType, values, timestamps)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
         return True
-    return isinstance(data_type, DecimalType) or isinstance(node, model.Anything)
+    return isinstance(data_type, DecimalType | VariantType) or isinstance(node, model.Anything)
 
 
 class ByteList(ListColumn):

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
@@ -38,6 +39,7 @@ from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, 
 from .schema_parser import parse_json_schema
 from .schema_to_spark import make_spark_struct
 from .timestamps import ISO
+from .variants import VariantCells
 
 _NULL = make_constant(b"null")
 _NOTHING = make_constant(b"")
@@ -232,6 +234,8 @@ def make_cells(data_type: DataType, path: str, timestamps: str = ISO, node: mode
         return _Array(path, data_type, timestamps, node)
     if isinstance(data_type, MapType):
         return _Map(path, data_type, timestamps, node)
+    if isinstance(data_type, VariantType):
+        return VariantCells(path)
     if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
         return KeptCells(path, node.types)
     if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (FloatType, DoubleType)):

@@ -40,6 +40,7 @@ from pyspark.sql.types import (
     MapType,
     StringType,
     StructType,
+    VariantType,
 )
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, format_count
@@ -121,7 +122,7 @@ class CsvFormat:
         """Return the columns as Spark's JSON. Raises UnsupportedTypeError for a nested column, InvalidOptionError."""
         Dialect.of(settings)
         for field in schema:
-            if isinstance(field.dataType, (StructType, ArrayType, MapType)):
+            if isinstance(field.dataType, (StructType, ArrayType, MapType, VariantType)):
                 raise UnsupportedTypeError(
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"

@@ -88,6 +88,9 @@ UNSUPPORTED = [
 @pytest.mark.parametrize("data_type", UNSUPPORTED, ids=lambda case: type(case).__name__)
 def test_other_types_are_refused_by_their_path(format_name: str, data_type: DataType) -> None:
     schema = struct(a=struct(b=ArrayType(data_type)))
+    if format_name == "json" and isinstance(data_type, VariantType):
+        assert find_format("json").spark_schema(find_format("json").schema_text(schema, "t", "s")) == schema
+        return
     with pytest.raises(UnsupportedTypeError, match=r"column 'a\.b\.element' has type"):
         find_format(format_name).schema_text(schema, "t", "s")
 

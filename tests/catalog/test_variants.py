@@ -1,0 +1,146 @@
+"""VARIANT columns of JSON tables: values are those that Spark's own `parse_json` makes of the same text."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import VariantVal
+
+from pyspark_pravega import catalog
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import ClientConfig
+from tests.catalog.test_json_of_others import write
+
+EDGES = [
+    "1", "-128", "128", "9223372036854775807", "9223372036854775808", "1.50", "-0.0", "1e3", "1E-400", "0.1e1",
+    "12345678901234567890123456789012345678", "123456789012345678901234567890123456789", "0." + "1" * 38, "true",
+    '""', '"\\u0000 \\ud83d\\ude00 ż"', f'"{"long " * 100}"', "[]", "{}", "[[[]], {}]", '{"a": null}', "[null]",
+    '{"b": 1, "a": {"b": [1, "x", false, 2.5]}}', "[" + ", ".join(map(str, range(300))) + "]",
+    json.dumps({f"key {number}": number for number in range(40)}),
+    json.dumps({f"{name}{number}": 0 for number in range(20) for name in ("\ufb00", "é", "z")}),
+    json.dumps({f"{name}{number}": 0 for number in range(20) for name in ("\U00010000", "é", "z")}),
+]  # fmt: skip
+
+
+def any_document(chance: random.Random, depth: int = 3) -> Any:
+    """A random JSON value."""
+    kind = chance.randrange(7 if depth else 5)
+    if kind < 5:
+        number = chance.choice([0, 1, -1, 300, 70_000, 2**40]) * chance.choice([1, 0.5])
+        return (None, chance.random() < 0.5, number, chance.random() * 10 ** chance.randrange(-20, 20), "text")[kind]
+    if kind == 5:
+        return [any_document(chance, depth - 1) for _ in range(chance.randrange(4))]
+    return {f"k{chance.randrange(9)}": any_document(chance, depth - 1) for _ in range(chance.randrange(4))}
+
+
+@pytest.fixture
+def table(spark: SparkSession, scope: str) -> str:
+    name = f"pravega.`{scope}`.bag"
+    spark.sql(f"CREATE TABLE {name} (id INT, v VARIANT, s STRING) USING pravega TBLPROPERTIES ('format'='json')")
+    return name
+
+
+def test_values_are_those_of_parse_json(spark: SparkSession, pravega: Pravega, scope: str, table: str) -> None:
+    chance = random.Random(5)
+    documents = EDGES + [json.dumps(any_document(chance)) for _ in range(300)]
+    spark.sql(f"INSERT INTO {table} VALUES (-1, parse_json('1'), '')")
+    header = bytes(spark.sql(f"SELECT _raw FROM {table}").first()[0])[:5]
+    events = [
+        header + b'{"id":%d,"v":%b,"s":%b}' % (number, document.encode(), json.dumps(document).encode())
+        for number, document in enumerate(documents)
+    ]
+    write(spark, pravega, scope, "bag", *events)
+    wanted = "CASE WHEN is_variant_null(parse_json(s)) THEN NULL ELSE parse_json(s) END"
+    rows = spark.sql(
+        f"SELECT id, s, to_json(v) AS found, to_json({wanted}) AS wanted, schema_of_variant(v) AS kind, "
+        f"schema_of_variant({wanted}) AS wanted_kind, variant_get(v, '$.k1', 'string') AS part, "
+        f"variant_get({wanted}, '$.k1', 'string') AS wanted_part FROM {table} WHERE id >= 0"
+    ).collect()
+    assert len(rows) == len(documents)
+    for row in rows:
+        assert (row.found, row.kind, row.part) == (row.wanted, row.wanted_kind, row.wanted_part), row
+    for name, count in (("\ufb003", 1), ("\U000100007", 1), ("z19", 2), ("é0", 2)):
+        path = f"$['{name}']"
+        found = spark.sql(f"SELECT id FROM {table} WHERE variant_get(v, \"{path}\", 'int') = 0").collect()
+        assert len(found) == count, name
+
+
+def test_keys_that_java_sorts_otherwise_are_a_bad_event(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str
+) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (1, NULL, '')")
+    header = bytes(spark.sql(f"SELECT _raw FROM {table}").first()[0])[:5]
+    write(spark, pravega, scope, "bag", header + '{"id":2,"v":[{"\ufb00":1,"\U00010000":2}]}'.encode())
+    rows = spark.read.option("mode", "permissive").table(table).select("id", "_error").collect()
+    assert sorted(row._error or "" for row in rows) == [
+        "",
+        "column 'v': no VARIANT can hold an object whose keys mix characters beyond U+FFFF with some below it",
+    ]
+
+
+def test_what_is_written_is_what_to_json_says(spark: SparkSession, table: str) -> None:
+    values = [f"parse_json('{text}')" for text in ("5", '"5"', "[1, 2.50]", '{"b": {"a": "it is \u017c"}}')]
+    values += ["to_variant_object(named_struct('a', DATE'2026-11-26', 'b', 1.5D))", "CAST(X'0001' AS VARIANT)", "NULL"]
+    rows = ", ".join(f"({number}, {value}, '')" for number, value in enumerate(values))
+    spark.sql(f"INSERT INTO {table} SELECT id, v, to_json(v) FROM VALUES {rows} t(id, v, s)")
+    found = spark.sql(f"SELECT id, to_json(v) AS v, s FROM {table} ORDER BY id").collect()
+    assert [json.loads(row.v) if row.v else None for row in found] == [
+        json.loads(row.s) if row.s else None for row in found
+    ]
+    assert len(found) == len(values)
+    for value in ("CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS FLOAT)"):
+        with pytest.raises(PySparkException, match="column 'v' is a VARIANT that has no JSON"):
+            spark.sql(f"INSERT INTO {table} VALUES (9, CAST({value} AS VARIANT), '')")
+    assert spark.table(table).count() == len(values)
+
+
+def test_nested_required_and_added(spark: SparkSession, scope: str) -> None:
+    table = f"pravega.`{scope}`.nested"
+    columns = "id INT, v VARIANT NOT NULL, l ARRAY<VARIANT>, m MAP<STRING, VARIANT>, s STRUCT<x: VARIANT>"
+    spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ('format'='json')")
+    before = spark.table(table).schema.simpleString()
+    one = "parse_json('[1]')"
+    spark.sql(f"INSERT INTO {table} VALUES (1, {one}, array({one}, NULL), map('k', {one}), named_struct('x', {one}))")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN more VARIANT")
+    assert spark.table(table).schema.simpleString().startswith(before[:-1])
+    row = spark.sql(f"SELECT to_json(v), to_json(l), to_json(m), to_json(s), more FROM {table}").first()
+    assert tuple(row) == ("[1]", "[[1],null]", '{"k":[1]}', '{"x":[1]}', None)
+    shown = spark.sql(f"SHOW CREATE TABLE {table}").first()[0]
+    assert "v VARIANT NOT NULL" in shown and "l ARRAY<VARIANT>" in shown
+
+
+def test_streams_and_python(
+    spark: SparkSession, scope: str, table: str, client_config: ClientConfig, tmp_path: Path
+) -> None:
+    spark.sql(f"INSERT INTO {table} SELECT id, parse_json(concat('{{\"n\":', id, '}}')), '' FROM range(50)")
+    copy = f"pravega.`{scope}`.copy"
+    spark.sql(f"CREATE TABLE {copy} LIKE {table}")
+    query = (
+        spark.readStream.table(table)
+        .where("variant_get(v, '$.n', 'int') % 2 = 0")
+        .writeStream.option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .toTable(copy)
+    )
+    query.awaitTermination()
+    assert spark.sql(f"SELECT sum(v:n::int), count(*) FROM {copy}").first()[:] == (600, 25)
+    uris = {"controller_uri": client_config.controller_uri, "schema_registry_uri": client_config.registry_uri}
+    with catalog.connect(**uris) as pravega:
+        rows = pravega.load_table(f"{scope}.copy").scan(["v"]).to_arrow()["v"].to_pylist()
+    numbers = sorted(VariantVal(row["value"], row["metadata"]).toPython()["n"] for row in rows)
+    assert numbers == list(range(0, 50, 2))
+
+
+def test_other_formats_refuse_it(spark: SparkSession, scope: str) -> None:
+    for format, more in (("avro", ""), ("debezium-json", ", 'primary-key'='id'"), ("csv", "")):
+        with pytest.raises(PySparkException, match="PRAVEGA_UNSUPPORTED_TYPE.*'v'"):
+            spark.sql(
+                f"CREATE TABLE pravega.`{scope}`.no (id INT, v VARIANT) USING pravega "
+                f"TBLPROPERTIES ('format'='{format}'{more})"
+            )
