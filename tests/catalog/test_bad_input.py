@@ -155,7 +155,7 @@ COLUMNS = [
     columns("id INT, i INTERVAL YEAR TO MONTH", TYPE, NEW, "'i'", "interval year to month", format="json"),
     columns("id INT, v VOID", TYPE, NEW, "'v'", "void", "cast it"),
     columns("id INT, v VARIANT", TYPE, NEW, "'v'", "variant", "to_json"),
-    columns("id INT, v VARIANT", TYPE, NEW, "'v'", "variant", "to_json", format="json"),
+    columns("id INT, v VARIANT", TYPE, NEW, "'v'", "variant", "one value", format="csv"),
     columns("id INT, m MAP<INT, STRING>", TYPE, NEW, "'m'", "map<int,string>", "map_entries"),
     columns("id INT, g GEOMETRY(4326)", TYPE, NEW, "'g'", "geometry", "st_asbinary"),
     columns(
