@@ -24,7 +24,7 @@ from ..positions.bounds import end_cut, start_cut
 from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
-from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .borders import start_later
@@ -200,8 +200,8 @@ def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
 
 
 def wants_times(table: StreamTable, required: StructType) -> bool:
-    """Return whether the hidden column of event times is among the required columns."""
-    return "_event_time" in required.fieldNames() and "_event_time" not in table.schema.fieldNames()
+    """Return whether a hidden column of event times is among the required columns."""
+    return any(name in required.fieldNames() and name not in table.schema.fieldNames() for name in TIME_COLUMNS)
 
 
 def _times(
