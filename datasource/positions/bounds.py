@@ -18,20 +18,24 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
+from .consumer_position import consumer_cut
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
-_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest"), o.END_STREAM_CUT.key: ("latest",)}
+_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest", o.AT_CONSUMER), o.END_STREAM_CUT.key: ("latest",)}
 """The names that may stand for a stream cut, for error messages."""
 
 
 def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
     """Return the cut at which a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
-    Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
+    Raises InvalidOptionError for a bound that the stream does not have, and for more than one, and what `consumer_cut`
+    does.
     """
     option = _find_only(options, STARTS)
+    if options.get(o.START_STREAM_CUT) == o.AT_CONSUMER:
+        return consumer_cut(pravega, stream, options)
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
@@ -74,7 +78,8 @@ def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
         return StreamCut.from_text(text)
     except InvalidOptionError as error:
         names = _NAMES[option.key]
-        allowed = " or ".join(f"'{name}'" for name in names)
+        allowed = ", ".join(f"'{name}'" for name in names[:-1])
+        allowed = f"{allowed} or '{names[-1]}'" if allowed else f"'{names[-1]}'"
         near = difflib.get_close_matches(text.lower(), names, 1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise InvalidOptionError(f"'{options.name(option)}': {error.message}, or {allowed}.{hint}") from None

@@ -629,6 +629,9 @@ QUERIES = [
     read("txn-version", "1", "cannot be a read option", "write option"),
     read("start-stream-cut", "latest", "leaves nothing to read"),
     read("end-stream-cut", "earliest", "leaves nothing to read"),
+    read("start-stream-cut", "consumer", "'start-stream-cut'='consumer' needs 'consumer'", "Give both"),
+    read("end-stream-cut", "consumer", "'consumer'", "or 'latest'"),
+    read("consumer", "nightly", "a batch has no consumer", "give 'start-stream-cut'='consumer' too"),
     read("start-stream-cut", "garbage", "'garbage'", "not base64", "asText()"),
     read("end-stream-cut", "Z2FyYmFnZQ==", "not compressed with gzip", "asText()"),
 ]
@@ -684,6 +687,9 @@ EVERYWHERE = [
     refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     inserted("VALUES (NULL, 'z')", ROW, "{s}/t", "'id' is null", "coalesce(id, ...)"),
     inserted("SELECT 3, repeat('x', 8 * 1024 * 1024)", "PRAVEGA_EVENT_TOO_LARGE", "{s}/t", "8,388,608"),
+    read("start-stream-cut", "consumer", "'start-stream-cut'='consumer' needs 'consumer'", "Give both"),
+    read("end-stream-cut", "consumer", "'consumer'", "or 'latest'"),
+    read("consumer", "nightly", "a batch has no consumer", "give 'start-stream-cut'='consumer' too"),
     read("start-stream-cut", "garbage", "'garbage'", "not base64"),
 ]
 """What `test_sql_behaviours` gives to every front end."""
