@@ -24,11 +24,10 @@ import pyarrow as pa
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.formats.core.events import EventPositions
 
+from ..positions.marked_times import FIRST_MILLIS, LAST_MILLIS
 from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)
-_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,11 @@ class EventTimes:
         if not bounds:
             return _NULL
         time = min(max(bounds), self._ceiling)
-        return time * 1000 + 1 if _FIRST <= time <= _LAST else _NULL
+        return time * 1000 + 1 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
 def _last_micros(time: int) -> int:
-    return time * 1000 + 999 if _FIRST <= time <= _LAST else _NULL
+    return time * 1000 + 999 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
 def has_passed(

@@ -94,14 +94,15 @@ START_TIMESTAMP = Option(
     None,
     SettableAs.READ,
     "Read the versions that were published from this time on, and what other writers appended since the version "
-    "before.",
+    "before. In a stream without versions: about what its writers wrote from this time on, by their watermarks.",
 )
 END_TIMESTAMP = Option(
     "end-timestamp",
     optional(TIMESTAMP),
     None,
     SettableAs.READ,
-    "Read the versions that were published up to this time.",
+    "Read the versions that were published up to this time. In a stream without versions: about what its writers had "
+    "written by then, by their watermarks.",
 )
 FAIL_ON_DATA_LOSS = Option(
     "fail-on-data-loss",

@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign, ForeignClient
-from tests.streams import run_available
+from tests.streams import ParquetSink, run_available
 
 NOON = 1_700_000_000_000
 MINUTE = 60_000
@@ -229,6 +229,56 @@ def test_times_of_java_drive_a_watermark(
     assert set(dropped) == {0}
     reached = [batch["eventTime"].get("watermark") for batch in batches]
     assert reached == sorted(reached) and len(set(reached)) > 3
+
+
+def test_times_of_java_are_places_in_a_stream_without_versions(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, java: ForeignClient, tmp_path: Path
+) -> None:
+    """They are approximate: a read from a time on misses nothing that came then, and one up to it has nothing newer."""
+    stream, table = Stream(quick_scope, "old"), f"quick.`{quick_scope}`.old"
+    java.create_stream(quick_scope, "old", segments=2)
+    quick_spark.sql(f"CREATE TABLE {table} (value STRING) TBLPROPERTIES ('format'='text')")
+
+    def read(**options: str) -> list[str]:
+        return sorted(row.value for row in quick_spark.read.options(**options).table(table).collect())
+
+    def at(minute: int) -> str:
+        return str(NOON + minute * MINUTE)
+
+    java.write_text(quick_scope, "old", [("k", "0")])
+    with pytest.raises(AnalysisException, match="its writers note no times, of which Pravega would make watermarks"):
+        read(startTimestamp=at(1))
+    with pytest.raises(AnalysisException, match="its writers note no times.*The stream has no tags"):
+        quick_spark.sql(f"SELECT * FROM {table} TIMESTAMP AS OF timestamp_millis({at(1)})").collect()
+    for minute in (1, 2, 3):
+        java.note_time(quick_scope, "old", "writer", [("k", f"{minute}a"), ("l", f"{minute}b")], NOON + minute * MINUTE)
+        watermarks(pravega, stream, NOON + minute * MINUTE)
+    every = ["0", "1a", "1b", "2a", "2b", "3a", "3b"]
+    assert read(startTimestamp=at(1)) == every, "nothing is known of times before the first watermark"
+    assert read(startTimestamp=at(2)) == every[3:] == read(startTimestamp=str(NOON + MINUTE + 1))
+    assert read(endTimestamp=at(2)) == every[:5] == read(endTimestamp=str(NOON + 3 * MINUTE - 1))
+    assert read(startTimestamp=at(2), endTimestamp=at(2)) == ["2a", "2b"]
+    as_of = f"SELECT value FROM {table} TIMESTAMP AS OF timestamp_millis({at(1)})"
+    assert sorted(row.value for row in quick_spark.sql(as_of).collect()) == every[:3]
+    said = "about, by the watermark of 2023-11-14T22:"
+    assert f"end: {said}14:20" in explained(quick_spark.sql(as_of))
+    begun = quick_spark.read.options(startTimestamp=at(3)).table(table)
+    assert f"start: {said}15:20" in explained(begun)
+    for options in ({"endTimestamp": str(NOON)}, {"timestampAsOf": "2001-01-01 00:00:00"}):
+        with pytest.raises(AnalysisException, match="lies before the first watermark of stream.*2023-11-14T22:14:20"):
+            read(**options)
+    with pytest.raises(AnalysisException, match="lies in the future"):
+        read(startTimestamp="2999-01-01T00:00:00Z")
+    rows = quick_spark.readStream.option("startTimestamp", at(3)).table(table)
+    sink = ParquetSink(quick_spark, tmp_path)
+    sink.take(rows)
+    java.write_text(quick_scope, "old", [("k", "4")])
+    sink.take(rows)
+    assert sorted(row.value for row in sink.rows()) == ["3a", "3b", "4"]
+
+
+def explained(rows: DataFrame) -> str:
+    return str(rows._jdf.queryExecution().toString())
 
 
 def test_the_same_times_again_when_a_batch_is_run_again(
