@@ -69,14 +69,18 @@ def note_stored(pravega: Pravega, stream: Stream, reached: Iterable[int | None],
         return
     name, time = noted
     try:
-        pravega.controller.note_time(name, tail_cut(pravega, stream), time)
-    except InvalidOptionError as error:
-        LOG.debug("The time of a writer never goes back: %s", error)
+        try:
+            position = tail_cut(pravega, stream)
+            pravega.controller.note_time(name, position, time)
+            # A controller that looks for watermarks between the two steps of noting forgets the stream until it is told
+            # again. Commits note in one step.
+            pravega.controller.note_time(name, position, time)
+        except InvalidOptionError as error:
+            LOG.debug("The time of a writer never goes back: %s", error)
+        if name == INSERTS:
+            remove_inserts(pravega, stream)
     except PravegaError as error:
         LOG.warning("Stream %s: the event time of a write was not noted: %s", stream, error)
-        return
-    if name == INSERTS:
-        remove_inserts(pravega, stream)
 
 
 def remove_inserts(pravega: Pravega, stream: Stream) -> None:

@@ -130,6 +130,13 @@ def test_the_delay_is_for_rows_out_of_order(
     assert java.time_window(quick_scope, "late", NOON + 20 * MINUTE) == NOON + 20 * MINUTE
     write_minutes(quick_spark, table, 40, options="WITH ('event-time.delay'='0s')")
     assert ascending(watermarks(pravega, stream, NOON + 40 * MINUTE)) == [10, 20, 40]
+    with pytest.raises(AnalysisException, match="'event-time.delay'='10min' needs 'event-time'"):
+        quick_spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('event-time')")
+    quick_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('event-time.delay'='1 minute')")
+    write_minutes(quick_spark, table, 50)
+    assert ascending(watermarks(pravega, stream, NOON + 49 * MINUTE)) == [10, 20, 40, 49]
+    quick_spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('event-time.delay')")
+    assert "event-time.delay" not in {row.key for row in quick_spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
 
 
 def minutes_of_files(spark: SparkSession, files: Path) -> DataFrame:
@@ -150,7 +157,8 @@ def test_a_query_whose_batches_are_out_of_order(
     for mode in ("transactional", "at-least-once"):
         table, stream = f"quick.`{quick_scope}`.`{mode}`", Stream(quick_scope, mode)
         quick_spark.sql(
-            f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at', 'event-time.delay'='10min')"
+            f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at', 'event-time.delay'='10min', "
+            "'event-time-timeout'='1h')"
         )
         for minutes, noted in (((20, 5), 10), ((12,), 10), ((31, 10), 21), ((25,), 21)):
             write_file(files, *minutes)
