@@ -22,6 +22,7 @@ from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
+from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit, encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -130,7 +131,9 @@ class Inserts:
         """
         pickles = CPickleSerializer()
         if handle.transaction == _NONE:
-            return _count_stored_rows(table, [pickles.loads(base64.b64decode(message)) for message in messages])
+            stored = [pickles.loads(base64.b64decode(message)) for message in messages]
+            note_stored(catalog.pravega, table.stream, (report.reached for report in stored), epoch)
+            return _count_stored_rows(table, stored)
         unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
         with (
             cancellation.shield(),

@@ -229,8 +229,8 @@ class Operations:
                 return inserts.begin_row_changes(catalog, request)
             case r.CommitInsert(table, insert, messages, again):
                 return self._inserts.commit(catalog, table, insert, messages, again)
-            case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets):
-                epoch = Epoch.of_query(query, number, run, offsets)
+            case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets, watermark):
+                epoch = Epoch.of_query(query, number, run, offsets, watermark)
                 return self._inserts.commit(catalog, table, insert, messages, again, epoch)
             case r.AbortInsert(table, insert):
                 self._inserts.abort(catalog, table, insert)

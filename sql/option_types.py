@@ -252,10 +252,14 @@ URI: OptionType[str] = OptionType("URI", _parse_uri)
 NAMES: OptionType[tuple[str, ...]] = OptionType("names, separated by commas", _parse_names)
 PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
-STREAM_CUT: OptionType[str] = OptionType(
-    "`earliest`, `latest`, `unbounded` or a stream cut's text",
-    lambda text: text.lower() if text.lower() in ("earliest", "latest", "unbounded") else text,
-)
+
+
+def stream_cut(*names: str) -> OptionType[str]:
+    """Accept a stream cut's text, or one of the names in any case."""
+    return OptionType(
+        f"{', '.join(f'`{name}`' for name in names)} or a stream cut's text",
+        lambda text: text.lower() if text.lower() in names else text,
+    )
 
 
 QUERY = SettableAs.READ | SettableAs.WRITE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark_pravega.errors import InvalidOptionError
 
 from .identifiers import quote
-from .options import CONSUMER, Options
+from .options import AT_CONSUMER, CONSUMER, START_STREAM_CUT, Options
 
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it with `pyspark-pravega "
@@ -185,10 +185,15 @@ def describe_session_catalog_refusal(table: str, catalogs: Sequence[str]) -> str
     )
 
 
-def refuse_consumer(options: Options, what: str) -> None:
-    """Raise InvalidOptionError if a read that cannot have a consumer is given one. `what` names the read."""
-    if options.get(CONSUMER) is not None:
+def refuse_consumer(options: Options, what: str, *, begins: bool = True) -> None:
+    """Raise InvalidOptionError if a read that cannot have a consumer is given one, unless it begins there.
+
+    `what` names the read, and `begins` says that it can begin where a consumer stands.
+    """
+    if options.get(CONSUMER) is not None and not (begins and options.get(START_STREAM_CUT) == AT_CONSUMER):
+        hint = f", or give '{START_STREAM_CUT.key}'='{AT_CONSUMER}' too, to begin where it stands" if begins else ""
         raise InvalidOptionError(
             f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
-            "spark.readStream.option('consumer', '...').table('...'). Leave it out."
+            "spark.readStream.option('consumer', '...').table('...'). Leave it out"
+            f"{hint}."
         )

@@ -51,6 +51,8 @@ class TableSettings:
     routing_key_of_all: bool | None
     """Whether all events have the routing key; None if that is not set."""
     event_time: str | None
+    event_time_delay: int
+    """In milliseconds."""
     compatibility: str
     scaling: Scaling
     retention: Retention | None
@@ -96,11 +98,12 @@ def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettin
         routing_key=options.get(o.ROUTING_KEY),
         routing_key_of_all=_read_routing_key_of_all(options, format, traits),
         event_time=options.get(o.EVENT_TIME),
+        event_time_delay=_read_delay(options),
         compatibility=options.get(o.COMPATIBILITY),
         scaling=_read_scaling(options),
         retention=_read_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
-        event_time_timeout=0 if timeout is None else round(timeout.total_seconds() * 1000),
+        event_time_timeout=0 if timeout is None else milliseconds(timeout),
         tags=_read_tags(options),
         format_settings=select_format_settings(options, format, traits),
         scan_properties={
@@ -124,6 +127,26 @@ def _read_routing_key_of_all(options: o.Options, format: str, traits: FormatTrai
             "leave both out."
         )
     return given
+
+
+def _read_delay(options: o.Options) -> int:
+    if options.is_set(o.EVENT_TIME_DELAY) and options.get(o.EVENT_TIME) is None:
+        raise InvalidOptionError(describe_missing_event_time(options))
+    return milliseconds(options.get(o.EVENT_TIME_DELAY))
+
+
+def describe_missing_event_time(options: o.Options) -> str:
+    """Return the sentence for an `event-time.delay` without a column of times."""
+    option = o.EVENT_TIME_DELAY
+    return (
+        f"'{options.name(option)}'='{options.text(option)}' needs '{o.EVENT_TIME.key}', the column with the times. Set "
+        "both, or leave both out."
+    )
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return a duration in milliseconds."""
+    return duration // timedelta(milliseconds=1)
 
 
 def select_format_settings(options: o.Options, format: str, traits: FormatTraits) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
+from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
@@ -38,7 +39,9 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.plain_writer(columns)
         if plain is not None:
-            return _check_report(plain.write(batches)).rows
+            report = _check_report(plain.write(batches))
+            note_stored(pravega, table.stream, [report.reached], None)
+            return report.rows
         epoch = epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))

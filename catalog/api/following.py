@@ -91,7 +91,9 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
             limits = replace(limits, max_bytes=_MAX_BYTES)
         required = select_columns(described, request.columns, request.condition)
         if wants_times(table, required):
-            raise UnsupportedOperationError("Only scans have the column _event_time. Leave it out.")
+            raise UnsupportedOperationError(
+                "Only scans have the columns _event_time and _event_time_upper. Leave them out."
+            )
         read = StreamedTable(table, described.id, required, resolved)
         stream = TableStream(catalog.pravega, StreamSegments(catalog.pravega, table.stream), read)
         start = stream.start() if request.position is None else read.read_offset(request.position)

@@ -60,7 +60,7 @@ class BeginEpoch:
 class CommitEpoch:
     """Commit a micro-batch once; the number of rows. `offsets` is the text of what it read, from the query's own log.
 
-    The others as in `CommitInsert`.
+    `watermark` is the one of Spark that counted for it, see `Epoch`. The others as in `CommitInsert`.
     """
 
     table: StreamTable
@@ -71,6 +71,7 @@ class CommitEpoch:
     run: str
     epoch: int
     offsets: str
+    watermark: int | None
 
 
 @dataclass(frozen=True)

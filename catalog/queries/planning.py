@@ -48,6 +48,7 @@ def make_planned_read(
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
     if planned.keyed is not None:
         text += "; routing key: {} of {} segments".format(*planned.keyed)
+    text += "".join(f"; {bound}: {how}" for bound, how in planned.about.items())
     if request.aggregation is not None:
         text += f"; aggregates: {request.aggregation}"
     if request.conditions:

@@ -98,7 +98,9 @@ def make_stored_properties(settings: TableSettings, comment: str | None) -> dict
     if settings.routing_key_of_all:
         kept[o.ROUTING_KEY_OF_ALL.key] = "true"
     if settings.event_time is not None:
-        kept["event-time"] = settings.event_time
+        kept[o.EVENT_TIME.key] = settings.event_time
+    if settings.event_time_delay:
+        kept[o.EVENT_TIME_DELAY.key] = _format_amount(settings.event_time_delay, _DURATIONS)
     if comment:
         kept["comment"] = comment
     return kept | dict(settings.format_settings) | dict(settings.scan_properties)
@@ -180,7 +182,8 @@ def show_properties(loaded: LoadedTable) -> dict[str, str]:
     properties = {"provider": PROVIDER, "format": table.format}
     if find_format(table.format).registry_format is not None:
         properties["framing"] = table.framing
-    for key in ("routing-key", "event-time", "codec", "comment", *table.settings, *table.scan_properties):
+    shown = ("routing-key", o.EVENT_TIME.key, o.EVENT_TIME_DELAY.key, "codec", "comment")
+    for key in (*shown, *table.settings, *table.scan_properties):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
     if "routing-key" in properties and not format_traits(table.format).changes:

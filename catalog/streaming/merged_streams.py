@@ -87,8 +87,8 @@ def _check_possible(table: StreamTable, required: StructType, options: o.Options
         )
     if wants_times(table, required):
         raise UnsupportedOperationError(
-            f"The column _event_time has the watermarks of one stream, but {table.stream} is several streams. "
-            "Leave the column out, or read one stream."
+            f"The columns _event_time and _event_time_upper have the watermarks of one stream, but {table.stream} is "
+            "several streams. Leave the columns out, or read one stream."
         )
 
 

@@ -92,8 +92,8 @@ def plan_real_time(
     with _open_stream(catalog, memory, request) as (read, stream):
         if wants_times(read.table, read.required):
             raise UnsupportedOperationError(
-                "The column _event_time has the watermarks that are known when a batch is planned, and these are too "
-                "old in real-time mode. Leave the column out, or use another trigger."
+                "The columns _event_time and _event_time_upper have the watermarks that are known when a batch is "
+                "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."
             )
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)

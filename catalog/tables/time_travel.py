@@ -49,7 +49,7 @@ def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel |
         else:
             point = point_of_version(catalog.pravega, stream, asked.text)
             words = f"VERSION AS OF '{asked.text}'"
-    return replace(described, table=replace(described.table, as_of=AsOf(words, point.cut.to_text())))
+    return replace(described, table=replace(described.table, as_of=AsOf(words, point.cut.to_text(), point.about)))
 
 
 def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:

@@ -110,7 +110,8 @@ def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
 
     Raises InvalidOptionError if a start is given, and MalformedEventError if a truncation cannot be read.
     """
-    slices = measure_scan(read, wanted.earlier).slices
+    measured = measure_scan(read, wanted.earlier)
+    slices = measured.slices
     schema, columns = choose_columns(read.table, wanted.columns, read.rule)
     output = schema if wanted.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
@@ -123,7 +124,7 @@ def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
         for truncation in truncations:
             plan.clearings.add(truncation)
     reader = CurrentRowsReader(plan, partitions_of_groups(read.pravega, read.table, groups))
-    return PlannedScan.of(RowSource(reader, output, plan.output), slices)
+    return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about)
 
 
 def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

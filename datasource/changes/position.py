@@ -87,7 +87,7 @@ class BatchRequest:
 
 def check_options(options: o.Options) -> None:
     """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, and a consumer."""
-    refuse_consumer(options, "CHANGES")
+    refuse_consumer(options, "CHANGES", begins=False)
     check_unbounded(options, "CHANGES has bounds of its own.")
 
 

@@ -36,15 +36,13 @@ from pyspark_pravega.errors import (
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import CompanionRow, Content
 from ..positions.snapshot import tail_cut
+from .noted_times import INSERTS, noted_time, remove_inserts
 from .task import InsertMessage, Unit
 
 LOG = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
 """How long cleaning up is tried: the outcome is known already, or was waited for long enough."""
-
-INSERTS = "pyspark-pravega"
-"""The writer that notes the event times of INSERTs, and is removed after each."""
 
 _LOOKED_AT = 8
 """Segments that are checked together while the server merges them."""
@@ -69,8 +67,8 @@ class CommitRequest:
 
     `again`: another process may have committed it, partly or completely, and died before it said so. `companion` is a
     row that is written in one step with the transaction's place in the queue of the commit log; only a user who may
-    write the log can commit with one. `writer` notes the latest event time of the rows, and will note later ones; None:
-    the name that all INSERTs share, which is removed after each.
+    write the log can commit with one. `writer` notes the event time that the rows have reached, and will note later
+    ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's, see `noted_time`.
     """
 
     operation: str = "INSERT"
@@ -78,6 +76,7 @@ class CommitRequest:
     log: CommitLog | None = None
     companion: CompanionRow | None = None
     writer: str | None = None
+    watermark: int | None = None
 
 
 class Step(IntEnum):
@@ -119,7 +118,8 @@ class Commit:
 
     def run(self, messages: Sequence[InsertMessage]) -> None:
         """Make the rows of the messages visible at once; raises the errors of `Insert.commit`."""
-        self._noted = noted_time(messages, self._request.writer)
+        request = self._request
+        self._noted = noted_time((one.reached for one in messages), request.writer, request.watermark)
         expected = self._expected_lengths(messages)
         try:
             if self._former.failure is not None:
@@ -260,11 +260,7 @@ class Commit:
             raise
         self.step = Step.KNOWN
         if self._noted is not None and self._noted[0] == INSERTS:
-            # Its noted time counts, and no watermark will wait for a later one.
-            clean_up(self._remove_writer)
-
-    def _remove_writer(self) -> None:
-        self._pravega.controller.remove_writer(INSERTS, self._stream)
+            clean_up(lambda: remove_inserts(self._pravega, self._stream))
 
     def _publish(self) -> None:
         """Add the version of the committed transaction to the commit log."""
@@ -349,14 +345,6 @@ def content_of(messages: Iterable[InsertMessage]) -> Content:
     """Return the content that the tasks wrote to all segments together."""
     written = [write for message in messages for write in message.segments.values()]
     return Content(sum(write.events for write in written), sum(write.bytes for write in written))
-
-
-def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[str, int] | None:
-    """Return the writer name under which a commit notes event time, and its rows' latest time; None without times."""
-    times = [message.latest for message in messages if message.latest is not None]
-    if not times:
-        return None
-    return (INSERTS if writer is None else f"{INSERTS}-{writer.replace(' ', '-')}"), max(times)
 
 
 def outcome_unknown_error(

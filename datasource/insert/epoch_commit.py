@@ -77,7 +77,10 @@ def commit_epoch(
     except BaseException:
         clean_up(insert.abort)
         raise
-    return insert.commit(messages, CommitRequest(_operation(epoch), log=log, companion=entry, writer=epoch.writer))
+    return insert.commit(
+        messages,
+        CommitRequest(_operation(epoch), log=log, companion=entry, writer=epoch.writer, watermark=epoch.watermark),
+    )
 
 
 def finish_recorded(

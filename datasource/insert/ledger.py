@@ -49,7 +49,8 @@ class Epoch:
 
     `batch` is a digest of what it read, `run` the id of the query's run; an application has neither. `seen` is the
     state of the writer's row when an application's write began: nobody else may change it until the commit. None:
-    anybody may.
+    anybody may. `watermark` is Spark's during the micro-batch, in milliseconds since 1970; 0: it has not begun; None:
+    the query has none.
     """
 
     writer: str
@@ -57,12 +58,13 @@ class Epoch:
     run: str | None = None
     batch: str | None = None
     seen: str | None = None
+    watermark: int | None = None
 
     @classmethod
-    def of_query(cls, query: str, number: int, run: str, offsets: str) -> Epoch:
+    def of_query(cls, query: str, number: int, run: str, offsets: str, watermark: int | None = None) -> Epoch:
         """Return the epoch of a streaming query. `offsets` is the text of what the micro-batch reads."""
         digest = hashlib.blake2b(offsets.encode(), digest_size=8).hexdigest()
-        return cls(writer_of_query(query), number, run, digest)
+        return cls(writer_of_query(query), number, run, digest, watermark=watermark)
 
     @classmethod
     def of_application(cls, application: str, number: int) -> Epoch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega, cancellation, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -40,6 +40,7 @@ from pyspark_pravega.formats.core.format import find_format
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
+from .noted_times import ReachedTime, note_stored
 from .routes import key_positions
 from .task import InsertMessage
 
@@ -83,12 +84,14 @@ class PlainWriter(DataSourceArrowWriter):
         )
         positions = key_positions(table, spec.schema, partition)
         rows = stored = 0
+        reached = ReachedTime(table)
         appenders = None
         with borrow_connection(spec.config) as pravega:
             try:
                 appenders = _Appenders(pravega, table.stream)
                 for batch in iterator:
                     rows += batch.num_rows
+                    reached.take(batch)
                     if batch.num_rows:
                         appenders.append(encoder.encode(batch), positions(batch))
                 appenders.flush()
@@ -104,7 +107,15 @@ class PlainWriter(DataSourceArrowWriter):
             finally:
                 if appenders is not None:
                     appenders.close()
-        return InsertMessage(partition, stored, {}, lost=rows - stored)
+        return InsertMessage(partition, stored, {}, lost=rows - stored, reached=reached.millis)
+
+    @concise
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Note the event time of the rows, which are all stored. The catalog service does it itself."""
+        reached = [one.reached for one in messages if isinstance(one, InsertMessage)]
+        if any(time is not None for time in reached):
+            with connect(self._spec.config) as pravega:
+                note_stored(pravega, self._spec.table.stream, reached, None)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import describe_missing_event_time, milliseconds
 
 from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.named_columns import event_time_column
@@ -28,13 +29,17 @@ BEST_EFFORT = "best-effort"
 def with_write_options(opened: OpenTable) -> StreamTable:
     """Return the table with the routing key, the event time and the codec of one write.
 
-    Raises InvalidOptionError for a codec that does not fit.
+    Raises InvalidOptionError for a codec that does not fit, and for a delay without an event time.
     """
     table, options = opened.table, opened.options
     if options.source(o.ROUTING_KEY) is o.Source.QUERY:
         table = replace(table, routing_key=options.get(o.ROUTING_KEY))
     if options.source(o.EVENT_TIME) is o.Source.QUERY:
         table = replace(table, event_time=options.get(o.EVENT_TIME))
+    if options.source(o.EVENT_TIME_DELAY) is o.Source.QUERY:
+        if table.event_time is None:
+            raise InvalidOptionError(describe_missing_event_time(options))
+        table = replace(table, event_time_delay=milliseconds(options.get(o.EVENT_TIME_DELAY)))
     if options.source(o.CODEC) is o.Source.QUERY and options.get(o.CODEC) != table.codec:
         table = _with_codec(opened.pravega, table, options.get(o.CODEC))
     return table
@@ -96,18 +101,13 @@ def write_settings(options: o.Options) -> WriteSettings:
 def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     """Return the tasks' writer of a write without a transaction; None for a write with one.
 
-    It notes no event time, even if a table property names a column. Raises InvalidOptionError if its own option does.
+    Raises InvalidOptionError for an epoch, which such a write does not have.
     """
     pravega, table, options = opened.pravega, opened.table, opened.options
     epoch_of_application(options)
     mode = options.get(o.WRITE_MODE)
     if mode == TRANSACTIONAL:
         return None
-    if options.source(o.EVENT_TIME) is o.Source.QUERY:
-        raise InvalidOptionError(
-            f"'{options.name(o.EVENT_TIME)}' is noted with a commit, which a write with "
-            f"'{options.name(o.WRITE_MODE)}'='{mode}' does not have. Leave one of them out."
-        )
     return PlainWriter(PlainSpec(table, pravega.config, rows, encoding_id(pravega, table), lossy=mode == BEST_EFFORT))
 
 

@@ -39,10 +39,10 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.format import find_format
 
-from ..tables.named_columns import latest_time
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
+from .noted_times import ReachedTime
 from .routes import KeyPositions, make_key_hasher
 from .spool import BLOCK_BYTES, Spool
 
@@ -109,15 +109,15 @@ class SegmentWrite:
 class InsertMessage(WriterCommitMessage):
     """A task's report: the number of rows and, by segment id, what it wrote there.
 
-    `lost` are rows that a write of the mode `best-effort` has given up. `latest` is the latest time in the column of
-    event times, in milliseconds since 1970.
+    `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
+    reached, in milliseconds since 1970; see `ReachedTime`.
     """
 
     partition: int
     rows: int
     segments: dict[int, SegmentWrite]
     lost: int = 0
-    latest: int | None = None
+    reached: int | None = None
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -144,7 +144,7 @@ class InsertWriter(DataSourceArrowWriter):
             # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
             transaction.keep_alive()
             try:
-                rows, latest = _spool_rows(spec, partition, iterator, spool)
+                rows, reached = _spool_rows(spec, partition, iterator, spool)
                 pravega.segments.seed_token(stream, spec.token)
                 for segment_id in spool.segments():
                     if segment_id in spec.endpoints:
@@ -157,13 +157,13 @@ class InsertWriter(DataSourceArrowWriter):
                 raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
             finally:
                 transaction.stop()
-        return InsertMessage(partition, rows, written, latest=latest)
+        return InsertMessage(partition, rows, written, reached=reached)
 
 
 def _spool_rows(
     spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool
 ) -> tuple[int, int | None]:
-    """Spool all rows; return their number and their latest event time."""
+    """Spool all rows; return their number and the event time that they have reached."""
     table = spec.table
     encoder = find_format(table.format).encoder(
         spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
@@ -174,18 +174,17 @@ def _spool_rows(
     def room(place: int, size: int, events: int) -> memoryview:
         return spool.room(segment_ids[place], size, events)
 
-    rows, latest = 0, None
+    rows, reached = 0, ReachedTime(table)
     try:
         for batch in batches:
             payloads = encoder.encode(batch)
             frame_by_place(payloads, router.places(batch), len(segment_ids), room)
             spool.take_filled()
             rows += batch.num_rows
-            if table.event_time is not None and (time := latest_time(batch.column(table.event_time))) is not None:
-                latest = time if latest is None else max(latest, time)
+            reached.take(batch)
     except (InvalidRowError, EventTooLargeError) as error:
         raise type(error)(f"Table {table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
-    return rows, latest
+    return rows, reached.millis
 
 
 def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:

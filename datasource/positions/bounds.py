@@ -1,12 +1,14 @@
 """Bounds of a scan or a stream: from the options to stream cuts.
 
 A bound is a stream cut, a version of the table's commit log, or a time, which stands for the versions published then.
+In a stream without versions it stands for the watermarks of its writers.
 """
 
 from __future__ import annotations
 
 import difflib
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,33 +20,52 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
+from .consumer_position import consumer_cut
+from .marked_times import MarkedTimes
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
-_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest"), o.END_STREAM_CUT.key: ("latest",)}
+_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest", o.AT_CONSUMER), o.END_STREAM_CUT.key: ("latest",)}
 """The names that may stand for a stream cut, for error messages."""
 
 
-def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
-    """Return the cut at which a read begins; None for the oldest event, and for `latest`, which is not a cut.
+@dataclass(frozen=True)
+class Bound:
+    """Where a read begins or ends: a cut, None for an open end.
 
-    Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
+    `about` says in words by which watermark it was found, if it stands for a time only approximately.
+    """
+
+    cut: StreamCut | None
+    about: str | None = None
+
+
+def start_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
+    """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
+
+    Raises InvalidOptionError for a bound that the stream does not have, and for more than one, and what `consumer_cut`
+    does.
     """
     option = _find_only(options, STARTS)
+    if options.get(o.START_STREAM_CUT) == o.AT_CONSUMER:
+        return Bound(consumer_cut(pravega, stream, options))
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
-        return None if first == 1 else _cut_of(log, stream, options, option, first - 1)
+        return Bound(None if first == 1 else _cut_of(log, stream, options, option, first - 1))
     if option is o.START_TIMESTAMP:
-        _check_time(log, stream, options, o.START_TIMESTAMP)
-        before = log.newest_by(_microseconds(options, o.START_TIMESTAMP) - 1)
-        return None if before is None else before.cut
-    return named_cut(options, o.START_STREAM_CUT)
+        asked = _microseconds(options, o.START_TIMESTAMP)
+        oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
+        if isinstance(oldest, MarkedTimes):
+            return _bound_by_mark(oldest.last_before(asked))
+        before = log.newest_by(asked - 1)
+        return Bound(None if before is None else before.cut)
+    return Bound(named_cut(options, o.START_STREAM_CUT))
 
 
-def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
-    """Return the cut at which a read ends, None for the end of the stream.
+def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
+    """Return where a read ends; None for the end of the stream.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
     """
@@ -52,17 +73,44 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
     log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
-        return _cut_of(log, stream, options, option, last)
+        return Bound(_cut_of(log, stream, options, option, last))
     if option is o.END_TIMESTAMP:
-        first = _check_time(log, stream, options, o.END_TIMESTAMP)
-        within = log.newest_by(_microseconds(options, o.END_TIMESTAMP))
+        asked = _microseconds(options, o.END_TIMESTAMP)
+        oldest = _find_oldest(pravega, stream, log, options, o.END_TIMESTAMP)
+        shown = f"'{options.name(option)}'='{options.text(option)}'"
+        if isinstance(oldest, MarkedTimes):
+            return _bound_by_mark(require_mark(oldest, asked, shown))
+        within = log.newest_by(asked)
         if within is None:
             raise InvalidOptionError(
-                f"'{options.name(option)}'='{options.text(option)}' lies before the first version of stream {stream}, "
-                f"which was published at {format_time(first.timestamp)}. Give a later time."
+                f"{shown} lies before the first version of stream {stream}, which was published at "
+                f"{format_time(oldest.timestamp)}. Give a later time."
             )
-        return within.cut
-    return named_cut(options, o.END_STREAM_CUT)
+        return Bound(within.cut)
+    return Bound(named_cut(options, o.END_STREAM_CUT))
+
+
+def _bound_by_mark(found: tuple[StreamCut, int] | None) -> Bound:
+    return Bound(None) if found is None else Bound(found[0], describe_mark(found[1]))
+
+
+def require_mark(marked: MarkedTimes, time: int, asked: str) -> tuple[StreamCut, int]:
+    """Return the newest position that all writers had reached by a time, and its own time.
+
+    `asked` is what errors call the time. Raises InvalidOptionError if it lies before the first watermark.
+    """
+    found = marked.last_by(time)
+    if found is None:
+        raise InvalidOptionError(
+            f"{asked} lies before the first watermark of stream {marked.stream}, which is of "
+            f"{format_time(marked.marks[0].time * 1000)}. Give a later time."
+        )
+    return found
+
+
+def describe_mark(time: int) -> str:
+    """Return the words for a position that was found by the watermark of a time (microseconds since 1970)."""
+    return f"about, by the watermark of {format_time(time)}"
 
 
 def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
@@ -74,7 +122,8 @@ def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
         return StreamCut.from_text(text)
     except InvalidOptionError as error:
         names = _NAMES[option.key]
-        allowed = " or ".join(f"'{name}'" for name in names)
+        allowed = ", ".join(f"'{name}'" for name in names[:-1])
+        allowed = f"{allowed} or '{names[-1]}'" if allowed else f"'{names[-1]}'"
         near = difflib.get_close_matches(text.lower(), names, 1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise InvalidOptionError(f"'{options.name(option)}': {error.message}, or {allowed}.{hint}") from None
@@ -123,20 +172,28 @@ def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option
     )
 
 
-def _check_time(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[datetime | None]) -> Version:
-    """Return the oldest version. Raises InvalidOptionError if a time cannot be a bound."""
-    moment, oldest = options.require(option), log.oldest()
-    if oldest is None:
-        raise InvalidOptionError(
-            f"'{options.name(option)}' is not possible on stream {stream}: no INSERT or streaming query has "
-            "committed to it, and Pravega keeps no times of events that others append. Give 'start-stream-cut' or "
-            "'end-stream-cut' instead."
-        )
+def _find_oldest(
+    pravega: Pravega, stream: Stream, log: CommitLog, options: o.Options, option: o.Option[datetime | None]
+) -> Version | MarkedTimes:
+    """Return the oldest version, or the watermarks of a stream without versions, by which a time can be a bound.
+
+    Raises InvalidOptionError if it cannot be one.
+    """
+    found: Version | MarkedTimes | None = log.oldest()
+    if found is None:
+        found = MarkedTimes.of(pravega, stream)
+        if not found.marks:
+            raise InvalidOptionError(
+                f"'{options.name(option)}' is not possible on stream {stream}: no INSERT or streaming query has "
+                "committed to it, and its writers note no times, of which Pravega would make watermarks. Give "
+                "'start-stream-cut' or 'end-stream-cut' instead."
+            )
+    moment = options.require(option)
     if moment.timestamp() > time.time():
         raise InvalidOptionError(
             f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a past time."
         )
-    return oldest
+    return found
 
 
 def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
@@ -151,11 +208,14 @@ def format_time(microseconds: int) -> str:
 __all__ = [
     "ENDS",
     "STARTS",
+    "Bound",
     "bounds_text",
     "check_unbounded",
-    "end_cut",
+    "describe_mark",
+    "end_bound",
     "end_option",
     "format_time",
     "named_cut",
-    "start_cut",
+    "require_mark",
+    "start_bound",
 ]

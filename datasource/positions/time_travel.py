@@ -15,7 +15,8 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
-from .bounds import end_option, format_time
+from .bounds import describe_mark, end_option, format_time, require_mark
+from .marked_times import MarkedTimes
 from .snapshot import check_cut, tail_cut
 from .tags import Tag, Tags
 
@@ -24,10 +25,14 @@ _SHOWN_TAGS = 10
 
 @dataclass(frozen=True)
 class Point:
-    """A position in a stream, and the version that ends there, if one is known."""
+    """A position in a stream, and the version that ends there, if one is known.
+
+    `about` says in words how it was found, if it is approximate.
+    """
 
     cut: StreamCut
     version: int | None = None
+    about: str | None = None
 
 
 def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
@@ -56,7 +61,8 @@ def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "
 def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
     """Return the end of the newest version that was published at a time (microseconds since 1970) or before.
 
-    Raises InvalidOptionError for a time in the future, or before all versions.
+    In a stream without versions it is the newest watermark of such a time. Raises InvalidOptionError for a time in the
+    future, or before all of them.
     """
     asked = f"TIMESTAMP AS OF '{format_time(timestamp)}'"
     if timestamp > time.time_ns() // 1000:
@@ -71,9 +77,14 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
             f"{asked} lies before {_describe_version(first)}, which is the oldest version of stream {stream} in its "
             "commit log. Give that time or a later one."
         )
+    marked = MarkedTimes.of(pravega, stream)
+    if marked.marks:
+        cut, reached = require_mark(marked, timestamp, asked)
+        return Point(cut, about=describe_mark(reached))
     raise InvalidOptionError(
-        f"{asked} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and "
-        f"Pravega keeps no times of events that others append. {_describe_tags(Tags(pravega, stream).all())} Give "
+        f"{asked} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and its "
+        "writers note no times, of which Pravega would make watermarks. "
+        f"{_describe_tags(Tags(pravega, stream).all())} Give "
         "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts lists the known ones."
     )
 

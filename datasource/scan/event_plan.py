@@ -61,7 +61,7 @@ class EventScanPlan:
     places: Places | None = None
     """The conditions on places: events elsewhere are not decoded."""
     times: Mapping[str, SegmentTimes] | None = None
-    """By the name of a segment, if `_event_time` is requested."""
+    """By the name of a segment, if a column of TIME_COLUMNS is requested."""
 
     @property
     def output(self) -> StructType:

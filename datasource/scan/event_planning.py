@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
 
@@ -20,11 +20,11 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import HeadRow
-from ..positions.bounds import end_cut, start_cut
+from ..positions.bounds import Bound, end_bound, start_bound
 from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
-from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .borders import start_later
@@ -46,12 +46,14 @@ class Measured:
     """The slices that a scan covers, as they were measured.
 
     `head` is the head row that the commit log had then, if the whole stream was measured: the slices contain all its
-    versions. `newest` is the newest version that was known, where versions count.
+    versions. `newest` is the newest version that was known, where versions count. `about` says of the "start" and the
+    "end" how they were found, if they are approximate.
     """
 
     slices: Sequence[SegmentSlice]
     head: HeadRow | None = None
     newest: int = 0
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
@@ -66,15 +68,16 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
-    start = start_cut(pravega, table.stream, options)
+    start = start_bound(pravega, table.stream, options)
     if table.as_of is not None:
-        end: StreamCut | None = end_as_of(pravega, table.stream, table.as_of, options)
+        end = Bound(end_as_of(pravega, table.stream, table.as_of, options), table.as_of.about)
     else:
-        end = end_cut(pravega, table.stream, options)
-    measured = _measure(opened, start, end)
+        end = end_bound(pravega, table.stream, options)
+    measured = _measure(opened, start.cut, end.cut)
+    about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
     if earlier is not None:
-        return Measured(cut_at(measured.slices, earlier.tail))
-    return measured if start is None and end is None else Measured(measured.slices)
+        return Measured(cut_at(measured.slices, earlier.tail), about=about)
+    return measured if start.cut is None and end.cut is None else Measured(measured.slices, about=about)
 
 
 def measure_slices(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Sequence[SegmentSlice]:
@@ -167,6 +170,7 @@ def plan_events(
         RowSource(SegmentScanReader(plan, partitions), plan.schema, plan.output),
         **extent,
         newest=measured.newest,
+        about=measured.about,
         keyed=None if segments is None else (len(left), len(slices)),
         head=measured.head if every_event_is_a_row else None,
     )
@@ -200,8 +204,8 @@ def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
 
 
 def wants_times(table: StreamTable, required: StructType) -> bool:
-    """Return whether the hidden column of event times is among the required columns."""
-    return "_event_time" in required.fieldNames() and "_event_time" not in table.schema.fieldNames()
+    """Return whether a hidden column of event times is among the required columns."""
+    return any(name in required.fieldNames() and name not in table.schema.fieldNames() for name in TIME_COLUMNS)
 
 
 def _times(
@@ -262,6 +266,6 @@ def _with_strings(schema: StructType) -> StructType:
 def make_nullable(schema: StructType) -> StructType:
     """Return the schema with every column nullable; nested ones stay as they are."""
     schema = StructType.fromJson(schema.jsonValue())
-    for field in schema.fields:
-        field.nullable = True
+    for column in schema.fields:
+        column.nullable = True
     return schema

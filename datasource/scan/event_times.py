@@ -1,12 +1,16 @@
-"""The hidden column `_event_time`: for each event the newest watermark of its stream before it.
+"""The hidden columns of event time: what the watermarks of a stream around an event say of its time.
 
-A row's time is never later than the newest watermark that the whole scan has passed in every segment: `withWatermark`
-takes the latest time of a micro-batch as the time that has been reached, however far single segments have been read.
-Nor is it earlier than the time that the micro-batch before has reached. So the column never goes back from one
-micro-batch to the next, however unevenly segments are read.
+`_event_time` is the lower bound, the newest watermark before the event. A row's time is never later than the newest
+watermark that the whole scan has passed in every segment: `withWatermark` takes the latest time of a micro-batch as the
+time that has been reached, however far single segments have been read. Nor is it earlier than the time that the
+micro-batch before has reached. So the column never goes back from one micro-batch to the next, however unevenly
+segments are read.
 
 Spark considers a row late if its time is not after Spark's watermark, which is in milliseconds. An event lies after its
 own watermark, so that its time is a microsecond later.
+
+`_event_time_upper` is the upper bound, as in the time windows of Java's readers: the latest time that a writer had
+noted at the first watermark behind the event. Writers note whole milliseconds: it is the last microsecond of that one.
 """
 
 from __future__ import annotations
@@ -20,24 +24,31 @@ import pyarrow as pa
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.formats.core.events import EventPositions
 
+from ..positions.marked_times import FIRST_MILLIS, LAST_MILLIS
 from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)
-_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
 
 
 @dataclass(frozen=True)
-class SegmentTimes:
-    """The times of events in one slice, microseconds since 1970: from `starts[i]` on, `times[i]`."""
+class Steps:
+    """A bound of the times of events in one slice, microseconds since 1970: from `starts[i]` on, `times[i]`."""
 
     starts: tuple[int, ...]
     times: tuple[int, ...]
 
     def column(self, offsets: EventPositions, type: pa.DataType) -> pa.Array:
-        """Return the times of the events at these offsets."""
+        """Return the bounds of the events at these offsets."""
         found = np.array(self.times, np.int64)[np.searchsorted(self.starts, offsets, side="right") - 1]
         return pa.array(found, mask=found == _NULL).cast(type)
+
+
+@dataclass(frozen=True)
+class SegmentTimes:
+    """Both bounds of the times of events in one slice."""
+
+    lower: Steps
+    upper: Steps
 
 
 class EventTimes:
@@ -68,13 +79,14 @@ class EventTimes:
         return None
 
     def of(self, piece: SegmentSlice) -> SegmentTimes:
-        """Return the times of events in a slice."""
+        """Return the bounds of the times of events in a slice."""
         starts, times = [piece.start], [self._micros(None)]
+        ends, uppers = [piece.start], []
         for mark in self._marks:
-            start = mark.positions.get(piece.segment_id)
-            if start is None:
-                before = mark.precedes(piece.segment_id, 0, self._ranges.get(piece.segment_id))
-                start = piece.start if before else piece.end
+            start, certain = self._find_place(mark, piece)
+            if start > ends[-1] and certain:
+                uppers.append(_last_micros(mark.latest))
+                ends.append(start)
             if start >= piece.end:
                 break
             time = self._micros(mark.time)
@@ -83,7 +95,18 @@ class EventTimes:
             elif time != times[-1]:
                 starts.append(start)
                 times.append(time)
-        return SegmentTimes(tuple(starts), tuple(times))
+        return SegmentTimes(Steps(tuple(starts), tuple(times)), Steps(tuple(ends), (*uppers, _NULL)))
+
+    def _find_place(self, mark: Watermark, piece: SegmentSlice) -> tuple[int, bool]:
+        """Return from where on the events of a slice follow a mark, and False if earlier ones may follow it too."""
+        segment = piece.segment_id
+        start = mark.positions.get(segment)
+        if start is not None:
+            return min(start, piece.end), True
+        range = self._ranges.get(segment)
+        if mark.precedes(segment, 0, range):
+            return piece.start, True
+        return piece.end, range is not None or all(other > segment for other in mark.ranges)
 
     def _micros(self, time: int | None) -> int:
         if self._ceiling is None:
@@ -92,7 +115,11 @@ class EventTimes:
         if not bounds:
             return _NULL
         time = min(max(bounds), self._ceiling)
-        return time * 1000 + 1 if _FIRST <= time <= _LAST else _NULL
+        return time * 1000 + 1 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
+
+
+def _last_micros(time: int) -> int:
+    return time * 1000 + 999 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
 def has_passed(
@@ -102,4 +129,4 @@ def has_passed(
     return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
 
 
-__all__ = ["EventTimes", "SegmentTimes", "has_passed"]
+__all__ = ["EventTimes", "SegmentTimes", "Steps", "has_passed"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, TypedDict
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -86,6 +86,8 @@ class PlannedScan:
     """The files of the known rows, for a stream of their changes."""
     head: HeadRow | None = None
     """The head row of the commit log, if every event is a row and the scan contains all of its versions."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """How the "start" and the "end" were found, if they are approximate."""
     known: int | None = None
     """The number of rows, if only that is asked for, and it was found without reading them."""
 

@@ -19,7 +19,7 @@ from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
-from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, TIME_COLUMNS
 from .counts import Counts, no_counts
 from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
@@ -269,9 +269,10 @@ class SliceDecoder:
         offsets = chosen.offsets[rows]
         if name == "_offset":
             return pa.array(offsets, pa.int64())
-        if name == "_event_time":
+        if name in TIME_COLUMNS:
             assert self._plan.times is not None
-            return self._plan.times[self._segment].column(offsets, field.type)
+            times = self._plan.times[self._segment]
+            return (times.lower if name == "_event_time" else times.upper).column(offsets, field.type)
         if name == "_segment":
             return pa.repeat(self._segment, len(rows))
         if name == "_raw":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import origin_of
-from ..positions.bounds import bounds_text, end_cut, end_option, start_cut
+from ..positions.bounds import bounds_text, end_bound, end_option, start_bound
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
@@ -31,6 +32,8 @@ from .frontier import (
 from .memory import Admission, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress
+
+LOG = logging.getLogger(__name__)
 
 _TOO_FEW_REST = 0.1
 """Pause in seconds while there are too few rows: counting them costs more than looking for events."""
@@ -84,7 +87,10 @@ class TableStream:
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
         options, stream = self._read.options, self._read.stream
-        cut = start_cut(self._pravega, stream, options)
+        bound = start_bound(self._pravega, stream, options)
+        if bound.about is not None:
+            LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
+        cut = bound.cut
         end = self._end_bound()
         if options.get(o.START_STREAM_CUT) == "latest":
             cut = self._tail()
@@ -228,7 +234,7 @@ class TableStream:
 
     def _find_end_bound(self) -> EndCut | None:
         stream = self._read.stream
-        cut = end_cut(self._pravega, stream, self._read.options)
+        cut = end_bound(self._pravega, stream, self._read.options).cut
         if cut is None:
             return None
         check_cut(self._pravega, stream, "end-stream-cut", cut)

@@ -85,10 +85,14 @@ def parse_version(version: str, bound: str = "FROM") -> int:
 
 @dataclass(frozen=True)
 class AsOf:
-    """The former state of a table: `asked` are the words of the query, `cut` is the text of their stream cut."""
+    """The former state of a table: `asked` are the words of the query, `cut` is the text of their stream cut.
+
+    `about` says in words how the cut was found, if it is approximate.
+    """
 
     asked: str
     cut: str
+    about: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal one."""

@@ -36,6 +36,10 @@ METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
         StructField("_event_time", TimestampType(), True),
         "The newest watermark of the stream's writers before the event; null when there is none.",
     ),
+    "_event_time_upper": (
+        StructField("_event_time_upper", TimestampType(), True),
+        "The latest time that a writer had noted at the next watermark behind the event; null when there is none yet.",
+    ),
     "_schema_version": (
         StructField("_schema_version", IntegerType(), True),
         "The version of its type's schema that the event was written with; null when it is not known.",
@@ -45,6 +49,9 @@ METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
 
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
 """The ones that readers without hidden columns always get."""
+
+TIME_COLUMNS = ("_event_time", "_event_time_upper")
+"""The ones whose values come from the stream's watermarks."""
 
 REACHED_COLUMN = StructField("_reached", LongType(), False)
 """The column behind the counts in real-time mode: all events up to this offset have been read with this row."""

@@ -25,7 +25,14 @@ from pyspark_pravega.formats.changes.debezium.avro import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, check_settings, is_change_format, make_table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, read_table_settings
+from pyspark_pravega.sql.table_settings import (
+    LONGEST_TAG,
+    TAG_PREFIX,
+    FormatTraits,
+    TableSettings,
+    milliseconds,
+    read_table_settings,
+)
 
 from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
 from .table_name import TableName
@@ -107,7 +114,8 @@ def load_table(
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
         promised_key=None if of_changes else promised_key(stored),
-        event_time=stored.get("event-time"),
+        event_time=stored.get(o.EVENT_TIME.key),
+        event_time_delay=_delay(stored),
         kind=kind_of_events(found.name, event_type),
         settings=settings,
         scan_properties=_scan_properties(stored),
@@ -156,7 +164,8 @@ def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) 
         schema_text=text or None,
         routing_key=stored.get("routing-key"),
         promised_key=promised_key(stored),
-        event_time=stored.get("event-time"),
+        event_time=stored.get(o.EVENT_TIME.key),
+        event_time_delay=_delay(stored),
         kind=kind_of_format(found.name),
         settings=_settings(stored),
         scan_properties=_scan_properties(stored),
@@ -166,6 +175,11 @@ def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) 
 def promised_key(stored: Mapping[str, str]) -> str | None:
     """Return the column that a table's properties promise to be the routing key of all events; None if none."""
     return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
+
+
+def _delay(stored: Mapping[str, str]) -> int:
+    text = stored.get(o.EVENT_TIME_DELAY.key)
+    return 0 if text is None else milliseconds(o.EVENT_TIME_DELAY.type.parse(text))
 
 
 def _settings(stored: Mapping[str, str]) -> dict[str, str]:

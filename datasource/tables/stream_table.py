@@ -86,6 +86,8 @@ class StreamTable:
     promised_key: str | None = None
     """The column that the table promises to be the routing key of all events of the stream, if any."""
     event_time: str | None = None
+    event_time_delay: int = 0
+    """By how many milliseconds rows may be older than rows before them."""
     kind: Kind = Kind.EVENTS
     settings: Mapping[str, str] = field(default_factory=dict)
     """Table properties that only the format uses."""
@@ -134,6 +136,7 @@ class StreamTable:
             "routing_key": self.routing_key,
             "promised_key": self.promised_key,
             "event_time": self.event_time,
+            "event_time_delay": self.event_time_delay,
             "kind": self.kind.value,
             "settings": dict(self.settings),
             "scan_properties": dict(self.scan_properties),
@@ -161,6 +164,7 @@ class StreamTable:
             routing_key=value["routing_key"],
             promised_key=value["promised_key"],
             event_time=value["event_time"],
+            event_time_delay=value["event_time_delay"],
             kind=Kind(value["kind"]),
             settings=value["settings"],
             scan_properties=value["scan_properties"],

@@ -10,7 +10,6 @@ from ..option_types import (
     DURATION,
     NAMES,
     PATTERN,
-    STREAM_CUT,
     TEXT,
     TIMESTAMP,
     Option,
@@ -19,6 +18,7 @@ from ..option_types import (
     between,
     one_of,
     optional,
+    stream_cut,
     whole_number,
 )
 
@@ -53,19 +53,21 @@ CHANGES = Option(
     "`spark.read.changes` does from Spark 4.2 on. The range is given as there, by `startingVersion` and the others.",
     "false",
 )
+AT_CONSUMER = "consumer"
+"""The value of `start-stream-cut` for the position of the read's `consumer`."""
 START_STREAM_CUT = Option(
     "start-stream-cut",
-    STREAM_CUT,
+    stream_cut("earliest", "latest", AT_CONSUMER, "unbounded"),
     "earliest",
     SettableAs.READ,
     "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, only for "
-    "streaming queries: what arrives after the query has started. A streaming query with a checkpoint continues where "
-    "its checkpoint says.",
+    "streaming queries: what arrives after the query has started. `consumer`: where the option `consumer` stands. A "
+    "streaming query with a checkpoint continues where its checkpoint says.",
     "earliest",
 )
 END_STREAM_CUT = Option(
     "end-stream-cut",
-    STREAM_CUT,
+    stream_cut("earliest", "latest", "unbounded"),
     "latest",
     SettableAs.READ,
     "Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; for a streaming query, "
@@ -92,14 +94,15 @@ START_TIMESTAMP = Option(
     None,
     SettableAs.READ,
     "Read the versions that were published from this time on, and what other writers appended since the version "
-    "before.",
+    "before. In a stream without versions: about what its writers wrote from this time on, by their watermarks.",
 )
 END_TIMESTAMP = Option(
     "end-timestamp",
     optional(TIMESTAMP),
     None,
     SettableAs.READ,
-    "Read the versions that were published up to this time.",
+    "Read the versions that were published up to this time. In a stream without versions: about what its writers had "
+    "written by then, by their watermarks.",
 )
 FAIL_ON_DATA_LOSS = Option(
     "fail-on-data-loss",
@@ -148,7 +151,8 @@ CONSUMER = Option(
     None,
     SettableAs.READ,
     "Streaming: a name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the "
-    "query still needs; it frees the rest as far as the stream's retention allows. For one query at a time.",
+    "query still needs; it frees the rest as far as the stream's retention allows. For one query at a time. Any read "
+    "can begin where it stands, with `start-stream-cut` = `consumer`.",
 )
 READ_WINDOW = Option(
     "read-window",

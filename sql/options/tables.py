@@ -73,7 +73,17 @@ EVENT_TIME = Option(
     None,
     SettableAs.PROPERTY | SettableAs.WRITE,
     "Column with the time of an event: a timestamp, a date, or a BIGINT of milliseconds. The latest time of each "
-    "commit is noted with it; Pravega makes the stream's watermarks from these times. Not set: no time is noted.",
+    "commit, less `event-time.delay`, is noted with it; Pravega makes the stream's watermarks from these times. Not "
+    "set: no time is noted.",
+)
+EVENT_TIME_DELAY = Option(
+    "event-time.delay",
+    between(DURATION, timedelta(0), "0s", timedelta(days=3650), "3650d"),
+    timedelta(0),
+    SettableAs.PROPERTY | SettableAs.WRITE,
+    "By how much rows may be older than rows that were written before them: it is subtracted from the time that a "
+    "commit notes. `0s`: later commits of the writer have no older rows. Needs `event-time`.",
+    "0s",
 )
 AVRO_TIMESTAMP = Option(
     "avro.timestamp",

@@ -118,6 +118,9 @@ PROPERTIES = [
     properties("'scaling.type'='by-rate-mb'", "'by-rate-mb'", "fixed, by-rate-kb, by-rate-events"),
     properties("'event-time'='b'", "'event-time'='b'", "BIGINT for milliseconds", condition=TYPE),
     properties("'event-time'='nothing'", "'event-time' names 'nothing'", "id, b"),
+    properties("'event-time.delay'='5min'", "'event-time.delay'='5min' needs 'event-time'", "leave both out"),
+    properties("'event-time'='id', 'event-time.delay'='-5s'", "'-5s'", "500ms, 10s"),
+    properties("'event-time'='id', 'event-time.delay'='4000d'", "'4000d'", "0s to 3650d"),
     properties("'event-time-timeout'='4000d'", "'4000d'", "1ms to 3650d"),
     properties("'event-time-timeout'='soon'", "'soon'", "500ms, 10s"),
     properties("'tags'='a,a'", "'tags'", "different names"),
@@ -631,6 +634,9 @@ QUERIES = [
     read("txn-version", "1", "cannot be a read option", "write option"),
     read("start-stream-cut", "latest", "leaves nothing to read"),
     read("end-stream-cut", "earliest", "leaves nothing to read"),
+    read("start-stream-cut", "consumer", "'start-stream-cut'='consumer' needs 'consumer'", "Give both"),
+    read("end-stream-cut", "consumer", "'consumer'", "or 'latest'"),
+    read("consumer", "nightly", "a batch has no consumer", "give 'start-stream-cut'='consumer' too"),
     read("start-stream-cut", "garbage", "'garbage'", "not base64", "asText()"),
     read("end-stream-cut", "Z2FyYmFnZQ==", "not compressed with gzip", "asText()"),
 ]
@@ -686,6 +692,9 @@ EVERYWHERE = [
     refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     inserted("VALUES (NULL, 'z')", ROW, "{s}/t", "'id' is null", "coalesce(id, ...)"),
     inserted("SELECT 3, repeat('x', 8 * 1024 * 1024)", "PRAVEGA_EVENT_TOO_LARGE", "{s}/t", "8,388,608"),
+    read("start-stream-cut", "consumer", "'start-stream-cut'='consumer' needs 'consumer'", "Give both"),
+    read("end-stream-cut", "consumer", "'consumer'", "or 'latest'"),
+    read("consumer", "nightly", "a batch has no consumer", "give 'start-stream-cut'='consumer' too"),
     read("start-stream-cut", "garbage", "'garbage'", "not base64"),
 ]
 """What `test_sql_behaviours` gives to every front end."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -19,7 +19,7 @@ from pyspark_pravega.client.consumers.consumer import drop_consumer, list_consum
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
-from tests.streams import ParquetSink, into_memory, running
+from tests.streams import ParquetSink, into_memory, run_available, running
 
 RETENTION = "'retention.type'='size', 'retention.minimum'='1', 'scaling.min-segments'='2'"
 
@@ -128,6 +128,45 @@ def test_a_restarted_query_finds_what_it_needs(kept: Kept, quick_spark: SparkSes
         with running(kept.consumed().writeStream.format("noop"), sink.checkpoint) as query:
             query.processAllAvailable()
         assert kept.position() == end
+
+
+def test_reads_begin_where_a_consumer_stands(
+    kept: Kept, quick_spark: SparkSession, quick_scope: str, tmp_path: Path
+) -> None:
+    """Batches, and queries without a checkpoint: `move_consumer` rewinds them."""
+    quick_spark.sql(f"ALTER TABLE {kept.table} SET TBLPROPERTIES ('retention.minimum'='1g')")
+    begin = {"start-stream-cut": "Consumer"}
+    there = {**begin, "consumer": "nightly"}
+
+    def batch() -> list[int]:
+        return sorted(row.id for row in quick_spark.read.options(**there).table(kept.table).collect())
+
+    with pytest.raises(PySparkException, match="has no consumer 'nightly'. Its consumers: none") as caught:
+        batch()
+    assert caught.value.getCondition() == "PRAVEGA_CONSUMER_NOT_FOUND"
+    with pytest.raises(StreamingQueryException, match="has no consumer 'nightly'. Its consumers: none"):
+        run_available(kept.consumed(**begin).writeStream.format("noop"), tmp_path / "missing")
+    kept.insert(0, 10)
+    ParquetSink(quick_spark, tmp_path / "first").take(kept.consumed())
+    assert batch() == []
+    kept.insert(10, 20)
+    assert batch() == list(range(10, 20)) and batch() == list(range(10, 20)), "a batch does not move it"
+    with pytest.raises(PySparkException, match="no consumer 'nightli'. Its consumers: nightly. Did you mean 'nightly'"):
+        quick_spark.read.options(**{**there, "consumer": "nightli"}).table(kept.table).collect()
+    second = ParquetSink(quick_spark, tmp_path / "second")
+    second.take(kept.consumed(**begin))
+    assert sorted(row.id for row in second.rows()) == list(range(10, 20)), "the checkpoint of the first run is lost"
+    assert kept.position() == kept.tail()
+    moved = "position => '1'"
+    quick_spark.sql(f"CALL quick.system.move_consumer(table => '`{quick_scope}`.kept', consumer => 'nightly', {moved})")
+    assert batch() == list(range(10, 20))
+    third = ParquetSink(quick_spark, tmp_path / "third")
+    third.take(kept.consumed(**begin))
+    kept.insert(20, 30)
+    third.take(kept.consumed(**begin))  # with a checkpoint, that counts
+    assert sorted(row.id for row in third.rows()) == list(range(10, 30))
+    named = quick_spark.sql(f"SELECT id FROM {kept.table} WITH ('start-stream-cut'='consumer', 'consumer'='nightly')")
+    assert named.collect() == []
 
 
 @contextmanager

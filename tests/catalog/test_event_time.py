@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,9 +18,11 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
+from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
+from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign, ForeignClient
-from tests.streams import run_available
+from tests.streams import ParquetSink, run_available
 
 NOON = 1_700_000_000_000
 MINUTE = 60_000
@@ -87,6 +91,123 @@ def test_java_sees_the_times_of_inserts_and_streams(
     assert java.time_window(quick_scope, "timed", NOON + 8 * MINUTE) == NOON + 8 * MINUTE
 
 
+def ascending(marks: list[Watermark]) -> list[int]:
+    """The times of watermarks in minutes after noon; none is repeated or goes back."""
+    times = [(mark.time - NOON) / MINUTE for mark in marks]
+    assert times == sorted(set(times))
+    return [int(time) for time in times]
+
+
+def lower_bounds(spark: SparkSession, table: str) -> list[tuple[int, int | None]]:
+    """Each row's own time, and the lower bound that Pravega knows of it, in microseconds."""
+    found = spark.sql(f"SELECT unix_micros(at) AS own, unix_micros(_event_time) AS lower FROM {table}").collect()
+    return [(row.own, row.lower) for row in found]
+
+
+def write_minutes(spark: SparkSession, table: str, *minutes: int, options: str = "") -> None:
+    rows = ", ".join(f"(timestamp_millis({NOON} + {minute} * {MINUTE}))" for minute in minutes)
+    spark.sql(f"INSERT INTO {table} {options} VALUES {rows}")
+
+
+def test_the_delay_is_for_rows_out_of_order(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, java: ForeignClient
+) -> None:
+    table, stream = f"quick.`{quick_scope}`.late", Stream(quick_scope, "late")
+    quick_spark.sql(
+        f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at', 'event-time.delay'='600 seconds')"
+    )
+    properties = {row.key: row.value for row in quick_spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+    assert properties["event-time.delay"] == "10min"
+    write_minutes(quick_spark, table, 3, 20)
+    watermarks(pravega, stream, NOON + 10 * MINUTE)
+    write_minutes(quick_spark, table, 12, 15)  # older than rows before them: the time does not go back for these
+    write_minutes(quick_spark, table, 30, 11)
+    assert ascending(watermarks(pravega, stream, NOON + 20 * MINUTE)) == [10, 20]
+    write_minutes(quick_spark, table, 21)
+    bounds = lower_bounds(quick_spark, table)
+    assert all(lower is None or own >= lower - 1 for own, lower in bounds)
+    assert sorted(lower is None for _, lower in bounds) == [False] * 5 + [True] * 2
+    assert java.time_window(quick_scope, "late", NOON + 20 * MINUTE) == NOON + 20 * MINUTE
+    write_minutes(quick_spark, table, 40, options="WITH ('event-time.delay'='0s')")
+    assert ascending(watermarks(pravega, stream, NOON + 40 * MINUTE)) == [10, 20, 40]
+    with pytest.raises(AnalysisException, match="'event-time.delay'='10min' needs 'event-time'"):
+        quick_spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('event-time')")
+    quick_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('event-time.delay'='1 minute')")
+    write_minutes(quick_spark, table, 50)
+    assert ascending(watermarks(pravega, stream, NOON + 49 * MINUTE)) == [10, 20, 40, 49]
+    quick_spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('event-time.delay')")
+    assert "event-time.delay" not in {row.key for row in quick_spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+
+
+def minutes_of_files(spark: SparkSession, files: Path) -> DataFrame:
+    """A stream of rows whose times are lines of files, in minutes after noon."""
+    return spark.readStream.text(str(files)).selectExpr(f"timestamp_millis({NOON} + CAST(value AS INT) * {MINUTE}) at")
+
+
+def write_file(files: Path, *minutes: int) -> None:
+    files.mkdir(exist_ok=True)
+    (files / f"{len(list(files.iterdir()))}").write_text("\n".join(map(str, minutes)))
+
+
+def test_a_query_whose_batches_are_out_of_order(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    """It is one writer, whose noted times never go back: neither with the delay nor without a transaction."""
+    files = tmp_path / "files"
+    for mode in ("transactional", "at-least-once"):
+        table, stream = f"quick.`{quick_scope}`.`{mode}`", Stream(quick_scope, mode)
+        quick_spark.sql(
+            f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at', 'event-time.delay'='10min', "
+            "'event-time-timeout'='1h')"
+        )
+        for minutes, noted in (((20, 5), 10), ((12,), 10), ((31, 10), 21), ((25,), 21)):
+            write_file(files, *minutes)
+            query = minutes_of_files(quick_spark, files).writeStream.option("write-mode", mode)
+            query = query.option("checkpointLocation", str(tmp_path / mode)).trigger(availableNow=True)
+            query.toTable(table).awaitTermination()
+            watermarks(pravega, stream, NOON + noted * MINUTE)
+        assert ascending(watermarks(pravega, stream, NOON + 21 * MINUTE)) == [10, 21]
+        assert all(lower is None or own >= lower - 1 for own, lower in lower_bounds(quick_spark, table))
+        for file in files.iterdir():
+            file.unlink()
+
+
+def test_a_query_notes_no_later_time_than_the_watermark_of_spark(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    table, stream, files = f"quick.`{quick_scope}`.marked", Stream(quick_scope, "marked"), tmp_path / "files"
+    quick_spark.sql(f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at')")
+    for minutes in ((20,), (25, 12), (30,), (4,)):  # the watermark is 0 at first, then 10, 15 and 20
+        write_file(files, *minutes)
+        rows = minutes_of_files(quick_spark, files).withWatermark("at", "10 minutes")
+        query = rows.writeStream.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
+        query.toTable(table).awaitTermination()
+        if len(minutes) == 2:
+            assert ascending(watermarks(pravega, stream, NOON)) == [10]
+    assert ascending(watermarks(pravega, stream, NOON + 15 * MINUTE)) == [10, 15]
+
+
+def test_writes_without_a_transaction_note_times(
+    quick_spark: SparkSession, pravega: Pravega, quick_config: ClientConfig, quick_scope: str
+) -> None:
+    table, stream = f"quick.`{quick_scope}`.plain", Stream(quick_scope, "plain")
+    quick_spark.sql(f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('format'='json', 'framing'='none')")
+    without = "WITH ('write-mode'='at-least-once', 'event-time'='AT', 'event-time.delay'='1min')"
+    write_minutes(quick_spark, table, 3, 2, options=without)
+    (mark,) = watermarks(pravega, stream, NOON + 2 * MINUTE)
+    assert mark.time == NOON + 2 * MINUTE and sum(mark.positions.values()) > 0
+    write_minutes(quick_spark, table, 5, options=without)  # INSERTs are no writer that others wait for
+    write_minutes(quick_spark, table, 9, options="WITH ('write-mode'='best-effort', 'event-time'='at')")
+    assert ascending(watermarks(pravega, stream, NOON + 9 * MINUTE))[-1] == 9
+    # Spark calls the writer's own commit where there is no catalog service.
+    loaded = load_table(pravega, stream).table
+    spec = PlainSpec(replace(loaded, event_time="at"), quick_config, loaded.schema, None, lossy=False)
+    moment = pa.array([(NOON + 12 * MINUTE) * 1000], pa.timestamp("us", tz="UTC"))
+    writer = PlainWriter(spec)
+    writer.commit([writer.write(iter([pa.record_batch([moment], ["at"])]))])
+    assert watermarks(pravega, stream, NOON + 12 * MINUTE)[-1].time == NOON + 12 * MINUTE
+
+
 def test_times_of_java_drive_a_watermark(
     quick_spark: SparkSession, pravega: Pravega, quick_scope: str, java: ForeignClient, tmp_path: Path
 ) -> None:
@@ -101,6 +222,10 @@ def test_times_of_java_drive_a_watermark(
         java.note_time(quick_scope, "noted", "writer", events, NOON + minute * MINUTE)
         watermarks(pravega, stream, NOON + minute * MINUTE)
     java.note_time(quick_scope, "noted", "writer", [("other", "6-0")], NOON + 6 * MINUTE)
+    uppers = quick_spark.sql(f"SELECT {micros('_event_time_upper')}, value FROM {table}").collect()
+    assert {int(row.value[0]): row._event_time_upper for row in uppers} == {
+        minute: (NOON + minute * MINUTE) * 1000 + 999 if minute < 6 else None for minute in range(1, 7)
+    }
     found = quick_spark.sql(f"SELECT {micros('_event_time')}, value FROM {table}").collect()
     times = {minute: (NOON + (minute - 1) * MINUTE) * 1000 + 1 if minute > 1 else None for minute in range(1, 7)}
     assert {(int(row.value[0]), row._event_time) for row in found} == set(times.items())
@@ -114,6 +239,56 @@ def test_times_of_java_drive_a_watermark(
     assert reached == sorted(reached) and len(set(reached)) > 3
 
 
+def test_times_of_java_are_places_in_a_stream_without_versions(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, java: ForeignClient, tmp_path: Path
+) -> None:
+    """They are approximate: a read from a time on misses nothing that came then, and one up to it has nothing newer."""
+    stream, table = Stream(quick_scope, "old"), f"quick.`{quick_scope}`.old"
+    java.create_stream(quick_scope, "old", segments=2)
+    quick_spark.sql(f"CREATE TABLE {table} (value STRING) TBLPROPERTIES ('format'='text')")
+
+    def read(**options: str) -> list[str]:
+        return sorted(row.value for row in quick_spark.read.options(**options).table(table).collect())
+
+    def at(minute: int) -> str:
+        return str(NOON + minute * MINUTE)
+
+    java.write_text(quick_scope, "old", [("k", "0")])
+    with pytest.raises(AnalysisException, match="its writers note no times, of which Pravega would make watermarks"):
+        read(startTimestamp=at(1))
+    with pytest.raises(AnalysisException, match="its writers note no times.*The stream has no tags"):
+        quick_spark.sql(f"SELECT * FROM {table} TIMESTAMP AS OF timestamp_millis({at(1)})").collect()
+    for minute in (1, 2, 3):
+        java.note_time(quick_scope, "old", "writer", [("k", f"{minute}a"), ("l", f"{minute}b")], NOON + minute * MINUTE)
+        watermarks(pravega, stream, NOON + minute * MINUTE)
+    every = ["0", "1a", "1b", "2a", "2b", "3a", "3b"]
+    assert read(startTimestamp=at(1)) == every, "nothing is known of times before the first watermark"
+    assert read(startTimestamp=at(2)) == every[3:] == read(startTimestamp=str(NOON + MINUTE + 1))
+    assert read(endTimestamp=at(2)) == every[:5] == read(endTimestamp=str(NOON + 3 * MINUTE - 1))
+    assert read(startTimestamp=at(2), endTimestamp=at(2)) == ["2a", "2b"]
+    as_of = f"SELECT value FROM {table} TIMESTAMP AS OF timestamp_millis({at(1)})"
+    assert sorted(row.value for row in quick_spark.sql(as_of).collect()) == every[:3]
+    said = "about, by the watermark of 2023-11-14T22:"
+    assert f"end: {said}14:20" in explained(quick_spark.sql(as_of))
+    begun = quick_spark.read.options(startTimestamp=at(3)).table(table)
+    assert f"start: {said}15:20" in explained(begun)
+    for options in ({"endTimestamp": str(NOON)}, {"timestampAsOf": "2001-01-01 00:00:00"}):
+        with pytest.raises(AnalysisException, match="lies before the first watermark of stream.*2023-11-14T22:14:20"):
+            read(**options)
+    with pytest.raises(AnalysisException, match="lies in the future"):
+        read(startTimestamp="2999-01-01T00:00:00Z")
+    rows = quick_spark.readStream.option("startTimestamp", at(3)).table(table)
+    sink = ParquetSink(quick_spark, tmp_path)
+    sink.take(rows)
+    java.write_text(quick_scope, "old", [("k", "4")])
+    sink.take(rows)
+    assert sorted(row.value for row in sink.rows()) == ["3a", "3b", "4"]
+
+
+def explained(rows: DataFrame) -> str:
+    return str(rows._jdf.queryExecution().toString())
+
+
 def test_the_same_times_again_when_a_batch_is_run_again(
     quick_spark: SparkSession, pravega: Pravega, quick_scope: str, java: ForeignClient, tmp_path: Path
 ) -> None:
@@ -123,14 +298,15 @@ def test_the_same_times_again_when_a_batch_is_run_again(
     java.note_time(quick_scope, "again", "writer", [("k", "a")], NOON)
     watermarks(pravega, stream, NOON)
     java.write_text(quick_scope, "again", [("k", "b")])
-    rows = quick_spark.readStream.table(table).selectExpr("value", micros("_event_time"))
-    batches: dict[int, dict[str, int | None]] = {}
+    bounds = "unix_micros(_event_time) AS lower", "unix_micros(_event_time_upper) AS upper"
+    rows = quick_spark.readStream.table(table).selectExpr("value", *bounds)
+    batches: dict[int, dict[str, tuple[int | None, int | None]]] = {}
 
     def take(batch: DataFrame, number: int) -> None:
-        batches[number] = {row.value: row._event_time for row in batch.collect()}
+        batches[number] = {row.value: (row.lower, row.upper) for row in batch.collect()}
 
     run_available(rows.writeStream.foreachBatch(take), tmp_path)
-    first = {"a": None, "b": NOON * 1000 + 1}
+    first = {"a": (None, NOON * 1000 + 999), "b": (NOON * 1000 + 1, None)}
     assert batches == {0: first}
     java.note_time(quick_scope, "again", "writer", [("k", "c")], NOON + 1)
     watermarks(pravega, stream, NOON + 1)
@@ -138,7 +314,7 @@ def test_the_same_times_again_when_a_batch_is_run_again(
     for file in ("0", ".0.crc"):
         (tmp_path / "commits" / file).unlink()
     run_available(rows.writeStream.foreachBatch(take), tmp_path)
-    assert batches == {0: first, 1: {"c": NOON * 1000 + 1}}
+    assert batches == {0: first, 1: {"c": (NOON * 1000 + 1, (NOON + 1) * 1000 + 999)}}
 
 
 def test_only_columns_with_times_are_event_times(quick_spark: SparkSession, quick_scope: str) -> None:
@@ -151,7 +327,9 @@ def test_only_columns_with_times_are_event_times(quick_spark: SparkSession, quic
             quick_spark.sql(f"CREATE TABLE {table} (id INT) TBLPROPERTIES ('event-time'='{name}')")
     quick_spark.sql(f"CREATE TABLE {table} (id BIGINT, day DATE)")
     days = quick_spark.range(1).selectExpr("id", "current_date() AS day").writeTo(table)
+    with pytest.raises(
+        AnalysisException, match="'event-time.delay'='5min' needs 'event-time', the column with the times"
+    ):
+        days.option("event-time.delay", "5min").append()
     with pytest.raises(AnalysisException, match="'event-time' names 'no', which is not a column"):
         days.option("event-time", "no").append()
-    with pytest.raises(AnalysisException, match="'event-time' is noted with a commit, which a write with 'write-mode'"):
-        days.option("event-time", "day").option("write-mode", "at-least-once").append()

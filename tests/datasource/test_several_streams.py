@@ -263,7 +263,7 @@ def test_a_new_stream_that_does_not_fit(
     [
         ("id", {"consumer": "one"}, "'consumer' is a position in one stream"),
         ("id", {"start-version": "1"}, "'start-version' is a position in one stream"),
-        ("_event_time", {}, "_event_time has the watermarks of one stream"),
+        ("_event_time", {}, "have the watermarks of one stream"),
     ],
 )
 def test_what_belongs_to_one_stream(

@@ -17,7 +17,21 @@ def read_settings(properties: dict[str, str], conf: dict[str, str] | None = None
 
 def test_defaults() -> None:
     assert read_settings({}) == TableSettings(
-        "avro", "registry", "none", None, None, None, "backward", Scaling("fixed", 0, 2, 1), None, None, 0, (), {}, {}
+        "avro",
+        "registry",
+        "none",
+        None,
+        None,
+        None,
+        0,
+        "backward",
+        Scaling("fixed", 0, 2, 1),
+        None,
+        None,
+        0,
+        (),
+        {},
+        {},
     )
 
 

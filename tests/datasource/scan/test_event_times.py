@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +32,8 @@ MARKS = [mark(10, left=4, right=0), mark(20, left=6, right=2), mark(30, left=9, 
 
 def times(found: EventTimes, segment: int, start: int, end: int) -> list[int | None]:
     """The times of events of one byte each, in milliseconds; each is a microsecond later."""
-    column = found.of(SegmentSlice(segment, start, end)).column(np.arange(start, end), pa.timestamp("us", tz="UTC"))
+    lower = found.of(SegmentSlice(segment, start, end)).lower
+    column = lower.column(np.arange(start, end), pa.timestamp("us", tz="UTC"))
     micros = column.cast(pa.int64()).to_pylist()
     assert all(micro % 1000 == 1 for micro in micros if micro is not None)
     return [None if micro is None else micro // 1000 for micro in micros]
@@ -70,6 +73,31 @@ def test_without_a_watermark_that_all_segments_have_passed_there_is_no_time() ->
     assert times(found, LEFT, 0, 3) == [None] * 3
 
 
+def uppers(found: EventTimes, segment: int, start: int, end: int) -> list[int | None]:
+    """The upper bounds of events of one byte each, in milliseconds; each is the last microsecond of its millisecond."""
+    upper = found.of(SegmentSlice(segment, start, end)).upper
+    micros = upper.column(np.arange(start, end), pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+    assert all(micro % 1000 == 999 for micro in micros if micro is not None)
+    return [None if micro is None else micro // 1000 for micro in micros]
+
+
+def test_the_upper_bound_is_that_of_the_next_watermark() -> None:
+    found = EventTimes(replace(one, latest=one.time + 5) for one in MARKS)
+    assert uppers(found, LEFT, 0, 11) == [15] * 4 + [25] * 2 + [35] * 3 + [45] * 2
+    assert uppers(found, RIGHT, 0, 9) == [25] * 2 + [35] * 6 + [45]
+    assert uppers(found, MERGED, 0, 7) == [45] * 5 + [None] * 2
+    assert uppers(EventTimes([]), LEFT, 0, 2) == [None, None]
+    assert uppers(EventTimes([mark(1 << 62, left=2, right=0)]), LEFT, 0, 1) == [None]
+
+
+def test_a_segment_whose_keys_are_unknown_has_no_upper_bound() -> None:
+    """It may follow the mark or not: a later segment shares none of its keys, as far as anybody knows."""
+    after = segment_id(5, 1)
+    half = Watermark(10, 10, {segment_id(7, 2): 3, RIGHT: 4}, {segment_id(7, 2): (0.0, 0.5), RIGHT: (0.5, 1.0)})
+    assert uppers(EventTimes([half]), after, 0, 2) == [None, None]
+    assert uppers(EventTimes([half]), RIGHT, 3, 5) == [10, None]
+
+
 def test_numbers_that_are_no_times_are_null() -> None:
     assert times(EventTimes([mark(1 << 62, left=0, right=0)]), LEFT, 0, 1) == [None]
     assert times(EventTimes([mark(-(1 << 63), left=0, right=0)]), LEFT, 0, 1) == [None]
@@ -104,7 +132,10 @@ def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], 
         found = EventTimes.of_micro_batch(marks[:count], since, until)
         seen: list[int] = []
         for segment, start, end in _slices(since, until):
-            column = found.of(SegmentSlice(segment, start, end)).column(np.arange(start, end), pa.timestamp("us"))
+            both = found.of(SegmentSlice(segment, start, end))
+            column = both.lower.column(np.arange(start, end), pa.timestamp("us"))
+            upper = both.upper.column(np.arange(start, end), pa.timestamp("us"))
+            assert pc.all(pc.less_equal(column, upper)).as_py() is not False
             seen += [time for time in column.cast(pa.int64()).to_pylist() if time is not None]
             # The writers' promise: what follows a mark is not older than it, so a row's time is never too late.
             for offset, time in zip(range(start, end), times(found, segment, start, end), strict=True):

@@ -60,6 +60,11 @@ final class SparkLine {
     return logged + " of " + logged.metadata().map(OffsetSeqMetadata::batchTimestampMs).get();
   }
 
+  /** Returns the watermark of a micro-batch in milliseconds since 1970; 0 before the first one. */
+  static long readWatermark(StreamExecution query, long epoch) {
+    return query.offsetLog().get(epoch).get().metadata().map(OffsetSeqMetadata::batchWatermarkMs).get();
+  }
+
   /**
    * Makes streams read the hidden columns that a query uses. Spark 4.1 does not tell streams which columns it needs: it
    * takes those of the table, followed by all hidden ones if one of these is used.

@@ -55,6 +55,11 @@ final class SparkLine {
     return logged + " of " + logged.metadataOpt().map(OffsetSeqMetadataBase::batchTimestampMs).get();
   }
 
+  /** Returns the watermark of a micro-batch in milliseconds since 1970; 0 before the first one. */
+  static long readWatermark(StreamExecution query, long epoch) {
+    return query.offsetLog().get(epoch).get().metadataOpt().map(OffsetSeqMetadataBase::batchWatermarkMs).get();
+  }
+
   /** Checks the options of a stream of changes, if it is one. */
   static void checkChanges(StreamingRelationV2 read) {
     if (read.table() instanceof ChangelogTable table && table.changelog() instanceof PravegaChangelog changes) {

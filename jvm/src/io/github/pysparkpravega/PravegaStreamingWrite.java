@@ -4,6 +4,7 @@ import io.github.pysparkpravega.Requests.*;
 import java.util.Locale;
 import java.util.UUID;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -56,7 +57,13 @@ final class PravegaStreamingWrite implements StreamingWrite {
     String offsets = SparkLine.readLog(query, epoch);
     batch.commit((insert, again) -> new CommitEpoch(
         table.handle(), insert, PravegaBatchWrite.messagesOf(messages), again, query.id().toString(),
-        query.runId().toString(), epoch, offsets));
+        query.runId().toString(), epoch, offsets, watermark(epoch)));
+  }
+
+  /** Returns Spark's watermark during a micro-batch, in milliseconds since 1970; null if the query has none. */
+  private Long watermark(long epoch) {
+    boolean has = query.logicalPlan().exists(part -> part instanceof EventTimeWatermark);
+    return has ? SparkLine.readWatermark(query, epoch) : null;
   }
 
   @Override

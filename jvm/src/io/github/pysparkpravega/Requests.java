@@ -128,7 +128,7 @@ interface Requests {
   record BeginEpoch(String table, StructType schema, int tasks, Map<String, String> options, String query, String run)
       implements Request<InsertBegun> {}
   record CommitEpoch(String table, InsertHandle insert, List<byte[]> messages, boolean again, String query, String run,
-      long epoch, String offsets) implements Request<Long> {}
+      long epoch, String offsets, @OrNull Long watermark) implements Request<Long> {}
   record BeginRowChanges(String table, StructType schema, Map<String, String> options)
       implements Request<RowChangesBegun> {}
 }
