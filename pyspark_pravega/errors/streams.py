@@ -46,6 +46,14 @@ class StreamNotFoundError(PravegaError):
         return error
 
 
+class MemberNotFoundError(PravegaError):
+    """A table of several streams names a stream that there is not, or its pattern matches none."""
+
+    condition = "PRAVEGA_MEMBER_NOT_FOUND"
+    sql_state = "42704"
+    cure = "Change the table's `streams` or `pattern` by `ALTER TABLE ... SET TBLPROPERTIES`, or create the stream."
+
+
 class StreamExistsError(PravegaError):
     """There is such a stream already. In SQL this is Spark's `TABLE_OR_VIEW_ALREADY_EXISTS`."""
 
