@@ -84,6 +84,10 @@ class MergedReading:
         """Return the offset at which a query without a checkpoint begins."""
         return self._open().start().to_json()
 
+    def check(self, since: str) -> None:
+        """Raise CheckpointError or DataLossError for an offset at which reading cannot continue."""
+        self._open().read_offset(since)
+
     def last(self) -> str:
         """Return the offset at which the streams end now."""
         return self._open().last().to_json()
