@@ -42,6 +42,7 @@ FEATURES = {
     "procedures": ("catalog/test_procedures.py",),
     "key-value tables, with UPDATE, MERGE and DELETE": ("catalog/test_key_value_tables.py",),
     "views": ("catalog/test_views.py",),
+    "tables of several streams": ("catalog/test_merged_tables.py",),
     "changes (CHANGES, `.changes`, the option `changes`)": (
         "catalog/test_changes.py",
         "catalog/test_changes_by_options.py",
@@ -68,6 +69,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
         "CREATE TABLE LIKE": (
             "test_bad_input.py::test_clauses_of_create_table[CREATE TABLE * LIKE *",
             "test_sql_behaviours.py::test_behaviour[*created: like another]",
+            "test_sql_behaviours.py::test_behaviour[*several streams: like another]",
         ),
         "INSERT WITH SCHEMA EVOLUTION": ("test_sql_behaviours.py::test_behaviour[*inserted: columns that are new]",),
         "ALTER VIEW, DROP VIEW and SHOW VIEWS": (
@@ -79,6 +81,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "CHANGES": (
             "test_sql_behaviours.py::test_behaviour[*created: underscores are hyphens]",
+            "test_sql_behaviours.py::test_behaviour[*several streams refused: changes]",
             "test_changes_stream.py::test_without_a_start_all_rows_come",
             "test_key_value_tables.py::test_what_key_value_tables_cannot_do_says_what_to_do",
         ),
@@ -108,6 +111,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_formats.py::test_a_format_of_ones_own",
             "test_formats.py::TestVersions::test_pinned",
             "test_sql_behaviours.py::test_behaviour[*hidden columns: no error of good events]",
+            "test_sql_behaviours.py::test_behaviour[*several streams refused: options that change columns]",
             "test_stream_restarts.py::test_columns_that_are_gone_or_of_another_type",
             "test_views.py::test_views_in_queries",
         ),

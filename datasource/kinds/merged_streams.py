@@ -13,18 +13,19 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch, replace_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal_of_several
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import no_counts, with_counts
+from ..scan.event_planning import make_nullable
 from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import METADATA_COLUMNS, ORIGIN_COLUMNS
-from ..tables.merged_table import STREAM_COLUMN, no_such_column, origin_of_member
+from ..tables.merged_table import no_such_column, origin_of_member
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatch
@@ -82,7 +83,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
         if counted:
             own = self._plan.counted[member]
             arrays.append(batch.column(batch.num_columns - 1) if own else no_counts(batch.num_rows))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return make_record_batch(arrays, schema, batch.num_rows)
 
 
 def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
@@ -128,7 +129,9 @@ def _without_partitions(planned: PlannedScan) -> PlannedScan:
 class MergedStreams(EventTable):
     """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
-    hidden_columns = (*METADATA_COLUMNS, *ORIGIN_COLUMNS)
+    hidden_columns = (*(name for name in METADATA_COLUMNS if name != "_event_time"), *ORIGIN_COLUMNS)
+    """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
+    a stream as soon as a query names one."""
     of_stream = False
     of_several = True
     rows_are_all_events = False
@@ -190,7 +193,9 @@ class MergedStreams(EventTable):
             raise InvalidSchemaError(
                 f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
             )
-        strings = replace_char_types(required if required.fields else StructType([STREAM_COLUMN]))
+        # To count rows, Spark gets one of the table's columns: it knows no others.
+        asked = required if required.fields else make_nullable(StructType(table.schema.fields[:1]))
+        strings = replace_char_types(asked)
         assert isinstance(strings, StructType)
 
         def plan_member(number: int) -> PlannedScan:
