@@ -35,14 +35,17 @@ RESULTS = TESTS / "spark_results"
 FEATURES = {
     "statements in PySpark, spark-sql and JDBC": ("catalog/test_sql_behaviours.py",),
     "metadata for BI tools over JDBC": ("catalog/test_jdbc.py",),
-    "tables, columns and types": ("catalog/test_statements.py", "catalog/test_types.py"),
+    "tables, columns and types": (
+        "catalog/test_statements.py",
+        "catalog/test_types.py",
+        "catalog/test_merged_tables.py",
+    ),
     "formats, schema versions, bad events": ("catalog/test_formats.py", "catalog/test_bad_event_modes.py"),
     "errors that say what to do": ("catalog/test_bad_input.py",),
     "time travel and tags": ("catalog/test_time_travel.py",),
     "procedures": ("catalog/test_procedures.py",),
     "key-value tables, with UPDATE, MERGE and DELETE": ("catalog/test_key_value_tables.py",),
     "views": ("catalog/test_views.py",),
-    "tables of several streams": ("catalog/test_merged_tables.py",),
     "changes (CHANGES, `.changes`, the option `changes`)": (
         "catalog/test_changes.py",
         "catalog/test_changes_by_options.py",

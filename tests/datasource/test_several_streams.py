@@ -276,7 +276,7 @@ def test_what_belongs_to_one_stream(
 
 def test_hidden_columns_of_a_stream_of_several(create: Callable[..., str], read: Read, tmp_path: Path) -> None:
     """All but the times of events, which are the watermarks of one stream."""
-    create("a", "id INT", "(1)")
+    create("a", "id INT", "(1)", framing="none")
     with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*_event_time"):
         read(streaming=True, streams="a").select("_event_time")
     rows = read("id INT, _event_time TIMESTAMP", streaming=True, streams="a")
