@@ -98,7 +98,12 @@ def load(
     if row is None:
         return None
     with prefix_errors("Table", add_stream_name(catalog.named(*called), called, stream)):
-        table = load_streams(catalog, stream, row["properties"], known=row["known"])
+        try:
+            table = load_streams(catalog, stream, row["properties"], known=row["known"])
+        except MemberNotFoundError as error:
+            raise MemberNotFoundError(
+                f"{error.message} To name other streams, DROP TABLE, which drops no stream, and CREATE TABLE again."
+            ) from None
         described = describe(catalog, table, row, called, {} if writing else read)
     if writing:
         refused = MergedStreams.refusal("Writing", described.name)

@@ -51,7 +51,9 @@ class MemberNotFoundError(PravegaError):
 
     condition = "PRAVEGA_MEMBER_NOT_FOUND"
     sql_state = "42704"
-    cure = "Change the table's `streams` or `pattern` by `ALTER TABLE ... SET TBLPROPERTIES`, or create the stream."
+    cure = (
+        "Create the stream; or `DROP TABLE`, which drops the name alone, and `CREATE TABLE` that names other streams."
+    )
 
 
 class StreamExistsError(PravegaError):
