@@ -24,8 +24,7 @@ from .protocol import LoadSource
 from .protocol.replies import SourceDescription, TableDescription
 from .queries.changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 from .storage.connections import BY_OPTIONS, Catalog
-from .streaming import merged_streams
-from .tables.stream_tables import hidden_columns, identity
+from .tables.description import hidden_columns, identify_members, identity
 
 T = TypeVar("T")
 
@@ -149,13 +148,14 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = find_table_kind(table)
     name = kind.name_of(table)
+    table = identify_members(catalog, table) if kind.of_several else table
     described = TableDescription(
         name=catalog.named(table.stream.scope, name),
         schema=columns,
         properties={},
         metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=merged_streams.identify_members(catalog, table) if kind.of_several else identity(catalog, table.stream),
+        id=None if kind.of_several else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key_of(table)),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,12 +12,12 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import is_internal
 
 from .kinds.opening import find_table_kind, load
 from .tables.hidden_columns import METADATA_COLUMNS
 from .tables.loading import declared_settings, promised_key, stored_properties
-from .tables.merged_table import STREAM_COLUMN, merged_table
+from .tables.members import Member, MemberChoice
+from .tables.merged_table import STREAM_COLUMN, merged_table, with_stream_column
 from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
 from .tables.table_name import TableName
 
@@ -40,30 +39,27 @@ def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | 
             "read. Leave one out."
         )
     if not several or several == [o.STREAM]:
-        return named_table(pravega, options, options.require(o.STREAM), schema)
+        name = TableName.parse(options.require(o.STREAM))
+        return _named_table(pravega, options, Member(Stream(options.require(o.SCOPE), name.stream), name.part), schema)
     scope, text = options.require(o.SCOPE), str(options.text(several[0])).strip()
-    names = names_of_streams(pravega, options)
+    names = MemberChoice.of(options, scope).find(pravega)
     if not names:
-        raise StreamNotFoundError(
-            f"No stream of scope '{scope}' has a name that matches 'pattern'='{text}'. A pattern matches whole "
-            "names: 'sensor-.*' those that begin with 'sensor-'."
-        )
-    return merged_table(Stream(scope, text), member_tables(pravega, options, names, schema))
+        raise StreamNotFoundError(describe_no_match(scope, text))
+    return with_stream_column(merged_table(Stream(scope, text), member_tables(pravega, options, scope, names, schema)))
 
 
-def names_of_streams(pravega: Pravega, options: o.Options) -> Sequence[str]:
-    """Return the names of the streams to read as one: as given, or those that match the pattern now."""
-    pattern = options.get(o.PATTERN_OF_STREAMS)
-    if pattern is None:
-        return options.require(o.STREAMS)
-    found = pravega.controller.list_streams(options.require(o.SCOPE))
-    return [name for name in found if not is_internal(name) and re.fullmatch(pattern, name)]
+def describe_no_match(scope: str, pattern: str) -> str:
+    """Return the sentence for a pattern that no stream's name matches."""
+    return (
+        f"No stream of scope '{scope}' has a name that matches 'pattern'='{pattern}'. A pattern matches whole names, "
+        "with - where SQL writes _: 'sensor-.*' those that begin with 'sensor-'."
+    )
 
 
 def member_tables(
-    pravega: Pravega, options: o.Options, names: Sequence[str], schema: StructType | None
+    pravega: Pravega, options: o.Options, scope: str, names: Sequence[str], schema: StructType | None = None
 ) -> list[StreamTable]:
-    """Return the tables of the streams to read as one.
+    """Return the tables of the streams to read as one, by their names in a scope.
 
     Raises UnsupportedOperationError for tables whose rows change.
     """
@@ -71,7 +67,7 @@ def member_tables(
         schema = StructType([field for field in schema if field.name != STREAM_COLUMN.name])
 
     def load_member(name: str) -> StreamTable:
-        member = named_table(pravega, options, name, schema)
+        member = _named_table(pravega, options, Member.parse(name, scope), schema)
         if not find_table_kind(member).events_are_rows:
             raise UnsupportedOperationError(
                 f"The events of stream {member.stream} are changes of rows, and such a table is not read with others "
@@ -84,11 +80,9 @@ def member_tables(
         return list(threads.map(cancellation.carry_over(load_member), names))
 
 
-def named_table(pravega: Pravega, options: o.Options, given: str, schema: StructType | None) -> StreamTable:
-    """Return the table with a given name; the options' own stream does not matter."""
-    name = TableName.parse(given)
-    stream = Stream(options.require(o.SCOPE), name.stream)
-    version = options.get(o.SCHEMA_VERSION)
+def _named_table(pravega: Pravega, options: o.Options, name: Member, schema: StructType | None) -> StreamTable:
+    """Return the table with a name; the options' own stream does not matter."""
+    stream, version = name.stream, options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
         return load(pravega, stream, name.part, schema_version=version).table
     settings = declared_settings(options)

@@ -156,6 +156,29 @@ _INSTEAD_OF_ENTRIES = {
 }
 
 
+_SEVERAL_HAVE_NONE = "several streams have no versions in common. Name one of its streams"
+_INSTEAD_OF_SEVERAL = {
+    "Writing": "it is several streams, and an event has to go to one. Write to that stream",
+    "INSERT OVERWRITE": "it is several streams, and they only grow. INSERT INTO one of them",
+    "DELETE": "it is several streams, and their events cannot be changed. TRUNCATE TABLE empties one of them",
+    "UPDATE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
+    "MERGE": "it is several streams, and their events cannot be changed. INSERT INTO one of them",
+    "REPLACE TABLE": "use ALTER TABLE ... SET TBLPROPERTIES ('pattern'='...'), or DROP TABLE, which leaves its "
+    "streams, and CREATE TABLE",
+    "RENAME": "use DROP TABLE, which leaves its streams, and CREATE TABLE of the other name",
+    "CHANGES": f"{_SEVERAL_HAVE_NONE}, or read the table itself with 'start-timestamp' and 'end-timestamp': all of its "
+    "rows are inserted ones",
+    "VERSION AS OF": f"{_SEVERAL_HAVE_NONE}, or read the table WITH ('end-timestamp'='2026-01-31T12:00:00Z')",
+    "history": f"{_SEVERAL_HAVE_NONE}",
+    "size": "it has no segments of its own. Ask for the size of its streams",
+    "schema_versions": "it has no schema of its own. Ask for those of its streams",
+    "ALTER TABLE": "its columns are those of its streams. ALTER TABLE these; only its properties 'pattern' and "
+    "'streams' and its comment are its own",
+    "CALL": "it is several streams. Name one of them",
+    "WITH ('schema-version'=...)": "its streams have versions of their own. Read one of them, or leave the option out",
+}
+
+
 def describe_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a table or namespace."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
@@ -167,6 +190,14 @@ def describe_key_value_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a key-value table."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD_OF_ENTRIES.get(general) or _INSTEAD.get(statement, "key-value tables do not support it")
+    return f"{statement} is not possible on {name}: {reason}."
+
+
+def describe_refusal_of_several(statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement on a table of several streams."""
+    general = statement.removeprefix("CREATE OR ")
+    general = "ALTER TABLE" if general.startswith("ALTER TABLE") else general
+    reason = _INSTEAD_OF_SEVERAL.get(general) or _INSTEAD.get(statement, "it is several streams, and can only be read")
     return f"{statement} is not possible on {name}: {reason}."
 
 

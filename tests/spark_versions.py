@@ -35,7 +35,11 @@ RESULTS = TESTS / "spark_results"
 FEATURES = {
     "statements in PySpark, spark-sql and JDBC": ("catalog/test_sql_behaviours.py",),
     "metadata for BI tools over JDBC": ("catalog/test_jdbc.py",),
-    "tables, columns and types": ("catalog/test_statements.py", "catalog/test_types.py"),
+    "tables, columns and types": (
+        "catalog/test_statements.py",
+        "catalog/test_types.py",
+        "catalog/test_merged_tables.py",
+    ),
     "formats, schema versions, bad events": ("catalog/test_formats.py", "catalog/test_bad_event_modes.py"),
     "errors that say what to do": ("catalog/test_bad_input.py",),
     "time travel and tags": ("catalog/test_time_travel.py",),
@@ -68,6 +72,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
         "CREATE TABLE LIKE": (
             "test_bad_input.py::test_clauses_of_create_table[CREATE TABLE * LIKE *",
             "test_sql_behaviours.py::test_behaviour[*created: like another]",
+            "test_sql_behaviours.py::test_behaviour[*several streams: like another]",
         ),
         "INSERT WITH SCHEMA EVOLUTION": ("test_sql_behaviours.py::test_behaviour[*inserted: columns that are new]",),
         "ALTER VIEW, DROP VIEW and SHOW VIEWS": (
@@ -79,6 +84,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "CHANGES": (
             "test_sql_behaviours.py::test_behaviour[*created: underscores are hyphens]",
+            "test_sql_behaviours.py::test_behaviour[*several streams refused: changes]",
             "test_changes_stream.py::test_without_a_start_all_rows_come",
             "test_key_value_tables.py::test_what_key_value_tables_cannot_do_says_what_to_do",
         ),
@@ -108,6 +114,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_formats.py::test_a_format_of_ones_own",
             "test_formats.py::TestVersions::test_pinned",
             "test_sql_behaviours.py::test_behaviour[*hidden columns: no error of good events]",
+            "test_sql_behaviours.py::test_behaviour[*several streams refused: options that change columns]",
             "test_stream_restarts.py::test_columns_that_are_gone_or_of_another_type",
             "test_views.py::test_views_in_queries",
         ),

@@ -35,9 +35,10 @@ from ..storage.connections import Catalog
 from ..storage.dropping import undo_on_failure
 from ..storage.naming import prefix_errors
 from ..storage.spelling import add_stream_name, resolve_stream
-from ..tables import key_value_tables
+from ..tables import key_value_tables, merged_tables
 from ..tables.stream_tables import describe
 from .column_changes import COLUMN_CHANGES
+from .merged import alter_merged
 from .schemas import change_columns
 
 _TAIL = 64 * 1024
@@ -73,7 +74,10 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     except StreamNotFoundError:
         if key_value_tables.exists(catalog, asked):
             raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown)) from None
-        raise
+        row = merged_tables.find(catalog, asked)
+        if row is None:
+            raise
+        return alter_merged(catalog, asked, row, (namespace[0], name), changes)
     stream, called = loaded.table.stream, (namespace[0], name)
     about = add_stream_name(shown, called, stream)
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
@@ -93,6 +97,12 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     with prefix_errors("Table", about):
         properties = _change_properties(catalog, table_properties.list_alterable_properties(loaded), changes)
         options = catalog.options(properties=properties)
+        for option in (o.STREAMS, o.PATTERN_OF_STREAMS):
+            if options.is_set(option):
+                raise InvalidOptionError(
+                    f"'{options.name(option)}' is a property of tables of several streams, and this is one stream. "
+                    "CREATE TABLE with another name makes a table of several."
+                )
         settings = declared_settings(options)
         bad_event_rule(options, stream)
         settings = _check(loaded, settings)

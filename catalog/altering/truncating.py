@@ -22,7 +22,8 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
     In a key-value table the entries are removed, one after the other. Raises UnsupportedOperationError for tables whose
     rows are not all the events of a stream, StreamSealedError.
     """
-    if not find_table_kind(table).of_stream:
+    kind = find_table_kind(table)
+    if not (kind.of_stream or kind.of_several):
         remove_entries(catalog.pravega, table)
         return
     check_kind(catalog, table, "TRUNCATE TABLE and DELETE without WHERE are")

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,16 +15,17 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.datasource.kinds.kind import MicroBatch
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
-from pyspark_pravega.datasource.stream_source.memory import QueryMemory
-from pyspark_pravega.datasource.stream_source.offset import SourceOffset
+from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..protocol.replies import TableDescription
+from ..queries.merged_reading import FollowedStreams, MergedReading, check_followed
 from ..storage.connections import Catalog
 from ..storage.naming import explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream
@@ -73,10 +75,30 @@ class FollowRequest:
     options: Mapping[str, str]
 
 
+class Followed(Protocol):
+    """What is followed: its positions are texts, for programs to store."""
+
+    def start(self, position: str | None) -> str:
+        """Return where reading begins: at a position, if one is given. Raises CheckpointError for one that is wrong."""
+        ...
+
+    def last(self) -> str:
+        """Return where it ends now."""
+        ...
+
+    def end(self, since: str, last: str | None, limits: Limits) -> str:
+        """Return where the next batch ends; `since` itself if nothing is new."""
+        ...
+
+    def plan(self, since: str, until: str) -> PlannedScan:
+        """Plan what lies between two positions."""
+        ...
+
+
 def follow(catalog: Catalog, described: TableDescription, request: FollowRequest) -> Iterator[NewRows]:
     """Yield the rows that come to a table; see `Table.follow`."""
     table, kind = described.table, find_table_kind(described.table)
-    if not kind.of_stream:
+    if not (kind.of_stream or kind.of_several):
         raise UnsupportedOperationError(kind.refusal("follow", described.name))
     if not kind.events_are_rows:
         raise UnsupportedOperationError(
@@ -94,46 +116,98 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
             raise UnsupportedOperationError(
                 "Only scans have the columns _event_time and _event_time_upper. Leave them out."
             )
-        read = StreamedTable(table, described.id, required, resolved)
-        stream = TableStream(catalog.pravega, StreamSegments(catalog.pravega, table.stream), read)
-        start = stream.start() if request.position is None else read.read_offset(request.position)
-        last = stream.last() if request.available_now else None
-    following = _Following(catalog, described, request, read, stream, limits)
-    return following.read_batches(start, last)
+        followed: Followed
+        if kind.of_several:
+            followed = _SeveralStreams(catalog, FollowedStreams(table, required, resolved))
+        else:
+            followed = _OneStream(catalog, StreamedTable(table, described.id, required, resolved))
+        start = followed.start(request.position)
+        last = followed.last() if request.available_now else None
+    return _read_batches(catalog, described, followed, request, limits, (start, last))
 
 
-@dataclass(frozen=True)
-class _Following:
-    """A table that is followed, and what the reading remembers."""
+def _read_batches(
+    catalog: Catalog,
+    described: TableDescription,
+    followed: Followed,
+    request: FollowRequest,
+    limits: Limits,
+    bounds: tuple[str, str | None],
+) -> Iterator[NewRows]:
+    """Yield the rows between two positions; without the second they end when none has come for the timeout."""
+    timeout, quiet_since = request.timeout, time.monotonic()
+    since, last = bounds
+    while True:
+        with (
+            prefix_errors("Table", name_table_and_stream(catalog, described.table)),
+            explain_dropped_streams(_GONE),
+        ):
+            until = followed.end(since, last, limits)
+            new = None
+            if until != since:
+                rows = read_planned(followed.plan(since, until), described, request.columns, request.condition)
+                new = NewRows(rows, until)
+        if new is not None:
+            yield new
+            since, quiet_since = until, time.monotonic()
+        elif last is not None or (timeout is not None and time.monotonic() - quiet_since >= timeout):
+            return
+        else:
+            cancellation.sleep(_PAUSE)
 
-    catalog: Catalog
-    described: TableDescription
-    request: FollowRequest
-    read: StreamedTable
-    stream: TableStream
-    limits: Limits
-    memory: QueryMemory = field(default_factory=QueryMemory)
-    query: str = field(default_factory=lambda: f"follow {uuid.uuid4()}")
 
-    def read_batches(self, since: SourceOffset, last: SourceOffset | None) -> Iterator[NewRows]:
-        """Yield the rows behind an offset; they end at `last`, or when none has come for the request's timeout."""
-        timeout, quiet_since = self.request.timeout, time.monotonic()
-        while True:
-            with (
-                prefix_errors("Table", name_table_and_stream(self.catalog, self.described.table)),
-                explain_dropped_streams(_GONE),
-            ):
-                until = self.stream.end(since, last, self.limits, self.memory).offset
-                new = None if until is since else NewRows(self._read_rows(since, until), until.to_json())
-            if new is not None:
-                yield new
-                since, quiet_since = until, time.monotonic()
-            elif last is not None or (timeout is not None and time.monotonic() - quiet_since >= timeout):
-                return
-            else:
-                cancellation.sleep(_PAUSE)
+class _OneStream:
+    """A table of one stream, and what the reading remembers."""
 
-    def _read_rows(self, since: SourceOffset, until: SourceOffset) -> pa.Table:
-        batch = MicroBatch(self.stream.slices(since, until), self.read.required, self.query)
-        planned = open_table(self.catalog.pravega, self.read.table, self.read.options).plan_micro_batch(batch)
-        return read_planned(planned, self.described, self.request.columns, self.request.condition)
+    def __init__(self, catalog: Catalog, read: StreamedTable) -> None:
+        self._pravega = catalog.pravega
+        self._read = read
+        self._stream = TableStream(catalog.pravega, StreamSegments(catalog.pravega, read.stream), read)
+        self._memory = QueryMemory()
+        self._query = f"follow {uuid.uuid4()}"
+
+    def start(self, position: str | None) -> str:
+        return (self._stream.start() if position is None else self._read.read_offset(position)).to_json()
+
+    def last(self) -> str:
+        return self._stream.last().to_json()
+
+    def end(self, since: str, last: str | None, limits: Limits) -> str:
+        begin = self._read.read_offset(since)
+        end = self._stream.end(begin, None if last is None else self._read.read_offset(last), limits, self._memory)
+        return since if end.offset is begin else end.offset.to_json()
+
+    def plan(self, since: str, until: str) -> PlannedScan:
+        slices = self._stream.slices(self._read.read_offset(since), self._read.read_offset(until))
+        batch = MicroBatch(slices, self._read.required, self._query)
+        return open_table(self._pravega, self._read.table, self._read.options).plan_micro_batch(batch)
+
+
+class _SeveralStreams:
+    """A table of several streams, and what the reading remembers. Each look may find new streams."""
+
+    def __init__(self, catalog: Catalog, followed: FollowedStreams) -> None:
+        check_followed(followed.table, followed.required, followed.options)
+        self._catalog = catalog
+        self._followed = followed
+        self._memory = SourceMemory()
+        self._query = f"follow {uuid.uuid4()}"
+
+    def start(self, position: str | None) -> str:
+        look = self._look()
+        if position is None:
+            return look.start()
+        look.check(position)
+        return position
+
+    def last(self) -> str:
+        return self._look().last()
+
+    def end(self, since: str, last: str | None, limits: Limits) -> str:
+        return self._look().end(since, last, limits, self._query).offset
+
+    def plan(self, since: str, until: str) -> PlannedScan:
+        return self._look().plan(since, until, self._query)
+
+    def _look(self) -> MergedReading:
+        return MergedReading(self._catalog, self._memory, self._followed)

@@ -77,8 +77,14 @@ class Table:
 
     @property
     def stream(self) -> str:
-        """Return the table's stream, as `scope/name`."""
+        """Return the table's stream, as `scope/name`; of several streams, the table's own scope and name."""
         return str(self._described.table.stream)
+
+    @property
+    def streams(self) -> list[str]:
+        """Return the streams that the table is, as `scope/name`: one, or several that are read as one."""
+        table = self._described.table
+        return [str(member.stream) for member in table.members or (table,)]
 
     @property
     def hidden_columns(self) -> Mapping[str, str]:
@@ -277,7 +283,7 @@ class Table:
 
         Every event comes once, and those with the same routing key in their order, even when the stream is scaled. A
         batch holds at most 64 MiB of events, or what the options `max-bytes-per-trigger` and `max-rows-per-trigger`
-        say. It may have no rows if `filter` keeps none.
+        say. It may have no rows if `filter` keeps none, or if one of several streams is new.
 
         Parameters
         ----------

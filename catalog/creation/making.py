@@ -34,11 +34,12 @@ from ..storage.creation_mark import (
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
 from ..storage.naming import prefix_errors
 from ..storage.spelling import add_stream_name, resolve_stream
-from ..tables import views
+from ..tables import merged_tables, views
 from ..tables.stream_tables import describe
 from .declaration import declare
 from .judging import New, Rest, describe_creation_in_progress, judge
 from .key_value import check_name, create_entries, is_key_value_table
+from .merged import create_merged, is_merged
 from .registering import register
 
 
@@ -62,6 +63,9 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, request.partitions)
         views.check_no_view(catalog, namespace, name)
+        merged_tables.check_none(catalog, stream, shown)
+        if is_merged(properties):
+            return create_merged(catalog, stream, request)
         check_name(catalog, stream, properties)
         if is_key_value_table(properties):
             return create_entries(catalog, stream, request)

@@ -19,7 +19,7 @@ from ..protocol import TimeTravel
 from ..protocol.replies import MetadataDescription, MetadataRows, TableDescription
 from ..storage.connections import Catalog
 from ..storage.spelling import resolve_stream
-from ..tables import stream_tables
+from ..tables import merged_tables, stream_tables
 from ..tables.time_travel import travel_to
 from .history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
 from .schemas import ENCODINGS, PROPERTIES, SCHEMAS
@@ -125,6 +125,12 @@ def _load_part(
 def _check_stream(catalog: Catalog, scope: str, stream: str) -> None:
     if stream_tables.is_stream(catalog, (scope,), stream):
         return
+    found = resolve_stream(catalog, (scope,), stream)
+    if (row := merged_tables.find(catalog, found)) is not None:
+        raise InvalidNameError(
+            f"{catalog.named(scope, stream)} is {merged_tables.describe_members(catalog, found, row)}, and has no "
+            "metadata tables. Read those of its streams."
+        )
     if stream_tables.exists(catalog, (scope,), stream, creating=False):
         raise InvalidNameError(f"{catalog.named(scope, stream)} is not a stream, and has no metadata tables.")
     raise StreamNotFoundError(f"There is no table {catalog.named(scope, stream)}.")

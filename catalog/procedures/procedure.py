@@ -23,13 +23,13 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
-from pyspark_pravega.sql.refusals import describe_key_value_refusal
+from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal_of_several
 
 from ..metadata.table import Rows
 from ..protocol.replies import Parameter
 from ..storage.connections import Catalog
 from ..storage.spelling import resolve_stream
-from ..tables import stream_tables, views
+from ..tables import merged_tables, stream_tables, views
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
@@ -128,6 +128,8 @@ def find_stream(catalog: Catalog, arguments: Mapping[str, str], name: str = TABL
     stream, shown = resolve_stream(catalog, parts[:1], parts[1]), catalog.named(*parts)
     if stream_tables.is_stream(catalog, parts[:1], parts[1]):
         return stream
+    if merged_tables.exists(catalog, stream):
+        raise UnsupportedOperationError(describe_refusal_of_several("CALL", shown))
     if stream_tables.exists(catalog, parts[:1], parts[1], creating=False):
         raise UnsupportedOperationError(describe_key_value_refusal("CALL", shown))
     with views.refuse_views(catalog, parts[:1], parts[1], "CALL"):

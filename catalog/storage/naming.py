@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark_pravega.errors import (
+    DifferentSchemasError,
     IncompatibleSchemaError,
     InvalidNameError,
     InvalidOptionError,
     InvalidSchemaError,
+    MemberNotFoundError,
     ScopeNotFoundError,
     StreamNotFoundError,
     UnsupportedTypeError,
@@ -26,10 +28,12 @@ def prefix_errors(kind: str, name: str) -> Iterator[None]:
     try:
         yield
     except (
+        DifferentSchemasError,
         IncompatibleSchemaError,
         InvalidNameError,
         InvalidOptionError,
         InvalidSchemaError,
+        MemberNotFoundError,
         UnsupportedTypeError,
     ) as error:
         raise type(error)(f"{kind} {name}: {error.message}") from None

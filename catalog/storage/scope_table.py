@@ -34,6 +34,8 @@ class RowKind(IntEnum):
     """A view, under its name in Pravega's spelling."""
     KEY_VALUE_TABLE = 2
     """The columns of a key-value table."""
+    SEVERAL_STREAMS = 3
+    """What names the streams of a table of several, under the table's name in Pravega's spelling."""
 
 
 class ScopeTable:

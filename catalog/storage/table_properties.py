@@ -224,9 +224,9 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
     return properties
 
 
-def make_place_properties(stream: Stream) -> dict[str, str]:
-    """Return the properties that name the stream of a table, whatever SQL calls it. No statement sets them."""
-    return {"location": str(stream), "is_managed_location": "true"}
+def make_place_properties(*streams: Stream) -> dict[str, str]:
+    """Return the properties that name the streams of a table, whatever SQL calls it. No statement sets them."""
+    return {"location": ", ".join(map(str, streams)), "is_managed_location": "true"}
 
 
 def _format_amount(value: int, units: tuple[tuple[int, str], ...]) -> str:

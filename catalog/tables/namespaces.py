@@ -29,6 +29,7 @@ from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import resolve_scope, spell_for_pravega, spell_for_sql
+from . import merged_tables
 from .key_value_tables import OWN
 from .views import list_names
 
@@ -150,12 +151,14 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     visible = [name for name in streams if not is_internal(name)]
     tables = controller.list_key_value_tables(scope)
     others = [name for name in tables if name not in OWN]
-    views = list_names(catalog, scope) if SCOPE_TABLE in tables and not cascade else []
-    if not cascade and (visible or others or views):
+    kept = SCOPE_TABLE in tables and not cascade
+    views = list_names(catalog, scope) if kept else []
+    merged = merged_tables.names(catalog, scope) if kept else []
+    if not cascade and (visible or others or views or merged):
         raise ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} has {format_count(len(visible), 'stream')}, "
-            f"{format_count(len(others), 'key-value table')} and {format_count(len(views), 'view')}. Drop them first, "
-            "or use DROP NAMESPACE ... CASCADE."
+            f"{format_count(len(others), 'key-value table')}, {format_count(len(merged), 'table')} of several streams "
+            f"and {format_count(len(views), 'view')}. Drop them first, or use DROP NAMESPACE ... CASCADE."
         )
     groups = list_foreign_groups(catalog.pravega, scope, streams)
     if groups:

@@ -8,18 +8,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from pyspark.sql.types import StructType
-
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import Stream, segment_name
-from pyspark_pravega.datasource.commit_log.table import origin_of
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.event_planning import make_nullable
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
@@ -33,14 +29,15 @@ from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, is_internal
 
-from ..protocol.replies import HiddenColumn, KeySpace, TableDescription
+from ..protocol.replies import KeySpace, TableDescription
 from ..storage import table_properties
 from ..storage.connections import Catalog
 from ..storage.creation_mark import mark_of, remove_mark
 from ..storage.dropping import drop_stream
 from ..storage.naming import prefix_errors
 from ..storage.spelling import add_stream_name, name_table, resolve_scope, resolve_stream, spell_for_sql
-from . import key_value_tables
+from . import key_value_tables, merged_tables
+from .description import hidden_columns, identity
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
@@ -55,10 +52,14 @@ def _is_impossible(namespace: Sequence[str], name: str) -> bool:
 
 
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
-    """Return the streams of a scope, with or without a schema, and its key-value tables; internal ones are hidden."""
+    """Return the tables of a scope; internal ones are hidden.
+
+    They are its streams, with or without a schema, its key-value tables and its tables of several streams.
+    """
     scope = resolve_scope(catalog, namespace)
     others = run_in_background(lambda: key_value_tables.names(catalog, scope))
-    return spell_for_sql(catalog, {*catalog.pravega.controller.list_streams(scope), *others()})
+    merged = run_in_background(lambda: merged_tables.names(catalog, scope))
+    return spell_for_sql(catalog, {*catalog.pravega.controller.list_streams(scope), *others(), *merged()})
 
 
 def describe(
@@ -91,24 +92,6 @@ def describe(
     )
 
 
-def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
-    """Return the metadata columns of a table, without those whose names its own columns have."""
-    names = {name.lower() for name in columns.fieldNames()}
-    return tuple(
-        HiddenColumn(field.name, field.dataType, field.nullable, comment)
-        for field, comment in map(METADATA_COLUMNS.__getitem__, find_table_kind(table).hidden_columns)
-        if field.name not in names
-    )
-
-
-def identity(catalog: Catalog, stream: Stream) -> str | None:
-    """Identify a stream, also against one made again under its name; None for a user who may only read."""
-    try:
-        return f"{stream}/{origin_of(catalog.pravega, stream)}"
-    except PermissionDeniedError:
-        return None
-
-
 def load(
     catalog: Catalog,
     namespace: Sequence[str],
@@ -119,8 +102,9 @@ def load(
     """Describe a table, for a query with these options of those that change its columns.
 
     `stream$type` is the table of the events of one type, and `stream$changelog` that of the events of a table of
-    changes. A key-value table is found by its name where there is no stream of it, and as `name$kvtable`. Raises
-    StreamNotFoundError and the errors of `load_table`.
+    changes. A key-value table is found by its name where there is no stream of it, and as `name$kvtable`; a table of
+    several streams where there is neither. Raises StreamNotFoundError and the errors of `load_table` and of
+    `merged_tables.load`.
     """
     asked = TableName.parse(name)
     stream = resolve_stream(catalog, namespace, asked.stream)
@@ -134,10 +118,14 @@ def load(
     try:
         return _load_stream(catalog, namespace, asked, options, writing)
     except (StreamNotFoundError, PermissionDeniedError):
-        entries = None if asked.part else key_value_tables.load(catalog, stream, called)
-        if entries is None:
+        other = None
+        if not asked.part:
+            other = key_value_tables.load(catalog, stream, called) or merged_tables.load(
+                catalog, stream, called, options or {}, writing=writing
+            )
+        if other is None:
             raise
-        return entries
+        return other
 
 
 def _load_stream(
@@ -185,11 +173,11 @@ def has_envelopes(found: LoadedTable) -> bool:
 
 
 def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether there is a stream. To a user who may not know, a key-value table of the name is what there is."""
+    """Return whether there is a stream. To a user who may not know, another table of the name is what there is."""
     try:
         return catalog.pravega.controller.stream_exists(stream)
     except PermissionDeniedError:
-        if key_value_tables.exists(catalog, stream):
+        if key_value_tables.exists(catalog, stream) or merged_tables.exists(catalog, stream):
             return False
         raise
 
@@ -214,7 +202,7 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     stream = resolve_stream(catalog, namespace, name)
     if not _stream_exists(catalog, stream):
         is_there = key_value_tables.is_declared if creating else key_value_tables.exists
-        return is_there(catalog, stream)
+        return is_there(catalog, stream) or merged_tables.exists(catalog, stream)
     if not creating:
         return True  # it is a table, if one that cannot be read
     try:
@@ -240,7 +228,8 @@ def _part_exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """Drop a table: its events, its stream, its schema group; or its entries. False when there is none.
 
-    Raises UnsupportedOperationError for one type of a stream's events, and for a changelog.
+    Of a table of several streams only the name is dropped. Raises UnsupportedOperationError for one type of a stream's
+    events, and for a changelog.
     """
     if _is_impossible(namespace, name):
         return False
@@ -259,7 +248,9 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     except PermissionDeniedError:
         if _stream_exists(catalog, stream):
             raise
-    return asked.part is None and key_value_tables.drop(catalog, stream)
+    if asked.part is not None:
+        return False
+    return key_value_tables.drop(catalog, stream) or merged_tables.drop(catalog, stream)
 
 
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
@@ -267,8 +258,11 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
 
     `id` is that of the table that was made. Whether a key-value table has rows of others cannot be told.
     """
-    stream, controller = table.stream, catalog.pravega.controller
-    if not find_table_kind(table).of_stream:
+    stream, controller, kind = table.stream, catalog.pravega.controller, find_table_kind(table)
+    if kind.of_several:
+        merged_tables.drop(catalog, stream, id)
+        return
+    if not kind.of_stream:
         key_value_tables.drop(catalog, stream, table.first_segment)
         return
     try:

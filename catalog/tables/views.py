@@ -34,7 +34,7 @@ from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
 from ..storage.spelling import resolve_scope, resolve_stream, spell_for_sql
-from . import key_value_tables
+from . import key_value_tables, merged_tables
 
 LOG = logging.getLogger(__name__)
 _SPARK_SETS = ("owner", "table_type")
@@ -187,8 +187,10 @@ def _check_new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tu
     check_new_view(stream.name)
     if is_internal(stream.scope):
         raise InvalidNameError(f"The namespace {quote_all(namespace)} belongs to Pravega. Create the view in another.")
+    shown = catalog.named(*namespace, name)
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
-        raise StreamExistsError(f"There is a table {catalog.named(*namespace, name)}.")
+        raise StreamExistsError(f"There is a table {shown}.")
+    merged_tables.check_none(catalog, stream, shown)
     if not catalog.pravega.controller.scope_exists(stream.scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
     return stream.scope, stream.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,21 +13,28 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch, replace_char_types
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import describe_refusal_of_several
 
 from ..positions.snapshot import SegmentSlice
+from ..scan.conditions import Condition, Sieve
 from ..scan.counts import no_counts, with_counts
-from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader
+from ..scan.event_planning import make_nullable
+from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
+from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
-from ..tables.hidden_columns import METADATA_COLUMNS
-from ..tables.merged_table import STREAM_COLUMN, no_such_column
+from ..tables.hidden_columns import METADATA_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
+from ..tables.merged_table import no_such_column, origin_of_member
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatch
 
 _BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
+_ORIGIN = StructType([field for field, _ in ORIGIN_COLUMNS.values()])
+_SEGMENTS = 1 << 64
+"""More than any segment's id: the ends of all members' segments make one mapping."""
+_SHOWN = 8
 _THREADS = 8
 """Streams that are planned at the same time."""
 
@@ -42,15 +49,14 @@ class MemberPartition(InputPartition):
 
 @dataclass(frozen=True)
 class MergedPlan:
-    """The readers of the streams, the streams' names, and the columns of the tasks' batches."""
+    """The readers of the streams, what is the same in all events of each stream, and the columns of the batches."""
 
     readers: Sequence[PlannedReader[object, InputPartition]]
-    names: Sequence[str]
+    origins: Sequence[Mapping[str, str]]
+    """The values of ORIGIN_COLUMNS, without columns that the events have themselves."""
     output: StructType
     counted: Sequence[bool]
     """Whether the batches of each reader may hold counts."""
-    named: bool
-    """Whether STREAM_COLUMN is the stream's name, and not a column of the events."""
 
 
 class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
@@ -65,10 +71,11 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
     def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, member: int) -> pa.RecordBatch:
         counted = any(self._plan.counted)
         places = {name: place for place, name in enumerate(batch.schema.names)}
+        origin = self._plan.origins[member]
         arrays = []
         for field in list(schema)[: len(schema) - counted]:
-            if self._plan.named and field.name == STREAM_COLUMN.name:
-                arrays.append(pa.repeat(self._plan.names[member], batch.num_rows))
+            if field.name in origin:
+                arrays.append(pa.repeat(origin[field.name], batch.num_rows))
             elif field.name in places:
                 arrays.append(batch.column(places[field.name]))
             else:
@@ -76,7 +83,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
         if counted:
             own = self._plan.counted[member]
             arrays.append(batch.column(batch.num_columns - 1) if own else no_counts(batch.num_rows))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return make_record_batch(arrays, schema, batch.num_rows)
 
 
 def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
@@ -89,8 +96,7 @@ def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
         assert isinstance(scan.reader, PlannedReader)
         readers.append(scan.reader)
         partitions += [MemberPartition(number, partition) for partition in scan.reader.planned]
-    named = not any(STREAM_COLUMN.name in member.schema.fieldNames() for member in members)
-    plan = MergedPlan(readers, [member.stream.name for member in members], output, counted, named)
+    plan = MergedPlan(readers, [origin_of_member(members, member) for member in members], output, counted)
     keyed = None
     if any(scan.keyed for scan in planned):
         counts = [scan.keyed or (scan.segments, scan.segments) for scan in planned]
@@ -99,21 +105,53 @@ def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
         RowSource(MergedReader(plan, partitions), required, output),
         sum(scan.bytes for scan in planned),
         sum(scan.segments for scan in planned),
-        {},
+        {number * _SEGMENTS + segment: at for number, scan in enumerate(planned) for segment, at in scan.tail.items()},
         keyed=keyed,
     )
+
+
+def _end_of_member(earlier: EarlierScan | None, number: int) -> EarlierScan | None:
+    """Return the end of an earlier scan in the segments of one member."""
+    if earlier is None:
+        return None
+    tail = {key % _SEGMENTS: at for key, at in earlier.tail.items() if key // _SEGMENTS == number}
+    return EarlierScan(tail, earlier.newest)
+
+
+def _without_partitions(planned: PlannedScan) -> PlannedScan:
+    """Return the plan of a scan of the same events that reads none of them."""
+    assert isinstance(planned.reader, SegmentScanReader)
+    source = replace(planned.source, reader=SegmentScanReader(planned.reader.plan, []))
+    return replace(planned, source=source, bytes=0, segments=0, keyed=None)
 
 
 @dataclass(frozen=True)
 class MergedStreams(EventTable):
     """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
+    hidden_columns = (*(name for name in METADATA_COLUMNS if name not in TIME_COLUMNS), *ORIGIN_COLUMNS)
+    """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
+    a stream as soon as a query names one."""
+    of_stream = False
     of_several = True
     rows_are_all_events = False
 
+    @classmethod
+    def refusal(cls, statement: str, name: str) -> str:
+        return describe_refusal_of_several(statement, name)
+
+    @classmethod
+    def refusal_to_truncate(cls, name: str, whole: str) -> str:
+        return f"{name}, which is several streams. Truncate these; DROP TABLE removes the name alone."
+
+    @classmethod
+    def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
+        cls._refuse("CHANGES", table)
+
     def prepare_insert(self, rows: StructType) -> Self:
         raise UnsupportedOperationError(
-            f"Several streams, {self.stream}, cannot be written to as one. Write to one of them."
+            f"Several streams, {self.stream}, cannot be written to as one. Write to one of them: "
+            f"{list_members(self.table)}."
         )
 
     def plan_slices(self, slices: Sequence[Sequence[SegmentSlice]], columns: StructType, query: str) -> PlannedScan:
@@ -125,10 +163,22 @@ class MergedStreams(EventTable):
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         check_bounds_of_several(self.table, self.options)
-        return self._merge(
-            wanted.columns,
-            lambda number, columns: self._member(number)._plan_rows(replace(wanted, columns=columns, earlier=None)),
-        )
+        origins = [origin_of_member(self.table.members, member) for member in self.table.members]
+        about_origin = [condition for condition in wanted.choosing if _is_about_origin(condition, origins[0])]
+        others = [condition for condition in wanted.choosing if condition not in about_origin]
+
+        def plan_member(number: int, columns: StructType) -> PlannedScan:
+            earlier = _end_of_member(wanted.earlier, number)
+            member = self._member(number)
+            planned = member._plan_rows(replace(wanted, columns=columns, earlier=earlier, choosing=others))
+            # One that is not read is measured all the same: other scans of the query end where this one does.
+            return planned if _fulfils(origins[number], about_origin) else _without_partitions(planned)
+
+        return self._merge(wanted.columns, plan_member)
+
+    def _chooses_events(self, condition: Condition) -> bool:
+        origin = origin_of_member(self.table.members, self.table.members[0])
+        return _is_about_origin(condition, origin) or super()._chooses_events(condition)
 
     def _member(self, number: int) -> EventTable:
         member = self.table.members[number]
@@ -136,27 +186,50 @@ class MergedStreams(EventTable):
 
     def _merge(self, required: StructType, plan: Callable[[int, StructType], PlannedScan]) -> PlannedScan:
         table = self.table
-        known = {*table.schema.fieldNames(), *METADATA_COLUMNS}
+        known = {*table.schema.fieldNames(), *METADATA_COLUMNS, *ORIGIN_COLUMNS}
         unknown = [name for name in required.fieldNames() if name not in known]
         if unknown:
             columns = ", ".join(table.schema.fieldNames())
             raise InvalidSchemaError(
                 f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
             )
-        strings = replace_char_types(required if required.fields else StructType([STREAM_COLUMN]))
+        # To count rows, Spark gets one of the table's columns: it knows no others.
+        asked = required if required.fields else make_nullable(StructType(table.schema.fields[:1]))
+        strings = replace_char_types(asked)
         assert isinstance(strings, StructType)
 
         def plan_member(number: int) -> PlannedScan:
             member = table.members[number]
             names = {*member.schema.fieldNames(), *METADATA_COLUMNS}
+            origin = origin_of_member(table.members, member)
             for field in required:
-                if field.name not in names and field.name != STREAM_COLUMN.name and not field.nullable:
+                if field.name not in names and field.name not in origin and not field.nullable:
                     raise no_such_column(field, member)
             return plan(number, StructType([field for field in required if field.name in names]))
 
         with ThreadPoolExecutor(_THREADS) as threads:
             planned = list(threads.map(cancellation.carry_over(plan_member), range(len(table.members))))
         return merge_scans(table.members, planned, strings)
+
+
+def _is_about_origin(condition: Condition, origin: Mapping[str, str]) -> bool:
+    """Return whether a condition is only about the stream that an event is in."""
+    return bool(condition.columns) and origin.keys() >= set(condition.columns)
+
+
+def _fulfils(origin: Mapping[str, str], conditions: Sequence[Condition]) -> bool:
+    """Return whether all events of a stream fulfil conditions about their stream; none does otherwise."""
+    if not conditions:
+        return True
+    columns = {name: pa.array([text]) for name, text in origin.items()}
+    return bool(Sieve(conditions, _ORIGIN).mask(columns)[0].as_py())
+
+
+def list_members(table: StreamTable) -> str:
+    """Return the streams that are read as one, for messages: the first ones."""
+    names = [str(member.stream) for member in table.members]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def check_bounds_of_several(table: StreamTable, options: o.Options) -> None:

@@ -47,6 +47,12 @@ METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
 }
 """Hidden columns by name, each with its comment. A data column of the same name takes precedence."""
 
+ORIGIN_COLUMNS: dict[str, tuple[StructField, str]] = {
+    "_stream": (StructField("_stream", StringType(), False), "Name of the stream that holds the event."),
+    "_scope": (StructField("_scope", StringType(), False), "Scope of the stream that holds the event."),
+}
+"""Hidden columns of several streams that are read as one, beside METADATA_COLUMNS."""
+
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
 """The ones that readers without hidden columns always get."""
 
@@ -68,7 +74,7 @@ CHANGE_COLUMNS = StructType(
 
 def fields_by_name(columns: StructType) -> dict[str, StructField]:
     """Return the columns that a query can name: those of the table, and hidden ones with other names."""
-    hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
+    hidden = {name: field for name, (field, _) in (METADATA_COLUMNS | ORIGIN_COLUMNS).items()}
     return {**hidden, **{field.name: field for field in columns}}
 
 

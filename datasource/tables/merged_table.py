@@ -4,55 +4,70 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError
 
+from .hidden_columns import ORIGIN_COLUMNS
 from .stream_table import Kind, StreamTable
 
-STREAM_COLUMN = StructField("_stream", StringType(), False, {"comment": "Name of the stream that holds the event."})
-"""The last column of a merged table, unless its streams have one of that name."""
+_STREAM, _COMMENT = ORIGIN_COLUMNS["_stream"]
+STREAM_COLUMN = StructField(_STREAM.name, _STREAM.dataType, _STREAM.nullable, {"comment": _COMMENT})
+"""The last column of several streams that options name, unless the streams have one of that name."""
 
 
 def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
-    """Return the table of several streams. `stream` is their scope and the text that named them.
+    """Return the table of several streams. `stream` is a scope, and the name of the table or what named the members.
 
     Columns come in the order of the first stream that has them. A column is null in the rows of a stream that lacks it.
     Raises DifferentSchemasError naming the stream and the column that do not fit the others.
     """
     _check_same(members, "format", lambda table: table.format)
     _check_same(members, "kind", lambda table: table.kind.value)
-    schema = _merged_columns(members)
-    if STREAM_COLUMN.name not in {name.lower() for name in schema.fieldNames()}:
-        schema = StructType([*schema, STREAM_COLUMN])
     first = members[0]
     return StreamTable(
         stream=stream,
         format=first.format,
         framing=first.framing,
-        schema=schema,
+        schema=_merged_columns(members),
         kind=Kind.SEVERAL,
         scan_properties=_common_properties(members),
         members=tuple(members),
     )
 
 
+def with_stream_column(merged: StreamTable) -> StreamTable:
+    """Return the table of several streams that options name, which has the streams' names as a column."""
+    if STREAM_COLUMN.name in {name.lower() for name in merged.schema.fieldNames()}:
+        return merged
+    return replace(merged, schema=StructType([*merged.schema, STREAM_COLUMN]))
+
+
+def origin_of_member(members: Sequence[StreamTable], member: StreamTable) -> dict[str, str]:
+    """Return the values of the ORIGIN_COLUMNS for a member's events, without columns that `members` have themselves."""
+    taken = {name for one in members for name in one.schema.fieldNames()}
+    values = {"_stream": member.stream.name, "_scope": member.stream.scope}
+    return {name: text for name, text in values.items() if name not in taken}
+
+
 def check_member(merged: StreamTable, member: StreamTable) -> None:
     """Raise DifferentSchemasError if a stream does not fit those that a query reads already."""
     _check_same([*merged.members, member], "format", lambda table: table.format)
     there = {field.name: field for field in member.schema}
-    named = STREAM_COLUMN in merged.schema.fields
+    origin = origin_of_member(merged.members, member)
+    for name in origin:
+        if name in there:
+            raise DifferentSchemasError(
+                f"Stream {member.stream} has a column {name}, a name that the query uses to tell the streams apart. "
+                + _advise_leaving_out(member.stream)
+            )
     for field in merged.schema:
-        found = there.get(field.name)
-        if named and field.name == STREAM_COLUMN.name:
-            if found is not None:
-                raise DifferentSchemasError(
-                    f"Stream {member.stream} has a column {field.name}, a name that the query uses for the streams' "
-                    "names. " + _advise_leaving_out(member.stream)
-                )
+        if field.name in origin:
             continue
+        found = there.get(field.name)
         if found is None and not field.nullable:
             raise no_such_column(field, member)
         if found is not None and found.dataType != field.dataType:

@@ -100,8 +100,10 @@ class StreamTable:
     as_of: AsOf | None = None
     """The position up to which a query reads, if it asks for the table as it was."""
     members: Sequence[StreamTable] = ()
-    """The tables that are read as this one, which has the columns of all of them. Then `stream` holds their scope and
-    the text that named them."""
+    """The tables that are read as this one, which has the columns of all of them. Then `stream` holds a scope, and the
+    name of the table or the text that named its members."""
+    identity: str | None = None
+    """Of a member: what distinguishes its stream from one made again under its name, if that is known."""
     keys: KeyColumns | None = None
     """The key columns of a key-value table. The others are in the values, in the table's format."""
     first_segment: int | None = None
@@ -144,6 +146,7 @@ class StreamTable:
             "changes": None if self.changes is None else self.changes.to_json(),
             "as_of": None if self.as_of is None else self.as_of.to_json(),
             "members": [member.to_json() for member in self.members],
+            "identity": self.identity,
             "keys": None if self.keys is None else self.keys.to_json(),
             "first_segment": self.first_segment,
             "called": self.called,
@@ -172,6 +175,7 @@ class StreamTable:
             changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
             as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
             members=tuple(map(cls.from_json, value["members"])),
+            identity=value["identity"],
             keys=None if value["keys"] is None else KeyColumns.from_json(value["keys"]),
             first_segment=value["first_segment"],
             called=None if value["called"] is None else tuple(value["called"]),

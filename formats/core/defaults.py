@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     IntegralType,
     StringType,
     StructField,
+    StructType,
     TimestampNTZType,
     TimestampType,
     VarcharType,
@@ -55,6 +56,22 @@ def add_default(field: StructField, sql: str, initial: str | None) -> StructFiel
 def is_read_as_default(field: StructField) -> bool:
     """Return whether events without the column have a value other than NULL in it."""
     return bool((field.metadata or {}).get(EXISTING_DEFAULT, NO_VALUE) != NO_VALUE)
+
+
+def without_defaults(columns: StructType) -> StructType:
+    """Return columns without their defaults, for a table that nothing is inserted into."""
+    dropped = {CURRENT_DEFAULT, EXISTING_DEFAULT}
+    return StructType(
+        [
+            StructField(
+                field.name,
+                field.dataType,
+                field.nullable,
+                {key: value for key, value in (field.metadata or {}).items() if key not in dropped},
+            )
+            for field in columns
+        ]
+    )
 
 
 def drop_initial_value(metadata: dict[str, Any]) -> dict[str, Any]:

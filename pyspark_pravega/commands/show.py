@@ -81,8 +81,8 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
             for field in found.spark_schema
         ]
         properties = [{"property": key, "value": text} for key, text in found.properties.items()]
-        fixed = found.properties.get(FORMAT.key) == KEY_VALUE_FORMAT
-        versions = [] if fixed else [asdict(version) for version in found.schema_versions()]
+        own_schema = found.properties.get(FORMAT.key) not in (None, KEY_VALUE_FORMAT)
+        versions = [asdict(version) for version in found.schema_versions()] if own_schema else []
     if as_json:
         print_json({"table": found.name, "columns": columns, "properties": found.properties, "versions": versions})
         return
@@ -210,15 +210,17 @@ def _list_all_tables(catalog: PravegaCatalog) -> list[str]:
 
 
 def _summarize_table(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
-    from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
+    from pyspark_pravega.sql.options import KEY_VALUE_FORMAT, PATTERN_OF_STREAMS, STREAMS
 
     row: dict[str, Any] = dict.fromkeys(("table", "segments", "bytes", "format", "retention", "error"))
     row["table"] = name
     try:
         table = catalog.load_table(name)
         properties = table.properties
-        if properties["format"] == KEY_VALUE_FORMAT:
+        if properties.get("format") == KEY_VALUE_FORMAT:
             return {**row, "format": KEY_VALUE_FORMAT}  # it has neither segments nor a size in bytes
+        if PATTERN_OF_STREAMS.key in properties or STREAMS.key in properties:
+            return {**row, "format": "several streams"}  # which are listed too
         size = table.size()
     except PravegaError as error:
         return {**row, "error": error.condition}  # one that cannot be read must not hide the others

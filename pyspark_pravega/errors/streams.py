@@ -46,6 +46,16 @@ class StreamNotFoundError(PravegaError):
         return error
 
 
+class MemberNotFoundError(PravegaError):
+    """A table of several streams names a stream that there is not, or its pattern matches none."""
+
+    condition = "PRAVEGA_MEMBER_NOT_FOUND"
+    sql_state = "42704"
+    cure = (
+        "Create the stream; or `DROP TABLE`, which drops the name alone, and `CREATE TABLE` that names other streams."
+    )
+
+
 class StreamExistsError(PravegaError):
     """There is such a stream already. In SQL this is Spark's `TABLE_OR_VIEW_ALREADY_EXISTS`."""
 

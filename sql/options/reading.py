@@ -26,14 +26,15 @@ STREAMS = Option(
     "streams",
     optional(NAMES),
     None,
-    SettableAs.READ,
-    'Names of streams of one scope that `spark.read.format("pravega")` reads as one: `a,b`.',
+    SettableAs.PROPERTY | SettableAs.READ,
+    "Names of streams that are read as one: `a,b,other-scope/c`. As a table property: the table is these streams, and "
+    'only its name is made. As an option, of `spark.read.format("pravega")` and `readStream`.',
 )
 PATTERN_OF_STREAMS = Option(
     "pattern",
     optional(PATTERN),
     None,
-    SettableAs.READ,
+    SettableAs.PROPERTY | SettableAs.READ,
     "Like `streams`, but for all streams of the scope whose whole name matches the regular expression: `sensor-.*`.",
 )
 DISCOVERY_INTERVAL = Option(
@@ -41,7 +42,7 @@ DISCOVERY_INTERVAL = Option(
     between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
     timedelta(seconds=10),
     SettableAs.CATALOG | SettableAs.READ,
-    "Streaming with `pattern`: how often to look for new streams.",
+    "Streaming with `pattern` or `streams`: how often to look for new streams.",
     "10s",
 )
 CHANGES = Option(

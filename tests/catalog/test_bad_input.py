@@ -20,6 +20,7 @@ NAME = "PRAVEGA_INVALID_NAME"
 TYPE = "PRAVEGA_UNSUPPORTED_TYPE"
 OPERATION = "PRAVEGA_UNSUPPORTED_OPERATION"
 ROW = "PRAVEGA_INVALID_ROW"
+MEMBER = "PRAVEGA_MEMBER_NOT_FOUND"
 NEW = "pravega.{s}.new"
 
 
@@ -52,6 +53,14 @@ PROPERTIES = [
     properties("'scaling.min-segments'='1.5'", "'1.5'", "expected a whole number"),
     properties("'rollover-size'='-5'", "'-5'", "'rollover-size'", "for example 64k"),
     properties("'routing-key'=''", "'routing-key'", "it is empty"),
+    properties("'streams'=''", "'streams'", "it is empty"),
+    properties("'streams'='t,t'", "'t,t'", "'streams'", "different names"),
+    properties("'streams'='t,a/b/t'", "is not a stream", "scope/stream"),
+    properties("'streams'='t,missing'", "'missing'", "Create it, or leave it out", condition=MEMBER),
+    properties("'pattern'='none-.*'", "'none-.*'", "whole names", condition=MEMBER),
+    properties("'pattern'='t('", "'t('", "'pattern'", "regular expression"),
+    properties("'pattern'='t', 'streams'='t'", "'streams' and 'pattern'", "Set one of them"),
+    properties("'streams'='t', 'codec'='gzip'", "'codec' has no meaning", "Leave it out"),
     properties("'retention.minimum'='7d'", "'retention.minimum' needs 'retention.type'", "'time' or 'size'"),
     properties("'retention.type'='time'", "needs 'retention.minimum'", "'7d'"),
     properties("'retention.type'='age'", "'age'", "time, size"),

@@ -10,6 +10,7 @@ from pyspark_pravega.catalog.protocol.replies import MicroBatchEnd, PlannedRead
 from pyspark_pravega.catalog.storage.connections import BY_OPTIONS, Catalog
 from pyspark_pravega.catalog.storage.dropping import drop_stream
 from pyspark_pravega.catalog.streaming import merged_streams
+from pyspark_pravega.catalog.tables.description import identify_members
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
@@ -31,8 +32,8 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
         for name in "abc":
             made = create(catalog, r.CreateTable.of([scope], name, KEYED, {"format": "json"}, adopt=False))
             insert_numbers(pravega, made.table, 0, 10)
-        table = table_of_options(pravega, catalog.options(read=options), None)
-        query = (table, merged_streams.identify_members(catalog, table), table.schema, options)
+        table = identify_members(catalog, table_of_options(pravega, catalog.options(read=options), None))
+        query = (table, None, table.schema, options)
         start = merged_streams.answer(catalog, memory, r.StartOfStream(*query))
         assert isinstance(start, str)
         end = merged_streams.answer(catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint"))

@@ -19,14 +19,14 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.state import ClusterInfo
 from tests import tutorial
 from tests.bad_input import Refusal, Watched
-from tests.catalog.behaviours import definitions, queries, refusals, tables, writing
+from tests.catalog.behaviours import definitions, queries, refusals, several, tables, writing
 from tests.catalog.behaviours.model import Behaviour, Place
 from tests.catalog.test_bad_input import EVERYWHERE
 from tests.servers import named
 from tests.sql_clients import COMMAND, SqlClient, SqlError
 from tests.temperatures import by_location_and_day, readings
 
-GROUPS = queries.ALL | definitions.ALL | writing.ALL | refusals.ALL
+GROUPS = queries.ALL | definitions.ALL | writing.ALL | refusals.ALL | several.ALL
 BEHAVIOURS = [
     pytest.param(each, id=f"{group}: {each.name}") for group, behaviours in GROUPS.items() for each in behaviours
 ]
@@ -98,13 +98,20 @@ def test_views(place: Place) -> None:
     assert listed() == ["seen"]
 
 
-def test_show_create_table_makes_an_equal_table(place: Place) -> None:
+CREATED = [
+    "CREATE TABLE equal (a INT NOT NULL COMMENT 'the \"key\"', b DECIMAL(10,2)) USING pravega "
+    "COMMENT 'it''s a table' TBLPROPERTIES ('routing-key'='a', 'scaling.type'='by-rate-events', "
+    "'scaling.target-rate'='1000', 'scaling.min-segments'='2', 'retention.type'='size', 'retention.minimum'='1g')",
+    "CREATE TABLE equal USING pravega COMMENT 'it''s two' TBLPROPERTIES ('pattern'='o(rders)|(rder s)')",
+    "CREATE TABLE equal USING pravega TBLPROPERTIES ('streams'='orders')",
+    "CREATE TABLE equal USING pravega TBLPROPERTIES ('streams'='readings')",
+]
+
+
+@pytest.mark.parametrize("created", CREATED)
+def test_show_create_table_makes_an_equal_table(place: Place, created: str) -> None:
     sql = place.sql
-    sql.run(
-        "CREATE TABLE equal (a INT NOT NULL COMMENT 'the \"key\"', b DECIMAL(10,2)) USING pravega "
-        "COMMENT 'it''s a table' TBLPROPERTIES ('routing-key'='a', 'scaling.type'='by-rate-events', "
-        "'scaling.target-rate'='1000', 'scaling.min-segments'='2', 'retention.type'='size', 'retention.minimum'='1g')"
-    )
+    sql.run(created)
     statement = "\n".join(line for row in sql.run("SHOW CREATE TABLE equal") for line in row)
     # beeline prints the lines of a cell without their ends
     statement = re.sub(r"(USING pravega|COMMENT '|TBLPROPERTIES)", r" \1", statement)
@@ -113,6 +120,7 @@ def test_show_create_table_makes_an_equal_table(place: Place) -> None:
     sql.run(statement.replace("\n", " "))
     assert sql.run("SHOW TBLPROPERTIES equal") == before
     assert sql.run("DESCRIBE TABLE equal") == columns
+    sql.run("DROP TABLE equal")
 
 
 def test_results_equal_plain_python_over_the_csv(place: Place, temperatures_view: str) -> None:

@@ -263,7 +263,6 @@ def test_a_new_stream_that_does_not_fit(
     [
         ("id", {"consumer": "one"}, "'consumer' is a position in one stream"),
         ("id", {"start-version": "1"}, "'start-version' is a position in one stream"),
-        ("_event_time", {}, "have the watermarks of one stream"),
     ],
 )
 def test_what_belongs_to_one_stream(
@@ -273,6 +272,18 @@ def test_what_belongs_to_one_stream(
     rows = read(streaming=True, streams="a", **options).select(columns)
     with pytest.raises(StreamingQueryException, match=words):
         run_available(rows.writeStream.format("noop"), tmp_path)
+
+
+def test_hidden_columns_of_a_stream_of_several(create: Callable[..., str], read: Read, tmp_path: Path) -> None:
+    """All but the times of events, which are the watermarks of one stream."""
+    create("a", "id INT", "(1)", framing="none")
+    with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*_event_time"):
+        read(streaming=True, streams="a").select("_event_time")
+    rows = read("id INT, _event_time TIMESTAMP", streaming=True, streams="a")
+    with pytest.raises(StreamingQueryException, match="_event_time has the watermarks of one stream"):
+        run_available(rows.writeStream.format("noop"), tmp_path / "times")
+    with into_memory(read(streaming=True, streams="a").select("_scope", "_stream", "_raw"), tmp_path / "raw") as sink:
+        assert [tuple(row)[1:] for row in sink.rows()] == [("a", b'{"id":1}')]
 
 
 def test_a_micro_batch_of_several_is_done_again(

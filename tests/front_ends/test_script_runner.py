@@ -97,6 +97,27 @@ def test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped(
     assert scripts.rows() == [(1, "a", 7), (2, "b", 7), (3, "c", 7)]
 
 
+def test_several_streams_are_read_as_one(scripts: Scripts) -> None:
+    """The table is made by the script itself, and a stream that comes between two runs is read by the second."""
+    job = """
+    CREATE TABLE IF NOT EXISTS <source> USING pravega TBLPROPERTIES ('pattern'='part-.*');
+    INSERT INTO <target> (text, number) SELECT _stream, id FROM STREAM <source>;
+    """
+    scripts.names["source"] = f"pravega.`{scripts.scope}`.parts"
+
+    def add(name: str, id: int) -> None:
+        table = f"pravega.`{scripts.scope}`.`{name}`"
+        scripts.spark.sql(f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT) USING pravega")
+        scripts.spark.sql(f"INSERT INTO {table} VALUES ({id})")
+
+    add("part-a", 1)
+    scripts.stream(job)
+    add("part-a", 2)
+    add("part-b", 3)
+    scripts.stream(job)
+    assert scripts.rows() == [(1, "part-a", 7), (2, "part-a", 7), (3, "part-b", 7)]
+
+
 def test_a_statement_goes_on_however_it_spells_its_table(scripts: Scripts) -> None:
     job = "INSERT INTO <target> SELECT id FROM STREAM <source>"
     for spelled in ("two_words", "`two-words`"):
