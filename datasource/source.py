@@ -70,7 +70,7 @@ class PravegaDataSource(DataSource):
 
     @concise
     def schema(self) -> StructType:
-        """Return the stream's columns and its metadata columns."""
+        """Return the stream's columns and its hidden columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; later options of the table would be lost
             raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = self._read_options()

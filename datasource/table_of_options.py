@@ -16,7 +16,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
 from .kinds.opening import find_table_kind, load
-from .tables.hidden_columns import METADATA_COLUMNS
+from .tables.hidden_columns import HIDDEN_COLUMNS
 from .tables.loading import declared_settings, promised_key, stored_properties
 from .tables.merged_table import STREAM_COLUMN, merged_table
 from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
@@ -114,7 +114,7 @@ def named_table(pravega: Pravega, options: o.Options, given: str, schema: Struct
     if settings.format in FIXED_COLUMNS:
         schema = FIXED_COLUMNS[settings.format]
     else:
-        schema = StructType([field for field in schema if field.name not in METADATA_COLUMNS])
+        schema = StructType([field for field in schema if field.name not in HIDDEN_COLUMNS])
     return StreamTable(
         stream,
         settings.format,

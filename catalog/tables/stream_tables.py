@@ -19,7 +19,7 @@ from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.event_planning import make_nullable
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
+from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
@@ -92,11 +92,11 @@ def describe(
 
 
 def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
-    """Return the metadata columns of a table, without those whose names its own columns have."""
+    """Return the hidden columns of a table, without those whose names its own columns have."""
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
         HiddenColumn(field.name, field.dataType, field.nullable, comment)
-        for field, comment in map(METADATA_COLUMNS.__getitem__, find_table_kind(table).hidden_columns)
+        for field, comment in map(HIDDEN_COLUMNS.__getitem__, find_table_kind(table).hidden_columns)
         if field.name not in names
     )
 

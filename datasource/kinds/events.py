@@ -27,7 +27,7 @@ from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import bad_event_rule
-from ..tables.hidden_columns import METADATA_COLUMNS, changes_schema
+from ..tables.hidden_columns import HIDDEN_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
 from ..tables.open_table import TableRead
 from ..tables.stream_table import Kind, StreamTable
@@ -39,7 +39,7 @@ from .kind import MicroBatch, TableKind
 class EventTable(TableKind):
     """A table of the events of a stream. Its changes are inserted rows, with the versions of its commit log."""
 
-    hidden_columns = tuple(METADATA_COLUMNS)
+    hidden_columns = tuple(HIDDEN_COLUMNS)
     events_are_rows = True
     rows_are_all_events = True
 

@@ -48,7 +48,7 @@ class TableKind(OpenTable, ABC):
     """
 
     hidden_columns: ClassVar[Sequence[str]]
-    """The names of the METADATA_COLUMNS that such a table has."""
+    """The names of the HIDDEN_COLUMNS that such a table has."""
     rows_have_keys: ClassVar[bool] = False
     """Whether a primary key can identify the row of an event."""
     columns_in_events: ClassVar[bool] = False

@@ -21,7 +21,7 @@ from ..scan.counts import no_counts, with_counts
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
-from ..tables.hidden_columns import METADATA_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS
 from ..tables.merged_table import STREAM_COLUMN, no_such_column
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
@@ -136,7 +136,7 @@ class MergedStreams(EventTable):
 
     def _merge(self, required: StructType, plan: Callable[[int, StructType], PlannedScan]) -> PlannedScan:
         table = self.table
-        known = {*table.schema.fieldNames(), *METADATA_COLUMNS}
+        known = {*table.schema.fieldNames(), *HIDDEN_COLUMNS}
         unknown = [name for name in required.fieldNames() if name not in known]
         if unknown:
             columns = ", ".join(table.schema.fieldNames())
@@ -148,7 +148,7 @@ class MergedStreams(EventTable):
 
         def plan_member(number: int) -> PlannedScan:
             member = table.members[number]
-            names = {*member.schema.fieldNames(), *METADATA_COLUMNS}
+            names = {*member.schema.fieldNames(), *HIDDEN_COLUMNS}
             for field in required:
                 if field.name not in names and field.name != STREAM_COLUMN.name and not field.nullable:
                     raise no_such_column(field, member)

@@ -24,7 +24,7 @@ from ..positions.bounds import end_cut, start_cut
 from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
-from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS
 from ..tables.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .borders import start_later
@@ -226,7 +226,7 @@ def choose_columns(
     required = _with_strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
-    unknown = [name for name in required.fieldNames() if name not in {*names, *more, *METADATA_COLUMNS}]
+    unknown = [name for name in required.fieldNames() if name not in {*names, *more, *HIDDEN_COLUMNS}]
     if unknown:
         known = ", ".join(table.schema.fieldNames())
         raise InvalidSchemaError(f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {known}.")
@@ -240,14 +240,14 @@ def choose_columns(
 
 
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
-    """Return a table's columns followed by its metadata columns, for readers without hidden columns.
+    """Return a table's columns followed by its hidden columns, for readers that cannot hide them.
 
     Those about bad events come only with the mode that needs them.
     """
     permissive = options is not None and options.get(o.MODE) == PERMISSIVE
     names = {name.lower() for name in table.schema.fieldNames()}
-    wanted = METADATA_COLUMNS if permissive else POSITION_COLUMNS
-    hidden = [METADATA_COLUMNS[name][0] for name in wanted if name not in names]
+    wanted = HIDDEN_COLUMNS if permissive else POSITION_COLUMNS
+    hidden = [HIDDEN_COLUMNS[name][0] for name in wanted if name not in names]
     columns = make_nullable(table.schema) if permissive else table.schema
     return _with_strings(StructType([*columns.fields, *hidden]))
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
+HIDDEN_COLUMNS: dict[str, tuple[StructField, str]] = {
     "_segment": (StructField("_segment", StringType(), False), "Name of the segment that holds the event."),
     "_offset": (StructField("_offset", LongType(), False), "Byte offset of the event in its segment."),
     "_event_pointer": (
@@ -61,7 +61,7 @@ CHANGE_COLUMNS = StructType(
 
 def fields_by_name(columns: StructType) -> dict[str, StructField]:
     """Return the columns that a query can name: those of the table, and hidden ones with other names."""
-    hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
+    hidden = {name: field for name, (field, _) in HIDDEN_COLUMNS.items()}
     return {**hidden, **{field.name: field for field in columns}}
 
 
