@@ -100,7 +100,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
     for name in all_names(schema):
         if "\0" in name:
             raise InvalidNameError(
-                f"The column name {name!a} has the character U+0000, which formats cannot hold. Leave it out."
+                f"The column name {name!a} contains U+0000, which no format can store. Leave it out."
             )
     for name in names:
         if not name:

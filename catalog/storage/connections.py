@@ -50,7 +50,7 @@ class Catalog:
     ) -> Options:
         """Resolve the options of one statement over this catalog's conf.
 
-        Raises InvalidOptionError also for read and write options that the catalog or the table sets.
+        Raises InvalidOptionError, including for read and write options that the catalog or the table sets.
         """
         options = resolve(conf=self.conf, properties=properties, read=read, write=write)
         if self.by_options:

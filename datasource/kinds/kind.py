@@ -31,7 +31,7 @@ from ..tables.stream_table import StreamTable
 class MicroBatch:
     """A request of a micro-batch of a streaming query: columns of the events in some slices.
 
-    `query` identifies the query, also after a restart. `times` are those of its rows, if requested.
+    `query` identifies the query, even after a restart. `times` are those of its rows, if requested.
     """
 
     slices: Sequence[SegmentSlice]

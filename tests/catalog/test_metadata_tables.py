@@ -1,4 +1,4 @@
-"""Metadata tables: what there is to know about a stream, by SQL, also where the stream cannot be read as a table."""
+"""Metadata tables: what there is to know about a stream, by SQL, even where the stream cannot be read as a table."""
 
 from __future__ import annotations
 
