@@ -20,7 +20,7 @@ from .numbers import read_decimal_digits
 from .semantic_types import Semantic, find_semantic, find_unit
 from .times import make_time_writer
 
-BYTES, BASE64, URL_SAFE, HEX = MODES = ("bytes", "base64", "base64-url-safe", "hex")
+BYTES, BASE64, URL_SAFE, HEX = ("bytes", "base64", "base64-url-safe", "hex")
 """The values of the property `debezium.binary`: how events encode bytes."""
 
 _PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.handling.mode'"
