@@ -15,6 +15,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
@@ -257,11 +258,3 @@ def _with_strings(schema: StructType) -> StructType:
     strings = replace_char_types(schema)
     assert isinstance(strings, StructType)
     return strings
-
-
-def make_nullable(schema: StructType) -> StructType:
-    """Return the schema with every column nullable; nested ones stay as they are."""
-    schema = StructType.fromJson(schema.jsonValue())
-    for field in schema.fields:
-        field.nullable = True
-    return schema

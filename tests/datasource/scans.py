@@ -14,11 +14,12 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
-from pyspark_pravega.datasource.scan.event_planning import full_schema, make_nullable
+from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import SETTINGS
 
