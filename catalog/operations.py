@@ -158,7 +158,8 @@ class Operations:
                 with shield():
                     return alter(catalog, namespace, name, table_changes)
             case r.DropTable(namespace, name) if is_stream_namespace(namespace):
-                return metadata.refuse_change(catalog, namespace, name)
+                metadata.refuse_change(catalog, namespace, name)
+                return False
             case r.DropTable(namespace, name):
                 with shield():
                     return stream_tables.drop(catalog, namespace, name)
