@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.datasource.workers.connections import client_config
+from pyspark_pravega.datasource.connecting import client_config
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.servers import CACHE_SIZE
 from pyspark_pravega.sql.options import resolve

@@ -22,8 +22,8 @@ from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
 from .inserts import Inserts, InsertStart
-from .metadata import parts as metadata
-from .metadata.parts import is_stream_namespace
+from .metadata import tables_of_streams as metadata
+from .metadata.tables_of_streams import is_stream_namespace
 from .procedures import calling as procedures
 from .protocol.replies import (
     InsertBegun,
@@ -158,7 +158,8 @@ class Operations:
                 with shield():
                     return alter(catalog, namespace, name, table_changes)
             case r.DropTable(namespace, name) if is_stream_namespace(namespace):
-                return metadata.refuse_change(catalog, namespace, name)
+                metadata.refuse_change(catalog, namespace, name)
+                return False
             case r.DropTable(namespace, name):
                 with shield():
                     return stream_tables.drop(catalog, namespace, name)

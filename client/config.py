@@ -113,8 +113,8 @@ class ClientConfig:
 def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
     """Split a controller address into its scheme (lower case) and its endpoints.
 
-    A port that is left out is 9090. Raises InvalidOptionError, also for a user name or password inside the address,
-    which the message does not repeat.
+    A port that is left out is 9090. Raises InvalidOptionError, including for a user name or password inside the
+    address, which the message does not repeat.
     """
     example = "an address looks like tcp://localhost:9090, or tls://host1:9090,host2:9090 for TLS"
     if not isinstance(uri, str) or not uri.strip():

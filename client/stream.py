@@ -96,11 +96,6 @@ def key_value_table_of(stream: Stream) -> str | None:
     return None if table == stream.name else table
 
 
-def key_value_table_segment_name(scope: str, table: str, number: int) -> str:
-    """Return the name of one segment of a key-value table; `key_value.partitions` finds the numbers."""
-    return segment_name(key_value_table_stream(scope, table), segment_id(number, 0))
-
-
 @dataclass(frozen=True)
 class KeyValueTableConfiguration:
     """What never changes in a key-value table: its number of partitions, and the lengths of its keys in bytes."""

@@ -26,6 +26,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
 
+from .connecting import client_config
 from .insert.commit import WriteSettings, clean_up
 from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
@@ -37,7 +38,6 @@ from .scan.event_planning import full_schema
 from .scan.scan_request import ScanRequest
 from .table_of_options import table_of_options
 from .tables.stream_table import StreamTable
-from .workers.connections import client_config
 from .workers.user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
@@ -70,7 +70,7 @@ class PravegaDataSource(DataSource):
 
     @concise
     def schema(self) -> StructType:
-        """Return the stream's columns and its metadata columns."""
+        """Return the stream's columns and its hidden columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; later options of the table would be lost
             raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = self._read_options()

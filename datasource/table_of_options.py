@@ -14,7 +14,7 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
 from .kinds.opening import find_table_kind, load
-from .tables.hidden_columns import METADATA_COLUMNS
+from .tables.hidden_columns import HIDDEN_COLUMNS
 from .tables.loading import declared_settings, promised_key, stored_properties
 from .tables.members import Member, MemberChoice
 from .tables.merged_table import STREAM_COLUMN, merged_table, with_stream_column
@@ -108,7 +108,7 @@ def _named_table(pravega: Pravega, options: o.Options, name: Member, schema: Str
     if settings.format in FIXED_COLUMNS:
         schema = FIXED_COLUMNS[settings.format]
     else:
-        schema = StructType([field for field in schema if field.name not in METADATA_COLUMNS])
+        schema = StructType([field for field in schema if field.name not in HIDDEN_COLUMNS])
     return StreamTable(
         stream,
         settings.format,

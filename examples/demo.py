@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.workers.connections import client_config
+from pyspark_pravega.datasource.connecting import client_config
 from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.spark.home import find_spark_home

@@ -181,7 +181,7 @@ def _join_refusals(refused: Mapping[str, str]) -> str:
 
 
 def normalize_key(key: str, declarations: Mapping[str, Option[Any]]) -> str:
-    """Return a key as it is declared, whatever its case, and also for one in camel case."""
+    """Return a key as it is declared, whatever its case, even if it is in camel case."""
     low = key.lower()
     return (
         low if low in declarations else {declared.replace("-", ""): declared for declared in declarations}.get(low, low)

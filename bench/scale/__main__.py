@@ -4,7 +4,7 @@
     python -m bench.scale plot [--out build/scale] [--pictures docs/benchmarks]
 
 Without a part, all are measured and drawn. Each part writes JSON files into the directory `--out`, so that they can be
-run one by one, also with one format each; `plot` draws what is there.
+run one by one, even with one format each; `plot` draws what is there.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _check_part(change: TableChange, names: Sequence[str]) -> None:
 
 
 def _edit_column(columns: list[EditedColumn], change: TableChange, path: str) -> list[EditedColumn]:
-    """Return columns after a change of one of them, or with a new one; `path` is its full name, for messages."""
+    """Return the columns with one changed or added; `path` is its full name, for messages."""
     name = change.column[-1]
     if change.kind == "AddColumn":
         assert change.field is not None

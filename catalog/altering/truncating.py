@@ -26,16 +26,17 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
     if not (kind.of_stream or kind.of_several):
         remove_entries(catalog.pravega, table)
         return
-    check_kind(catalog, table, "TRUNCATE TABLE and DELETE without WHERE are")
+    refuse_to_truncate(catalog, table, "TRUNCATE TABLE", "DELETE without WHERE")
     _truncate(catalog, table)
 
 
-def check_kind(catalog: Catalog, table: StreamTable, statements: str) -> None:
-    """Raise UnsupportedOperationError if a table's events cannot be removed; `statements` end with "is" or "are"."""
+def refuse_to_truncate(catalog: Catalog, table: StreamTable, *statements: str) -> None:
+    """Raise UnsupportedOperationError, which names the statements, if a table's events cannot be removed."""
     whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
     refused = find_table_kind(table).refusal_to_truncate(name_table(catalog, table), whole)
     if refused is not None:
-        raise UnsupportedOperationError(f"{statements} not possible on {refused}")
+        verb = "is" if len(statements) == 1 else "are"
+        raise UnsupportedOperationError(f"{' and '.join(statements)} {verb} not possible on {refused}")
 
 
 def _truncate(catalog: Catalog, table: StreamTable) -> None:

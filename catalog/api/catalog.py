@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.datasource.workers.connections import client_config, first_contact
+from pyspark_pravega.datasource.connecting import client_config, first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
 from pyspark_pravega.sql.connection_settings import convert_keywords
 from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all, split_name

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOp
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
-from ..metadata.parts import TABLES, is_stream_namespace, load, read_rows
+from ..metadata.tables_of_streams import TABLES, is_stream_namespace, load, read_rows
 from ..storage.connections import Catalog
 from ..storage.spelling import name_table
 from .arrow_columns import to_arrow_columns

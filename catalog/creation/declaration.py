@@ -12,7 +12,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.inference import infer_columns
 from pyspark_pravega.datasource.kinds.opening import kind_with_format
 from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
-from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
+from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
 from pyspark_pravega.datasource.tables.named_columns import all_names, with_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
@@ -100,12 +100,12 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
     for name in all_names(schema):
         if "\0" in name:
             raise InvalidNameError(
-                f"The column name {name!a} has the character U+0000, which formats cannot hold. Leave it out."
+                f"The column name {name!a} contains U+0000, which no format can store. Leave it out."
             )
     for name in names:
         if not name:
             raise InvalidNameError("A column has an empty name. Give it one.")
-        if name.lower() in METADATA_COLUMNS:
+        if name.lower() in HIDDEN_COLUMNS:
             raise InvalidNameError(
                 f"The column name {name} belongs to a hidden column that every table has. Give it another name."
             )

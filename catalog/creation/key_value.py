@@ -197,11 +197,21 @@ def _never_null(field: StructField) -> StructField:
 def _check_adoption(found: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:
     asked = KeyValueTableConfiguration(partitions or found.partitions, keys.primary_length, keys.secondary_length)
     if asked != found:
-        has, key = format_count(found.partitions, "partition"), format_count(found.primary_key_length, "byte")
+        lengths = [
+            f"{kind} keys of {format_count(has, 'byte')}, not {wanted}"
+            for kind, has, wanted in (
+                ("primary", found.primary_key_length, asked.primary_key_length),
+                ("secondary", found.secondary_key_length, asked.secondary_key_length),
+            )
+            if has != wanted
+        ]
+        cures = ["declare keys of these lengths"] if lengths else []
+        if asked.partitions != found.partitions:
+            lengths.append(f"{format_count(found.partitions, 'partition')}, not {asked.partitions}")
+            cures.append(f"leave '{o.PARTITIONS.key}' out")
+        cure = " and ".join(cures)
         raise InvalidOptionError(
-            f"There is a key-value table of this name with {has}, primary keys of {key} and secondary "
-            f"keys of {found.secondary_key_length}. The table that is declared has {asked.partitions}, "
-            f"{asked.primary_key_length} and {asked.secondary_key_length}. Declare keys of these lengths."
+            f"There is a key-value table of this name, which has {' and '.join(lengths)}. {cure[0].upper()}{cure[1:]}."
         )
 
 

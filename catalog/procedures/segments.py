@@ -16,7 +16,7 @@ from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from ..altering.truncating import check_kind
+from ..altering.truncating import refuse_to_truncate
 from ..metadata.table import Rows, column
 from ..storage.connections import Catalog
 from .positions import find_point
@@ -99,7 +99,7 @@ def _check_kind(catalog: Catalog, stream: Stream) -> None:
         table = load_table(catalog.pravega, stream).table
     except (SchemaNotFoundError, UnsupportedOperationError):
         return
-    check_kind(catalog, table, "truncate_stream is")
+    refuse_to_truncate(catalog, table, "truncate_stream")
 
 
 def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> bool:

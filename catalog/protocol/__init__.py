@@ -24,7 +24,7 @@ from .namespaces import NamespaceRequest
 from .procedures import *  # noqa: F403
 from .procedures import ProcedureRequest
 from .scans import *  # noqa: F403
-from .scans import ScanRequest
+from .scans import PlanningRequest
 from .tables import *  # noqa: F403
 from .tables import LoadSource, TableRequest
 from .views import *  # noqa: F403
@@ -34,7 +34,7 @@ CatalogRequest: TypeAlias = (
     NamespaceRequest
     | TableRequest
     | ViewRequest
-    | ScanRequest
+    | PlanningRequest
     | StreamRequest
     | StopStream
     | WriteRequest

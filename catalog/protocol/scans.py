@@ -141,7 +141,7 @@ class PlanNewChanges:
     found: tuple[str, ...] | None = None
 
 
-ScanRequest: TypeAlias = (
+PlanningRequest: TypeAlias = (
     PlanScan
     | CheckColumnOptions
     | TakeConditions

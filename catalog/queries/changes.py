@@ -15,8 +15,8 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from ..metadata import parts as metadata
-from ..metadata.parts import is_stream_namespace
+from ..metadata import tables_of_streams as metadata
+from ..metadata.tables_of_streams import is_stream_namespace
 from ..protocol.replies import MetadataDescription, TableDescription
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors

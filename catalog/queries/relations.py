@@ -21,7 +21,7 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quot
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from .. import protocol as r
-from ..metadata.parts import is_stream_namespace
+from ..metadata.tables_of_streams import is_stream_namespace
 from ..protocol.replies import Relations, TableDescription, ViewDefinition
 from ..storage.connections import Catalog
 from ..storage.spelling import resolve_scope, spell_for_sql

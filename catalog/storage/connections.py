@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.datasource.workers.connections import client_config, first_contact
+from pyspark_pravega.datasource.connecting import client_config, first_contact
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
@@ -50,7 +50,7 @@ class Catalog:
     ) -> Options:
         """Resolve the options of one statement over this catalog's conf.
 
-        Raises InvalidOptionError also for read and write options that the catalog or the table sets.
+        Raises InvalidOptionError, including for read and write options that the catalog or the table sets.
         """
         options = resolve(conf=self.conf, properties=properties, read=read, write=write)
         if self.by_options:

@@ -116,7 +116,7 @@ def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
 
 
 def _is_marked(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether a stream has a mark; True also if it cannot be looked up."""
+    """Return whether a stream has a mark; True even if it cannot be looked up."""
     try:
         return mark_of(catalog, stream) is not None
     except StreamNotFoundError:

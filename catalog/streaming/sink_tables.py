@@ -64,8 +64,8 @@ def settle(
         return stream_tables.load(catalog, (scope,), name)
     if _is_written(catalog, stream):
         raise StreamExistsError(
-            f"Table {shown} was created for this query, but somebody wrote to it before its properties were set: "
-            f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
+            f"Table {shown} was created for this query, but somebody has written to it, so these properties "
+            f"could no longer be set: {', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
     drop_stream(catalog, stream)
     return create(catalog, CreateTable.of((scope,), name, schema, properties, adopt=False))

@@ -11,7 +11,7 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.table import origin_of
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS, ORIGIN_COLUMNS
+from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PermissionDeniedError
 
@@ -19,7 +19,7 @@ from ..protocol.replies import HiddenColumn
 from ..storage.connections import Catalog
 
 _THREADS = 8
-_HIDDEN = METADATA_COLUMNS | ORIGIN_COLUMNS
+_HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
 
 
 def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:

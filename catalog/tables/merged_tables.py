@@ -17,7 +17,6 @@ from typing import Any
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
-from pyspark_pravega.datasource.scan.event_planning import make_nullable
 from pyspark_pravega.datasource.table_of_options import describe_no_match, member_tables
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.members import MemberChoice
@@ -34,6 +33,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.core.defaults import without_defaults
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 from pyspark_pravega.sql.refusals import describe_refusal_of_several

@@ -14,7 +14,6 @@ from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
-from pyspark_pravega.datasource.scan.event_planning import make_nullable
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -26,6 +25,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, is_internal
 

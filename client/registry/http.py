@@ -186,6 +186,10 @@ def refusal(
     return error
 
 
+UNAVAILABLE_STATUS = (502, 503, 504)
+"""The answers of a proxy whose registry is unreachable; like no answer, they are a ServerUnavailableError."""
+
+
 def is_transient(error: BaseException) -> bool:
     """Return whether a request that may be repeated is sent again: the registry is unreachable, or answered 500.
 

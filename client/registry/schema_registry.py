@@ -31,7 +31,17 @@ from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
 from ..retry import FirstContact, describe_unreached, retry
-from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, Right, is_transient, refusal
+from .http import (
+    UNAVAILABLE_STATUS,
+    HttpServer,
+    NoAnswerError,
+    NotAnsweredError,
+    NotTakenError,
+    Response,
+    Right,
+    is_transient,
+    refusal,
+)
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _log = logging.getLogger(__name__)
@@ -39,7 +49,6 @@ _log = logging.getLogger(__name__)
 Parsed = TypeVar("Parsed")
 
 _PAGE = 100
-_RETRIED_STATUS = (502, 503, 504)
 _NEVER_ANSWERED = (
     ". Registry 0.6.0 never answers when a schema is added to a group of format Any that has the type name in another "
     "format"
@@ -425,7 +434,7 @@ class SchemaRegistry:
             raise self._unreachable(error, method, path, limit) from error
         self._first_contact.note_answer()
         _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
-        if response.status in _RETRIED_STATUS:
+        if response.status in UNAVAILABLE_STATUS:
             raise ServerUnavailableError(
                 f"the schema registry at {self._endpoint} answered {response.status} ({response.reason})"
             )

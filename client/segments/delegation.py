@@ -83,11 +83,6 @@ class DelegationTokens:
         return f"DelegationTokens({len(self._entries)} cached)"
 
 
-def expiry(token: str) -> float | None:
-    """Return when a token expires (seconds since 1970, by the server's clock); None if it does not say."""
-    return _claim(token, "exp")
-
-
 def refresh_time(token: str, now: float) -> float:
     """Return when to ask for the next token (seconds since 1970, by this machine's clock).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from .fields import FieldReader
 
@@ -183,6 +183,33 @@ class Failure(Reply):
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentFailure(Failure):
+    """A failure that names the segment alone."""
+
+    segment: str
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> Self:
+        reply = cls(fields.int64(), fields.text())
+        fields.optional_text()
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFailure(Failure):
+    """A failure that names the segment, and an offset in it."""
+
+    segment: str
+    offset: int
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> Self:
+        request_id, segment = fields.int64(), fields.text()
+        fields.optional_text()
+        return cls(request_id, segment, fields.optional_int64())
+
+
+@dataclass(frozen=True, slots=True)
 class WrongHost(Failure):
     """Another segment store has the segment's container: ask the controller again."""
 
@@ -198,47 +225,24 @@ class WrongHost(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentIsSealed(Failure):
+class SegmentIsSealed(OffsetFailure):
     """An append to a sealed segment; `offset` is the event number refused."""
 
     command = 51
-    segment: str
-    offset: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentIsSealed:
-        request_id, segment = fields.int64(), fields.text()
-        fields.optional_text()
-        return cls(request_id, segment, fields.optional_int64())
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentAlreadyExists(Failure):
+class SegmentAlreadyExists(SegmentFailure):
     """A segment to be created already exists."""
 
     command = 52
-    segment: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> SegmentAlreadyExists:
-        reply = cls(fields.int64(), fields.text())
-        fields.optional_text()
-        return reply
 
 
 @dataclass(frozen=True, slots=True)
-class NoSuchSegment(Failure):
+class NoSuchSegment(OffsetFailure):
     """The segment never existed, was deleted, or was merged into its parent (transactions)."""
 
     command = 53
-    segment: str
-    offset: int
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> NoSuchSegment:
-        request_id, segment = fields.int64(), fields.text()
-        fields.optional_text()
-        return cls(request_id, segment, fields.optional_int64())
 
 
 @dataclass(frozen=True, slots=True)

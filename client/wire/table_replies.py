@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .fields import FieldReader
-from .replies import Failure, Reply
+from .replies import Reply, SegmentFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,45 +82,24 @@ class TableRead(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class TableSegmentNotEmpty(Failure):
+class TableSegmentNotEmpty(SegmentFailure):
     """A table segment to be deleted still has keys."""
 
     command = 80
-    segment: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableSegmentNotEmpty:
-        reply = cls(fields.int64(), fields.text())
-        fields.optional_text()
-        return reply
 
 
 @dataclass(frozen=True, slots=True)
-class TableKeyDoesNotExist(Failure):
+class TableKeyDoesNotExist(SegmentFailure):
     """A conditional write of a key that does not exist."""
 
     command = 81
-    segment: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableKeyDoesNotExist:
-        reply = cls(fields.int64(), fields.text())
-        fields.optional_text()
-        return reply
 
 
 @dataclass(frozen=True, slots=True)
-class TableKeyBadVersion(Failure):
+class TableKeyBadVersion(SegmentFailure):
     """A conditional write found another version than expected, or an insert an existing key."""
 
     command = 82
-    segment: str
-
-    @classmethod
-    def read(cls, fields: FieldReader) -> TableKeyBadVersion:
-        reply = cls(fields.int64(), fields.text())
-        fields.optional_text()
-        return reply
 
 
 @dataclass(frozen=True, slots=True)

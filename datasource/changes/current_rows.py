@@ -12,10 +12,11 @@ from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
 from ..scan.counts import Counts, no_counts
-from ..scan.event_planning import choose_columns, make_nullable, measure_scan
+from ..scan.event_planning import choose_columns, measure_scan
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows

@@ -17,11 +17,12 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import cut_at
 from ..scan.counts import Counts, no_counts
-from ..scan.event_planning import make_nullable, measure_slices
+from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows

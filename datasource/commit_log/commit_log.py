@@ -348,7 +348,7 @@ class CommitLog(VersionTable):
     def _measure_undisturbed(self, head: HeadRow, measure: Callable[[], T], published: bool = False) -> T:
         """Measure; raises DisturbedError if a transaction was merged or the head row changed meanwhile.
 
-        With `published`, also if a transaction was merged before and has no version yet.
+        With `published`, even if a transaction was merged before and has no version yet.
         """
         states = self._statuses(head.committing[:1])  # the others are not asked to commit as long as this one is first
         if TransactionStatus.COMMITTING in states.values():

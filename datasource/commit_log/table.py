@@ -197,7 +197,7 @@ class LogTable:
             return None
 
     def list_companions(self) -> list[Entry]:
-        """Return all companion rows, also those about an older stream of this name."""
+        """Return all companion rows, including those about an older stream of this name."""
         try:
             return [entry for _, entry in self._table.entries(self._key(1 << 63), self._key((1 << 64) - 1))]
         except KeyValueTableNotFoundError:

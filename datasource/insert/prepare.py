@@ -12,7 +12,7 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import describe_missing_event_time, milliseconds
 
-from ..tables.hidden_columns import METADATA_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS
 from ..tables.named_columns import event_time_column
 from ..tables.open_table import OpenTable
 from ..tables.routing_key import RoutingKey
@@ -57,7 +57,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
         )
     except InvalidSchemaError as error:
         wanted = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
-        found = [f"'{name}'" for name in rows.names if name in METADATA_COLUMNS and name not in table.schema.names]
+        found = [f"'{name}'" for name in rows.names if name in HIDDEN_COLUMNS and name not in table.schema.names]
         drop = f" Leave out the columns that say where an event was read: .drop({', '.join(found)})." if found else ""
         raise InvalidSchemaError(
             f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {wanted}.{drop}"

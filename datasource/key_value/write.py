@@ -142,7 +142,7 @@ class RowChangesWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Make the changes of one task in their order; all are stored when this returns.
 
-        Raises InvalidRowError, also for a row that would get another key.
+        Raises InvalidRowError, including for a row that would get another key.
         """
         spec, count = self._spec, 0
         with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
+from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
 from ..changes.position import BatchRequest, Position, check_endless, check_options, check_positions, end_of_batch
@@ -20,14 +21,14 @@ from ..insert.prepare import fit_to_rows, with_write_options
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
-from ..scan.event_planning import EventSelection, Measured, likely_schemas, make_nullable, measure_scan, plan_events
+from ..scan.event_planning import EventSelection, Measured, likely_schemas, measure_scan, plan_events
 from ..scan.keyed_segments import segments_of_keys
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import bad_event_rule
-from ..tables.hidden_columns import METADATA_COLUMNS, changes_schema
+from ..tables.hidden_columns import HIDDEN_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
 from ..tables.open_table import TableRead
 from ..tables.stream_table import Kind, StreamTable
@@ -39,7 +40,7 @@ from .kind import MicroBatch, TableKind
 class EventTable(TableKind):
     """A table of the events of a stream. Its changes are inserted rows, with the versions of its commit log."""
 
-    hidden_columns = tuple(METADATA_COLUMNS)
+    hidden_columns = tuple(HIDDEN_COLUMNS)
     events_are_rows = True
     rows_are_all_events = True
 

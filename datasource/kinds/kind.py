@@ -31,7 +31,7 @@ from ..tables.stream_table import StreamTable
 class MicroBatch:
     """A request of a micro-batch of a streaming query: columns of the events in some slices.
 
-    `query` identifies the query, also after a restart. `times` are those of its rows, if requested.
+    `query` identifies the query, even after a restart. `times` are those of its rows, if requested.
     """
 
     slices: Sequence[SegmentSlice]
@@ -48,7 +48,7 @@ class TableKind(OpenTable, ABC):
     """
 
     hidden_columns: ClassVar[Sequence[str]]
-    """The names of the METADATA_COLUMNS that such a table has."""
+    """The names of the HIDDEN_COLUMNS that such a table has."""
     rows_have_keys: ClassVar[bool] = False
     """Whether a primary key can identify the row of an event."""
     columns_in_events: ClassVar[bool] = False

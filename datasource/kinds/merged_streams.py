@@ -14,17 +14,17 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch, replace_char_types
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal_of_several
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition, Sieve
 from ..scan.counts import no_counts, with_counts
-from ..scan.event_planning import make_nullable
 from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
-from ..tables.hidden_columns import METADATA_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
 from ..tables.merged_table import no_such_column, origin_of_member
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
@@ -129,7 +129,7 @@ def _without_partitions(planned: PlannedScan) -> PlannedScan:
 class MergedStreams(EventTable):
     """A table of the events of several streams, each of which its own kind reads. It is read only."""
 
-    hidden_columns = (*(name for name in METADATA_COLUMNS if name not in TIME_COLUMNS), *ORIGIN_COLUMNS)
+    hidden_columns = (*(name for name in HIDDEN_COLUMNS if name not in TIME_COLUMNS), *ORIGIN_COLUMNS)
     """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
     a stream as soon as a query names one."""
     of_stream = False
@@ -186,7 +186,7 @@ class MergedStreams(EventTable):
 
     def _merge(self, required: StructType, plan: Callable[[int, StructType], PlannedScan]) -> PlannedScan:
         table = self.table
-        known = {*table.schema.fieldNames(), *METADATA_COLUMNS, *ORIGIN_COLUMNS}
+        known = {*table.schema.fieldNames(), *HIDDEN_COLUMNS, *ORIGIN_COLUMNS}
         unknown = [name for name in required.fieldNames() if name not in known]
         if unknown:
             columns = ", ".join(table.schema.fieldNames())
@@ -200,7 +200,7 @@ class MergedStreams(EventTable):
 
         def plan_member(number: int) -> PlannedScan:
             member = table.members[number]
-            names = {*member.schema.fieldNames(), *METADATA_COLUMNS}
+            names = {*member.schema.fieldNames(), *HIDDEN_COLUMNS}
             origin = origin_of_member(table.members, member)
             for field in required:
                 if field.name not in names and field.name not in origin and not field.nullable:

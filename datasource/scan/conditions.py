@@ -288,7 +288,7 @@ _NEVER_FAIL = {
     *_OF_TEXTS,
     *_ORDERS,
 }
-"""Terms that are never an error, whatever their operands are, also in ANSI mode."""
+"""Terms that are never an error, whatever their operands are, even in ANSI mode."""
 
 
 def _where_valid(column: Any, truth: Any) -> Any:

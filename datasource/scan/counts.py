@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
+from pyspark_pravega.formats.core.spark_types import make_nullable
+
 COUNTS_COLUMN = StructField("_counts", LongType(), True)
 
 
@@ -41,8 +43,7 @@ def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array]
 
 def with_counts(rows: StructType) -> StructType:
     """Return the columns of a task that counts: those of its rows, which are null beside counts, and COUNTS_COLUMN."""
-    nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in rows]
-    return StructType([*nullable, COUNTS_COLUMN])
+    return StructType([*make_nullable(rows), COUNTS_COLUMN])
 
 
 def no_counts(rows: int) -> pa.Array:

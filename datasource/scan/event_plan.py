@@ -32,7 +32,7 @@ class SegmentVersions:
 
 @dataclass(frozen=True)
 class EventScanPlan:
-    """The plan of all tasks. `schema` is what Spark asked for, data and metadata columns in its order.
+    """The plan of all tasks. `schema` is what Spark asked for, data and hidden columns in its order.
 
     `columns` are the data columns to decode: the requested ones if a bad event ends the query, and otherwise all of the
     table's, so that the same events are bad whatever is requested. If Spark needs only the number of rows, it still

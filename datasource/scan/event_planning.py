@@ -15,6 +15,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
@@ -24,7 +25,7 @@ from ..positions.bounds import Bound, end_bound, start_bound
 from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
-from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .borders import start_later
@@ -230,7 +231,7 @@ def choose_columns(
     required = _with_strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
-    unknown = [name for name in required.fieldNames() if name not in {*names, *more, *METADATA_COLUMNS}]
+    unknown = [name for name in required.fieldNames() if name not in {*names, *more, *HIDDEN_COLUMNS}]
     if unknown:
         known = ", ".join(table.schema.fieldNames())
         raise InvalidSchemaError(f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {known}.")
@@ -244,14 +245,14 @@ def choose_columns(
 
 
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
-    """Return a table's columns followed by its metadata columns, for readers without hidden columns.
+    """Return a table's columns followed by its hidden columns, for readers that cannot hide them.
 
     Those about bad events come only with the mode that needs them.
     """
     permissive = options is not None and options.get(o.MODE) == PERMISSIVE
     names = {name.lower() for name in table.schema.fieldNames()}
-    wanted = METADATA_COLUMNS if permissive else POSITION_COLUMNS
-    hidden = [METADATA_COLUMNS[name][0] for name in wanted if name not in names]
+    wanted = HIDDEN_COLUMNS if permissive else POSITION_COLUMNS
+    hidden = [HIDDEN_COLUMNS[name][0] for name in wanted if name not in names]
     columns = make_nullable(table.schema) if permissive else table.schema
     return _with_strings(StructType([*columns.fields, *hidden]))
 
@@ -261,11 +262,3 @@ def _with_strings(schema: StructType) -> StructType:
     strings = replace_char_types(schema)
     assert isinstance(strings, StructType)
     return strings
-
-
-def make_nullable(schema: StructType) -> StructType:
-    """Return the schema with every column nullable; nested ones stay as they are."""
-    schema = StructType.fromJson(schema.jsonValue())
-    for column in schema.fields:
-        column.nullable = True
-    return schema

@@ -53,7 +53,7 @@ _TYPES: Mapping[str, _Type] = {
 }
 """Types whose values are equal if and only if their texts, which are hashed, are.
 
-The text of a whole number does not depend on its size, also if it was written before a column was widened. The texts of
+The text of a whole number does not depend on its size, even if it was written before a column was widened. The texts of
 decimals contain their scale, and different strings can be equal by a collation. Booleans have too few values.
 """
 
@@ -100,9 +100,9 @@ def _possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: St
 
 
 def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
-    """Return the values of a column with which a row can fulfil all conditions; None if any value can.
+    """Return the values of a column with which a row can fulfil all conditions, which tasks evaluate.
 
-    Tasks evaluate these conditions. Returns None also if equal values of the column's type can have different texts.
+    None means any value: the conditions allow it, or equal values of the column's type can have different texts.
     """
     found: Keys | None = None
     for condition in conditions if type in _TYPES else ():

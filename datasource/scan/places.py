@@ -21,11 +21,11 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 
 from ..positions.snapshot import SegmentSlice
-from ..tables.hidden_columns import METADATA_COLUMNS, POSITION_COLUMNS
+from ..tables.hidden_columns import HIDDEN_COLUMNS, POSITION_COLUMNS
 from .conditions import COLUMN, LITERAL, Condition, Sieve
 
 _SEGMENT, _OFFSET, _POINTER = POSITION_COLUMNS
-_COLUMNS = StructType([METADATA_COLUMNS[name][0] for name in POSITION_COLUMNS])
+_COLUMNS = StructType([HIDDEN_COLUMNS[name][0] for name in POSITION_COLUMNS])
 _COMPARES_WHOLE = {"=", "<=>", "<>", "IN"}
 _PLACE = re.compile(r"(.*):(\d{1,19})-\d+", re.DOTALL)
 

@@ -19,7 +19,7 @@ from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
-from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, TIME_COLUMNS
+from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 from .counts import Counts, no_counts
 from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
@@ -232,8 +232,8 @@ class SliceDecoder:
                 arrays.append(column if column.type.equals(field.type) else column.cast(field.type))
             elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
                 arrays.append(self._change(field, chosen.offsets[decoded.rows]))
-            elif field.name in METADATA_COLUMNS and field.name not in self._columns:
-                arrays.append(self._metadata(field, chosen, decoded))
+            elif field.name in HIDDEN_COLUMNS and field.name not in self._columns:
+                arrays.append(self._hidden_column(field, chosen, decoded))
             else:
                 arrays.append(pa.nulls(count, field.type))
         if self._plan.counted:
@@ -264,27 +264,31 @@ class SliceDecoder:
         behind = [pa.array([self._position] * 2, pa.int64())] if self._plan.positioned else []
         return Counts(bad).batch(self._schema, behind)
 
-    def _metadata(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
-        name, rows = field.name, decoded.rows
+    def _hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
+        rows = decoded.rows
         offsets = chosen.offsets[rows]
-        if name == "_offset":
-            return pa.array(offsets, pa.int64())
-        if name in TIME_COLUMNS:
-            assert self._plan.times is not None
-            times = self._plan.times[self._segment]
-            return (times.lower if name == "_event_time" else times.upper).column(offsets, field.type)
-        if name == "_segment":
-            return pa.repeat(self._segment, len(rows))
-        if name == "_raw":
-            return chosen.events.take(rows).to_arrow()
-        if name == "_error":
-            reasons: list[str | None] = [None] * len(chosen.events)
-            for bad in decoded.bad:
-                reasons[bad.index] = shorten_reason(bad.reason)
-            return pa.array([reasons[row] for row in rows.tolist()], pa.string())
-        if name in ("_encoding_id", "_schema_version"):
-            return self._ids(name, chosen, rows)
-        return event_pointers(self._segment, offsets, chosen.events.lengths[rows])
+        match field.name:
+            case "_segment":
+                return pa.repeat(self._segment, len(rows))
+            case "_offset":
+                return pa.array(offsets, pa.int64())
+            case "_event_pointer":
+                return event_pointers(self._segment, offsets, chosen.events.lengths[rows])
+            case "_error":
+                reasons: list[str | None] = [None] * len(chosen.events)
+                for bad in decoded.bad:
+                    reasons[bad.index] = shorten_reason(bad.reason)
+                return pa.array([reasons[row] for row in rows.tolist()], pa.string())
+            case "_raw":
+                return chosen.events.take(rows).to_arrow()
+            case "_event_time" | "_event_time_upper" as name:
+                assert self._plan.times is not None
+                times = self._plan.times[self._segment]
+                return (times.lower if name == "_event_time" else times.upper).column(offsets, field.type)
+            case "_encoding_id" | "_schema_version" as name:
+                return self._ids(name, chosen, rows)
+            case name:
+                raise NotImplementedError(f"no values are made for the hidden column {name}")
 
     def _ids(self, name: str, chosen: _ChosenEvents, rows: EventPositions) -> pa.Array:
         if chosen.ids is None:

@@ -41,7 +41,7 @@ _TOO_FEW_REST = 0.1
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """A table as one streaming query reads it. `required` are the columns it needs, including metadata columns."""
+    """A table as one streaming query reads it. `required` are the columns it needs, including hidden columns."""
 
     table: StreamTable
     identity: str | None

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
+HIDDEN_COLUMNS: dict[str, tuple[StructField, str]] = {
     "_segment": (StructField("_segment", StringType(), False), "Name of the segment that holds the event."),
     "_offset": (StructField("_offset", LongType(), False), "Byte offset of the event in its segment."),
     "_event_pointer": (
@@ -51,7 +51,7 @@ ORIGIN_COLUMNS: dict[str, tuple[StructField, str]] = {
     "_stream": (StructField("_stream", StringType(), False), "Name of the stream that holds the event."),
     "_scope": (StructField("_scope", StringType(), False), "Scope of the stream that holds the event."),
 }
-"""Hidden columns of several streams that are read as one, beside METADATA_COLUMNS."""
+"""Hidden columns of several streams that are read as one, beside HIDDEN_COLUMNS."""
 
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
 """The ones that readers without hidden columns always get."""
@@ -74,7 +74,7 @@ CHANGE_COLUMNS = StructType(
 
 def fields_by_name(columns: StructType) -> dict[str, StructField]:
     """Return the columns that a query can name: those of the table, and hidden ones with other names."""
-    hidden = {name: field for name, (field, _) in (METADATA_COLUMNS | ORIGIN_COLUMNS).items()}
+    hidden = {name: field for name, (field, _) in (HIDDEN_COLUMNS | ORIGIN_COLUMNS).items()}
     return {**hidden, **{field.name: field for field in columns}}
 
 

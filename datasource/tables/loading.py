@@ -334,7 +334,7 @@ def _unpack(text: str) -> str:
 
 
 def declared_settings(options: o.Options) -> TableSettings:
-    """Return the settings that options give a table. Raises InvalidOptionError, also for an unknown format."""
+    """Return the settings that options give a table. Raises InvalidOptionError, including for an unknown format."""
     return read_table_settings(options, format_traits(options.get(o.FORMAT)))
 
 

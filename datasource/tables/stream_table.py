@@ -62,7 +62,7 @@ def kind_of_events(format: str, event_type: str | None) -> Kind:
 
 
 def kind_of_format(format: str) -> Kind:
-    """Return the kind of a table whose events have a format. Raises InvalidOptionError for an unknown format."""
+    """Return the kind of a table whose events are in `format`. Raises InvalidOptionError for an unknown format."""
     return Kind.CHANGES if is_change_format(format) else Kind.EVENTS
 
 

@@ -1,4 +1,4 @@
-"""Configures connections by options, and keeps them open in a Python worker between its tasks."""
+"""Keeps connections open in a Python worker between its tasks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from pyspark.serializers import CPickleSerializer
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
-from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, read_connection_settings
-from pyspark_pravega.sql.options import RETRY_TIMEOUT, Options
 
 IDLE_SECONDS = 30.0
 """Time without a task after which connections are closed."""
@@ -26,43 +23,6 @@ LONGEST_SECONDS = 600.0
 
 KEPT = 4
 """Connections that are kept while no task uses them."""
-
-FIRST_CONTACT = 10.0
-"""Seconds for which servers that have never answered are tried; see `first_contact`."""
-
-
-def first_contact(options: Options) -> float | None:
-    """Return how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
-
-    Their addresses may be wrong, and an error loses nothing. A `retry-timeout` that is set takes precedence.
-    """
-    return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
-
-
-def client_config(options: Options) -> ClientConfig:
-    """Return how to connect; raises InvalidOptionError for options that are missing or contradict each other."""
-    settings = read_connection_settings(options)
-    return ClientConfig(
-        controller_uri=settings.controller_uri,
-        registry_uri=settings.schema_registry_uri,
-        credentials=_credentials(settings.login),
-        trust_store=settings.trust_store,
-        validate_hostname=settings.validate_hostname,
-        request_timeout=settings.request_timeout,
-        retry_timeout=settings.retry_timeout,
-    )
-
-
-def _credentials(login: Login | None) -> Credentials | None:
-    match login:
-        case None:
-            return None
-        case BasicLogin(username, password):
-            return BasicCredentials(username, password)
-        case TokenLogin(method, token):
-            return TokenCredentials(method, token)
-        case PlugInLogin(path):
-            return load_credentials(path)
 
 
 class _KeptConnection:

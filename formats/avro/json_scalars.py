@@ -27,6 +27,7 @@ from ..core.columns import Misfit, NumberText, describe_kind
 from ..core.scalars import (
     FLOAT_LIMIT,
     SPECIAL_FLOATS,
+    check_string,
     decode_base64,
     format_date,
     format_timestamp,
@@ -160,18 +161,18 @@ def make_datum_writer(node: Scalar) -> FromJson:
             return lambda value: _write_uuid(node, value)
         case "date":
             return lambda value: write_varint(
-                _require_number(parse_days(_check_string(value)), value, "date such as 2024-01-31")
+                _require_number(parse_days(check_string(value)), value, "date such as 2024-01-31")
             )
         case str(logical):
             zoned, millis = not logical.startswith("local-"), logical in MILLIS
             return lambda value: write_varint(_parse_timestamp(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
     if isinstance(node, avro.Fixed) or node.name == "bytes":
-        return lambda value: _write_sized(node, decode_base64(_check_string(value)))
+        return lambda value: _write_sized(node, decode_base64(check_string(value)))
     if node.name in ("float", "double"):
         return lambda value: _write_floating(value, node.name)
     if node.name in _INT_BITS:
         return lambda value: write_varint(_check_whole(value, node.name))
-    return _write_boolean if node.name == "boolean" else lambda value: _prefix_length(_check_string(value).encode())
+    return _write_boolean if node.name == "boolean" else lambda value: _prefix_length(check_string(value).encode())
 
 
 def _write_symbol(node: avro.Enum, value: Any) -> bytes:
@@ -210,16 +211,6 @@ def _write_floating(value: Any, name: str) -> bytes:
     return struct.pack("<f" if name == "float" else "<d", number)
 
 
-def _check_string(value: Any) -> str:
-    if type(value) is not str:
-        raise Misfit(f"expected a string, found {describe_kind(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
-    return value
-
-
 def _require_number(number: int | None, value: Any, what: str) -> int:
     if number is None:
         raise Misfit(f"the string '{shorten_value(value)}' is not a {what}")
@@ -228,7 +219,7 @@ def _require_number(number: int | None, value: Any, what: str) -> int:
 
 def _parse_timestamp(value: Any, zoned: bool) -> int:
     rule = "with Z or an offset, such as 2024-01-31T12:00:00Z" if zoned else "without Z or offset"
-    return _require_number(parse_micros(_check_string(value), zoned), value, f"timestamp {rule}")
+    return _require_number(parse_micros(check_string(value), zoned), value, f"timestamp {rule}")
 
 
 def _write_unscaled(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
@@ -244,7 +235,7 @@ def _write_unscaled(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
 
 
 def _write_uuid(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
-    text = _check_string(value)
+    text = check_string(value)
     try:
         octets = uuid.UUID(text).bytes
     except ValueError:

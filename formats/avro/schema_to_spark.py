@@ -166,9 +166,3 @@ class _AvroToSpark:
             fields.append(StructField(field.name, data_type, nullable, metadata))
         self._inside.pop()
         return StructType(fields)
-
-
-def read_avro_comment(text: str) -> str | None:
-    """Return the table's comment: the "doc" of the root record."""
-    doc = avro.parse_avro(text).attributes.get("doc")
-    return doc if isinstance(doc, str) else None

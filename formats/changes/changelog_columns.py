@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from ..avro.cells import write_varint
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
 from ..core.events import EventBuffer, EventPositions
@@ -33,7 +34,7 @@ from ..core.spark_visitor import iterate_leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import make_image_column
-from .feed import MARKS, POSITION_TYPE, encode_utf8
+from .feed import MARKS, POSITION_TYPE, encode_utf8, replace_surrogates
 from .positions import read_positions
 
 _OF_ENVELOPES = frozenset(
@@ -269,7 +270,7 @@ class PlaceholderSearch:
         self._codes: re.Pattern[bytes] | None = None
         if avro:
             # The items may be a union with null, with the branch before each item.
-            self._texts += [branch.join(map(write_avro_long, codes)) for branch in (b"", b"\0", b"\2")]
+            self._texts += [branch.join(map(write_varint, codes)) for branch in (b"", b"\0", b"\2")]
         elif table is None or any(isinstance(field.dataType, ArrayType) for field in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
         # JSON may write it with escapes.
@@ -292,17 +293,6 @@ def _read_span(events: EventBuffer) -> bytes:
         return b""
     first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
     return bytes(memoryview(events.data)[first:last])
-
-
-def write_avro_long(number: int) -> bytes:
-    """Write a whole number as Avro does."""
-    rest = (number << 1) ^ (number >> 63)
-    found = bytearray()
-    while rest > 0x7F:
-        found.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    found.append(rest)
-    return bytes(found)
 
 
 def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
@@ -341,7 +331,7 @@ def _make_timestamps(micros: Sequence[int | None]) -> pa.Array:
 
 def _make_texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType) -> pa.Array:
     items = [
-        None if source is None else [(_replace_surrogates(key), _write_text(value)) for key, value in source.items()]
+        None if source is None else [(replace_surrogates(key), _write_text(value)) for key, value in source.items()]
         for source in sources
     ]
     return pa.array(items, arrow_type)
@@ -350,11 +340,7 @@ def _make_texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.Data
 def _write_text(value: Any) -> str | None:
     if value is None:
         return None
-    return _replace_surrogates(value if type(value) is str else write_json(value))
-
-
-def _replace_surrogates(text: str) -> str:
-    return text if text.isascii() else encode_utf8(text).decode()
+    return replace_surrogates(value if type(value) is str else write_json(value))
 
 
 def _make_marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:

@@ -32,6 +32,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 from ..core.columns import find_column
 from ..core.events import EventBuffer, EventPositions
 from ..core.format import Format, Settings, find_format
+from ..core.spark_types import make_nullable
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
 """Debezium's letters, for all formats: created, updated, deleted, read in a snapshot, table truncated, message."""
@@ -105,11 +106,6 @@ def find_change_format(name: str) -> ChangeFormat:
 def is_change_format(name: str) -> bool:
     """Return whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
     return bool(getattr(find_format(name), "changes", False))  # formats of other distributions may lack it
-
-
-def make_nullable(struct: StructType) -> StructType:
-    """Return the struct with all of its own fields nullable, because an image may have only a part of a row."""
-    return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in struct.fields])
 
 
 def changelog_schema(table: StructType) -> StructType:
@@ -216,6 +212,11 @@ def _check_key_type(name: str, data_type: DataType) -> None:
 def encode_utf8(text: object) -> bytes:
     """Return the bytes of a text from JSON, with a replacement for halves of surrogate pairs."""
     return str(text).encode("utf-8", "replace")
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace halves of surrogate pairs, which are not characters to Arrow."""
+    return text if text.isascii() else encode_utf8(text).decode()
 
 
 POSITION_TYPE = pa.struct(

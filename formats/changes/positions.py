@@ -15,7 +15,7 @@ from pyspark_pravega.errors import MalformedEventError
 
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
 from .encodings.times import limit_to_range
-from .feed import POSITION_TYPE, encode_utf8
+from .feed import POSITION_TYPE, replace_surrogates
 
 Position = tuple[str | None, int | None, int | None, int | None, int | None]
 """Origin, major, minor, row and the time in microseconds since 1970; all None where nothing is known."""
@@ -86,12 +86,7 @@ def compute_commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numb
 
 
 def _make_origin(source: Mapping[str, Any]) -> str:
-    return _replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('db')}")
-
-
-def _replace_surrogates(text: str) -> str:
-    """Replace halves of surrogate pairs, which are not characters to Arrow."""
-    return text if text.isascii() else encode_utf8(text).decode()
+    return replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('db')}")
 
 
 def read_position(source: Mapping[str, Any]) -> Position:
@@ -131,7 +126,7 @@ def _read_binlog_position(source: Mapping[str, Any], time: int | None) -> Positi
     place, row = source.get("pos"), source.get("row")
     if file is None or type(place) is not int or not 0 <= place < _LIMIT:
         return None, None, None, None, time
-    origin = _replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{file[0]}")
+    origin = replace_surrogates(f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{file[0]}")
     return origin, file[1], place, _read_small_number(row), time
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .columns import Misfit, NumberText
+from .columns import Misfit, NumberText, describe_kind
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
@@ -34,6 +34,22 @@ SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
+
+
+def check_string(value: Any) -> str:
+    """Return a value that is a string of characters. Raises Misfit for any other."""
+    if type(value) is not str:
+        raise Misfit(f"expected a string, found {describe_kind(value)}")
+    return check_characters(value)
+
+
+def check_characters(text: str) -> str:
+    """Return a text that consists of characters. Raises Misfit for half of a surrogate pair in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
+    return text
 
 
 def parse_days(text: str) -> int | None:

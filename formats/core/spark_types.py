@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -121,6 +122,11 @@ def parse_spark_type(name: object) -> DataType | None:
 def is_valid_decimal(precision: object, scale: object) -> bool:
     """Return whether Spark has decimal(precision, scale)."""
     return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision
+
+
+def make_nullable(schema: StructType) -> StructType:
+    """Return the schema with all of its own fields nullable; nested ones stay as they are."""
+    return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in schema])
 
 
 def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:

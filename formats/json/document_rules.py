@@ -211,7 +211,7 @@ def _make_validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
 
 
 def _refuse_retrieval(address: str) -> NoReturn:
-    raise ValueError(f"'{address}' is not in its text")
+    raise ValueError(f"the schema refers to '{address}', which it does not contain")
 
 
 def _is_foreign_timestamp(node: model.Node) -> bool:

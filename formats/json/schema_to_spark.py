@@ -63,8 +63,3 @@ def _convert_struct(node: model.Object) -> StructType:
         metadata = dict(inner.metadata) | ({} if inner.comment is None else {"comment": inner.comment})
         fields.append(StructField(name, _convert_type(inner), inner.nullable, metadata))
     return StructType(fields)
-
-
-def read_json_schema_comment(text: str) -> str | None:
-    """Return the table's comment: the "description" of the root."""
-    return parse_json_schema(text).root.comment

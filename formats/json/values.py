@@ -49,6 +49,7 @@ from ..core.scalars import (
     LAST_DAY,
     LAST_MICROS,
     SPECIAL_FLOATS,
+    check_string,
     decode_base64,
     parse_days,
     parse_decimal,
@@ -154,22 +155,12 @@ class ByteList(ListColumn):
 
 
 def _make_string(path: str) -> Column:
-    return Leaf(path, pa.string(), _check_text, kinds=_STRINGS, native=_NATIVE)
-
-
-def _check_text(value: Any) -> str:
-    if type(value) is not str:
-        raise Misfit(f"expected a string, found {describe_kind(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
-    return value
+    return Leaf(path, pa.string(), check_string, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_anything(path: str) -> Column:
     def exact(value: Any) -> str:
-        return _check_text(value if type(value) is str else write_json(value))
+        return check_string(value if type(value) is str else write_json(value))
 
     return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
 

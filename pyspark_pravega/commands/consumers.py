@@ -79,7 +79,7 @@ def drop_command(name: str, controller_uri: str | None) -> None:
 @contextmanager
 def _connect(controller_uri: str | None) -> Iterator[Pravega]:
     from pyspark_pravega.client import connect
-    from pyspark_pravega.datasource.workers.connections import client_config, first_contact
+    from pyspark_pravega.datasource.connecting import client_config, first_contact
     from pyspark_pravega.sql.options import resolve
 
     settings = {} if controller_uri is None else {"controller-uri": controller_uri}

@@ -37,7 +37,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
     """Yield the answers of the servers of a catalog with these settings."""
     from pyspark_pravega.client.controller.controller import Controller
     from pyspark_pravega.client.tls import trust_store_pem
-    from pyspark_pravega.datasource.workers.connections import client_config
+    from pyspark_pravega.datasource.connecting import client_config
 
     quick = {"retry-timeout": _RETRY_TIMEOUT, "request-timeout": _RETRY_TIMEOUT}
     try:

@@ -104,7 +104,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
 
 
 def read_script(path: Path) -> Sequence[Statement]:
-    """Read and split a script. Raises InvalidScriptError, also for one without statements, and FileNotFoundError."""
+    """Read and split a script. Raises InvalidScriptError, even for one without statements, and FileNotFoundError."""
     try:
         found = split_script(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

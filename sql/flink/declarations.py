@@ -135,7 +135,7 @@ def qualify_database(parts: list[str], job: Job) -> str:
 
 
 def create_table(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
-    """Translate CREATE TABLE, also with LIKE or AS."""
+    """Translate CREATE TABLE, including with LIKE or AS."""
     cursor = Cursor(statement)
     cursor.take("CREATE")
     cursor.take("TEMPORARY")

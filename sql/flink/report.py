@@ -22,8 +22,6 @@ class Severity(Enum):
 
 ALL_TRANSLATED = 0
 """Exit code: every statement has kept its meaning."""
-UNREADABLE = 1
-"""Exit code: the text is not SQL; nothing was written."""
 INCOMPLETE = 3
 """Exit code: there are findings of severity CHECK or UNTRANSLATED."""
 

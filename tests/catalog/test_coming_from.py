@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.catalog.metadata.parts import TABLES
+from pyspark_pravega.catalog.metadata.tables_of_streams import TABLES
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql.options import find_option, resolve
 

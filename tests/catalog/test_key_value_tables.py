@@ -190,6 +190,8 @@ def test_a_table_of_a_java_program_gets_columns(
     create = f"CREATE TABLE {table} (day DATE, country STRING, id INT, temp DOUBLE) USING pravega TBLPROPERTIES "
     properties = "'format'='kvtable', 'primary-key'='country({}), id', 'secondary-key'='day'"
     assert "primary keys of 7 bytes" in condition(spark, f"{create} ({properties.format(4)})")
+    too_few = f"{properties.format(3)}, 'partitions'='2'"
+    assert "3 partitions, not 2. Leave 'partitions' out." in condition(spark, f"{create} ({too_few})")
     assert rows(spark, f"SELECT secondary_key FROM {table}") == [(struct.pack(">i", 20455),)]
     spark.sql(f"{create} ({properties.format(3)})")
     assert "ALREADY_EXISTS" in condition(spark, f"{create} ({properties.format(3)})")

@@ -1,4 +1,4 @@
-"""Metadata tables: what there is to know about a stream, by SQL, also where the stream cannot be read as a table."""
+"""Metadata tables: what there is to know about a stream, by SQL, even where the stream cannot be read as a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.catalog.metadata.parts import TABLES
+from pyspark_pravega.catalog.metadata.tables_of_streams import TABLES
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream import Stream, segment_id

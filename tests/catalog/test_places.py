@@ -82,7 +82,7 @@ def test_conditions_on_places_and_on_data(spark: SparkSession, events: list[Row]
     found = table.where(f"id < 500 AND _segment = '{segment}' AND id % 2 = 0 AND _offset < {half}").select("id")
     wanted = [row for row in wanted if row._offset < half and row.id % 2 == 0]
     assert sorted(found.collect()) == sorted((row.id,) for row in wanted) != []
-    # A condition behind one that may fail is Spark's, also one on places.
+    # A condition behind one that may fail is Spark's, even one on places.
     assert read(table.where(f"1 / id > 0 AND _segment = '{segment}'"))[0] == 4
 
 

@@ -439,7 +439,7 @@ def test_dead_letters_are_replayed_once(
         with DeadLetters(pravega, Stream(source.stream.scope, "letters"), source.stream, 0) as written:
             written.write(found)
 
-    # Left out for good, also where none has a row.
+    # Left out for good, even where none has a row.
     assert replayed(", skip_bad => true") == (1, 0, 1, False)
     assert replayed() == (0, 0, 0, False)
     # What a driver has committed that died then is not replayed again, and asks for no second skip_bad.

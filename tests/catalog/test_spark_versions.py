@@ -80,7 +80,7 @@ def test_a_stream_with_an_option_has_hidden_columns(spark: SparkSession, table: 
 
 
 def test_names_of_other_catalogs_are_theirs(spark: SparkSession, scope: str) -> None:
-    """Statements that an older Spark lacks are refused for Pravega's names alone, also in its namespace."""
+    """Statements that an older Spark lacks are refused for Pravega's names alone, even in its namespace."""
     spark.sql(f"USE pravega.`{scope}`")
     try:
         spark.sql("CREATE VIEW spark_catalog.default.of_others AS SELECT 1 AS x")

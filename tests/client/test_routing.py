@@ -17,7 +17,7 @@ from pyspark_pravega.client.routing import MAX_KEY, SegmentRouter, hash_key, has
 from pyspark_pravega.client.stream import (
     SegmentRange,
     Stream,
-    key_value_table_segment_name,
+    key_value_table_stream,
     segment_epoch,
     segment_id,
     segment_name,
@@ -151,7 +151,7 @@ def test_router_refuses_gaps_and_overlaps(ranges: list[SegmentRange]) -> None:
 def test_segment_names_as_java() -> None:
     for identifier, transaction, name in rows("names.tsv"):
         if transaction == "table":
-            assert key_value_table_segment_name("scope", "t", int(identifier)) == name
+            assert segment_name(key_value_table_stream("scope", "t"), segment_id(int(identifier), 0)) == name
         else:
             owner = uuid.UUID(transaction) if transaction else None
             assert segment_name(Stream("scope", "stream"), int(identifier), owner) == name

@@ -15,7 +15,7 @@ import pytest
 
 from pyspark_pravega.client import ClientConfig, Pravega, connect
 from pyspark_pravega.client.retry import LOG_AFTER_SECONDS
-from pyspark_pravega.datasource.workers.connections import FIRST_CONTACT, first_contact
+from pyspark_pravega.datasource.connecting import FIRST_CONTACT, first_contact
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerUnavailableError
 from pyspark_pravega.sql.options import resolve
 

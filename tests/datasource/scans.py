@@ -14,11 +14,12 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
-from pyspark_pravega.datasource.scan.event_planning import full_schema, make_nullable
+from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
-from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
+from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import SETTINGS
 
@@ -70,7 +71,7 @@ def scan(
     **options: str,
 ) -> PlannedScan:
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
-    fields = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
+    fields = {name: field for name, (field, _) in HIDDEN_COLUMNS.items()}
     permissive = options.get("mode") == "permissive"  # then Spark takes no column for NOT NULL
     fields |= {field.name: field for field in (make_nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])

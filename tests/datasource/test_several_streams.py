@@ -280,7 +280,7 @@ def test_hidden_columns_of_a_stream_of_several(create: Callable[..., str], read:
     with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*_event_time"):
         read(streaming=True, streams="a").select("_event_time")
     rows = read("id INT, _event_time TIMESTAMP", streaming=True, streams="a")
-    with pytest.raises(StreamingQueryException, match="_event_time has the watermarks of one stream"):
+    with pytest.raises(StreamingQueryException, match="_event_time_upper have the watermarks of one stream"):
         run_available(rows.writeStream.format("noop"), tmp_path / "times")
     with into_memory(read(streaming=True, streams="a").select("_scope", "_stream", "_raw"), tmp_path / "raw") as sink:
         assert [tuple(row)[1:] for row in sink.rows()] == [("a", b'{"id":1}')]

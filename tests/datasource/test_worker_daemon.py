@@ -89,7 +89,7 @@ def daemon() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_no_process_is_killed_that_has_the_id_of_an_ended_worker(daemon: subprocess.Popen[bytes]) -> None:
-    """Spark names the workers that it needs no more by their ids, also those that have long ended."""
+    """Spark names the workers that it needs no more by their ids, including those that have long ended."""
     assert daemon.stdin is not None and daemon.stdout is not None
     (port,) = struct.unpack("!i", daemon.stdout.read(4))
     with socket.create_connection(("127.0.0.1", port)) as connection, subprocess.Popen(["sleep", "600"]) as other:

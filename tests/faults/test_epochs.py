@@ -243,7 +243,7 @@ def test_the_commit_table_out_of_reach(
 
 
 def test_two_queries_into_one_table(tables: Tables, feeder: Feeder, pravega: Pravega, tmp_path: Path) -> None:
-    """Each writes all events once, also where both commit at the same time."""
+    """Each writes all events once, even where both commit at the same time."""
     rows = tables.spark.readStream.table(tables.source).writeStream
     queries = []
     try:

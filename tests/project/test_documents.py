@@ -71,6 +71,33 @@ def test_modules_exist(page: Path) -> None:
     assert [module for module in dotted if not exists(module)] == []
 
 
+NAMES_OF_OTHERS = {"CALL", "LIMIT", "avg", "i", "pyproject.toml", "toTable"}
+"""What the page on the architecture names that is SQL, Spark's, or no name of code."""
+
+
+def test_names_on_the_page_of_the_architecture_are_defined() -> None:
+    page = re.sub(r"^```.*?^```$", "", (ROOT / "docs" / "architecture.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    folders = ("catalog", "client", "datasource", "formats", "jvm", "local", "native", "pyspark_pravega", "sql")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".java")]
+    code = {path: path.read_text() for path in sources}
+    defined = {name for text in code.values() for name in find_definitions(text)}
+    named = set(re.findall(r"`([A-Za-z_][\w.]*)`", page)) - NAMES_OF_OTHERS
+    assert [name for name in sorted(named) if not set(name.split(".")) <= defined] == []
+    placed = set(re.findall(r"`([\w.]+)` in\s+`([\w/]+\.py)`", page))
+    assert [(name, file) for name, file in placed if not set(name.split(".")) <= words_of(code[ROOT / file])] == []
+
+
+def find_definitions(code: str) -> list[str]:
+    """The names that classes, functions, methods, attributes and constants of a module in Python or Java have."""
+    python = re.findall(r"\b(?:class|def) (\w+)|^ *(?:self\.)?(\w+)(?:: | = )", code, re.MULTILINE)
+    java = re.findall(r"\b(?:record|interface) (\w+)|[\w>\]] (\w+)\(", code)
+    return [name for found in python + java for name in found if name]
+
+
+def words_of(code: str) -> set[str]:
+    return set(re.findall(r"\w+", code))
+
+
 def exists(dotted: str) -> bool:
     """Whether a module, or a name in one, is there; folders at the top are sub-packages of `pyspark_pravega`."""
     path = dotted.replace(".", "/")

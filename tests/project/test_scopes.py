@@ -8,7 +8,7 @@ from tests.scopes import Sweeper
 
 
 def test_no_failure_is_lost(tmp_path: Path) -> None:
-    """Each is told once, also if more is said while it is."""
+    """Each is told once, even if more is said while it is."""
     sweeper = Sweeper(tmp_path / "failures")
     assert sweeper.failure() is None
     with (tmp_path / "failures").open("a", buffering=1) as file:

@@ -30,7 +30,7 @@ from .snapshots import CompleteSnapshot, Mark, find_complete, has_older_position
 
 @dataclass(frozen=True)
 class Truncation:
-    """A truncation, whose event lies in a segment. Positions of the same origin can be compared."""
+    """A truncation, and the place of its event. Positions of the same origin can be compared."""
 
     origin: str | None
     segment: int

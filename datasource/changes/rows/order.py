@@ -139,7 +139,7 @@ class _Change(NamedTuple):
     position: tuple[int, ...]
 
     def starts_over(self, current: _Change) -> bool:
-        """Return whether earlier entries say nothing about the age of this change."""
+        """Return whether this change cannot be compared with `current`."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 
     def is_older(self, current: _Change, newest: int, ages: OlderPositions) -> bool:

@@ -222,7 +222,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
     """The partitions of another reader, each reduced to a few rows, from which Spark computes the result."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the first step of the aggregates; also for an empty stream, if they have a value there."""
+        """Yield the first step of the aggregates, even for an empty stream if they have a value there."""
         if type(partition) is InputPartition:
             yield from self._finish(self._groups())
         else:

@@ -31,6 +31,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Unsup
 
 from ...avro import schema_model as avro
 from ...avro.binary import Reader, read_whole
+from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import spark_to_avro
 from ...avro.writing import AvroEncoder
@@ -47,7 +48,6 @@ from ..changelog_columns import (
     PlaceholderSearch,
     SourceEncoding,
     find_events_of_either,
-    write_avro_long,
 )
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
@@ -121,7 +121,7 @@ def parse_schemas_by_id(text: str) -> dict[int, str]:
 
 _TRUNCATE = b"\x02t"
 _MARKS = tuple(
-    write_avro_long(len(text)) + text.encode()
+    write_varint(len(text)) + text.encode()
     for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
 )
 _CONFLUENT_HEADER = struct.Struct(">bI")
@@ -368,7 +368,7 @@ class DebeziumAvroEncoder(BatchEncoder):
         self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
         texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._end = texts + write_avro_long(now) + _write_avro_text("c") + write_avro_long(now)
+        self._end = texts + write_varint(now) + _write_avro_text("c") + write_varint(now)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
@@ -378,4 +378,4 @@ class DebeziumAvroEncoder(BatchEncoder):
 
 def _write_avro_text(text: str) -> bytes:
     data = text.encode()
-    return write_avro_long(len(data)) + data
+    return write_varint(len(data)) + data

@@ -16,7 +16,6 @@ from pyspark_pravega.errors import InvalidSchemaError
 from ...avro import schema_model as avro
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 _PRECISION = "connect.decimal.precision"
 

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.columns import Leaf, Misfit, describe_kind
-from ...core.scalars import decode_base64, shorten_value, write_json
+from ...core.scalars import check_characters, decode_base64, shorten_value, write_json
 from .kafka_connect_schema import FieldSchema
 from .numbers import read_decimal_digits
 from .semantic_types import Semantic, find_semantic, find_unit
 from .times import make_time_writer
 
-BYTES, BASE64, URL_SAFE, HEX = MODES = ("bytes", "base64", "base64-url-safe", "hex")
+BYTES, BASE64, URL_SAFE, HEX = ("bytes", "base64", "base64-url-safe", "hex")
 """The values of the property `debezium.binary`: how events encode bytes."""
 
 _PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.handling.mode'"
@@ -45,12 +45,12 @@ def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = 
 
     def exact(value: Any) -> str:
         if type(value) is str:
-            return _check_text(value)
+            return check_characters(value)
         if raw and schema is not None:
             value = _convert_to_json(value, schema)
         if schema is None and decimals and (digits := _read_variable_scale_digits(value)) is not None:
             return digits
-        return _check_text(value if type(value) is str else write_json(value))
+        return check_characters(value if type(value) is str else write_json(value))
 
     return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
 
@@ -73,7 +73,7 @@ def make_base64_column(path: str, schema: FieldSchema) -> Leaf:
             return base64.b64encode(value).decode("ascii")
         if type(value) is not str:
             raise Misfit(f"expected bytes, found {describe_kind(value)}")
-        return _check_text(value)
+        return check_characters(value)
 
     return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
 
@@ -87,7 +87,7 @@ def make_iso_column(path: str, schema: FieldSchema) -> Leaf:
     """Return a column of ISO 8601 texts of dates, timestamps and times of day."""
     write = make_time_writer(find_unit(schema), _KINDS_OF_TIMES[find_semantic(schema)])
     return _make_shown_column(
-        path, lambda value: write(value) if type(value) is int else _check_text(_write_plain(value))
+        path, lambda value: write(value) if type(value) is int else check_characters(_write_plain(value))
     )
 
 
@@ -126,14 +126,6 @@ def _convert_float_to_json(value: float, schema: FieldSchema | None) -> float | 
     return (
         float(str(np.float32(value))) if single else value
     )  # the fewest digits that distinguish it from its neighbours
-
-
-def _check_text(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
-    return text
 
 
 def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -> Leaf:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
-from pyspark_pravega.catalog.metadata.parts import TABLES
+from pyspark_pravega.catalog.metadata.tables_of_streams import TABLES
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
-from pyspark_pravega.catalog.metadata.parts import TABLES
+from pyspark_pravega.catalog.metadata.tables_of_streams import TABLES
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,

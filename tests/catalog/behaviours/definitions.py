@@ -169,7 +169,7 @@ CREATED = (
         refused("TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     ),
     behaviour(
-        "all types, also of JSON",
+        "all types, including those of JSON",
         "CREATE TABLE typed USING pravega AS SELECT true AS a, 1Y AS b, 2S AS c, 3 AS d, 4L AS e, 1.5F "
         "AS f, 2.5D AS g, 12.34BD AS h, 'x' AS i, X'0A' AS j, DATE'2026-01-01' AS k, "
         "TIMESTAMP'2026-01-01 01:02:03.000004' AS l, TIMESTAMP_NTZ'2026-01-01 01:02:03' AS m, array(1, "

@@ -41,11 +41,11 @@ READING = (
         rows("1 | a;b | 1.50", '2 | say "hi" | NULL', "3 | NULL | -0.01"),
     ),
     behaviour(
-        "text, also the empty one",
+        "text, even the empty one",
         "SELECT value, length(value) FROM words ORDER BY 2",
         rows(" | 0", "one | 3", "zwölf | 5"),
     ),
-    behaviour("bytes, also none", "SELECT hex(event), length(event) FROM bytes ORDER BY 2", rows(" | 0", "00FF | 2")),
+    behaviour("bytes, even none", "SELECT hex(event), length(event) FROM bytes ORDER BY 2", rows(" | 0", "00FF | 2")),
     behaviour("current rows of a table of changes", "SELECT * FROM customers ORDER BY id", rows("1 | ann", "2 | bob")),
     behaviour(
         "events of a table of changes",
@@ -108,7 +108,7 @@ CONDITIONS = (
         rows("5"),
     ),
     behaviour(
-        "IN, also with NULL in it",
+        "IN, even with NULL in it",
         "SELECT id FROM readings WHERE sensor IN ('a', 'c', 'nobody') ORDER BY id",
         rows("1", "3", "4"),
         "SELECT count(*) FROM readings WHERE id NOT IN (1, NULL)",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
@@ -29,6 +30,7 @@ from pyspark_pravega.datasource.scan.reader import (
     group_slices,
     slices_of,
 )
+from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values
 from tests.datasource.transactions import log_rows, raw_table
@@ -305,6 +307,14 @@ class TestWhatIsAskedFor:
             assert {tuple(batch.schema.names) for batch in found} == {tuple(columns)}
             assert sum(batch.num_rows for batch in found) == 3000
         assert values(scan(pravega, table, ["v"])) == list(range(3000))
+
+    def test_a_hidden_column_without_values_is_no_other_one(
+        self, pravega: Pravega, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that is declared, and that nothing makes, fails the scan."""
+        monkeypatch.setitem(HIDDEN_COLUMNS, "_new", (StructField("_new", StringType()), "Of no event."))
+        with pytest.raises(NotImplementedError, match="hidden column _new"):
+            batches(scan(pravega, keyed_table(stream), ["_new"]))
 
     def test_no_column(self, pravega: Pravega, stream: Stream) -> None:
         """A batch without columns would lose its number of rows, so it carries one."""

@@ -131,7 +131,7 @@ class TestWithCuts:
         assert snapshot(pravega, stream, cut(stream, s0=3, s1=3)) == []
 
     def test_parts_add_up(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
-        """Before a cut and after it is everything, wherever it lies: also in several epochs at once."""
+        """Before a cut and after it is everything, wherever it lies, even in several epochs at once."""
         low, high, rest = split
         whole = pieces(snapshot(pravega, stream))
         for middle in (

@@ -67,7 +67,7 @@ final class SparkLine {
     }
   }
 
-  /** Changes nothing: Spark tells streams which columns it needs, also the hidden ones. */
+  /** Changes nothing: Spark tells streams which columns it needs, including the hidden ones. */
   static LogicalPlan withHiddenColumns(LogicalPlan plan) {
     return plan;
   }

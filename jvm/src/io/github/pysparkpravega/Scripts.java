@@ -19,7 +19,7 @@ public final class Scripts {
     return session.sessionState().sqlParser().parsePlan(text);
   }
 
-  /** Returns whether a plan reads a STREAM, also within a WITH. */
+  /** Returns whether a plan reads a STREAM, even within a WITH. */
   public static boolean isStreaming(LogicalPlan plan) {
     List<QueryPlan<?>> parts = new ArrayList<>(CollectionConverters.asJava(plan.children()));
     parts.addAll(CollectionConverters.asJava(plan.innerChildren()));

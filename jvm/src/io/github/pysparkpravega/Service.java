@@ -46,7 +46,7 @@ final class Service {
   private volatile boolean ended = false;
   private volatile int exitCode;
 
-  /** Returns the running service of an interpreter. Starts it, also again after it has died. */
+  /** Returns the running service of an interpreter. Starts it, even again after it has died. */
   static Service running(String python) {
     return RUNNING.compute(
         python, (key, running) -> running == null || running.ended ? new Service(key) : running);

@@ -96,15 +96,11 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     return True
 
 
-def refuse_change(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Raise UnsupportedOperationError if the table exists, because only its stream can be changed; else return False.
-
-    Statements such as DROP TABLE take False to mean that the table does not exist.
-    """
+def refuse_change(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
+    """Raise UnsupportedOperationError if the table exists, because only its stream can be changed."""
     if exists(catalog, namespace, name):
         scope, stream = namespace
         raise UnsupportedOperationError(_describe_refusal(catalog.named(*namespace, name), scope, stream, catalog))
-    return False
 
 
 def _load_part(
