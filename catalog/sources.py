@@ -21,11 +21,11 @@ from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from .protocol import LoadSource
-from .protocol.replies import SourceDescription, TableDescription
+from .protocol.replies import SourceDescription
 from .queries.changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 from .storage.connections import BY_OPTIONS, Catalog
 from .streaming import merged_streams
-from .tables.stream_tables import hidden_columns, identity
+from .tables.stream_tables import describe_columns, identity
 
 T = TypeVar("T")
 
@@ -149,16 +149,8 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = find_table_kind(table)
     name = kind.name_of(table)
-    described = TableDescription(
-        name=catalog.named(table.stream.scope, name),
-        schema=columns,
-        properties={},
-        metadata_columns=hidden_columns(table, columns),
-        table=table,
-        id=merged_streams.identify_members(catalog, table) if kind.of_several else identity(catalog, table.stream),
-        events_are_rows=kind.events_are_rows,
-        row_key=tuple(kind.row_key_of(table)),
-    )
+    id = merged_streams.identify_members(catalog, table) if kind.of_several else identity(catalog, table.stream)
+    described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
     return SourceDescription(conf, (table.stream.scope, name), described)
 
 

@@ -74,18 +74,27 @@ def describe(
     `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL. `called`: the scope and the
     stream as the statement spells them.
     """
-    table, kind = loaded.table, find_table_kind(loaded.table)
+    table = loaded.table
     if called is not None and called != (stream.scope, stream.name):
         table = replace(table, called=called)
     if permissive:
         table = replace(table, permissive=True)
+    columns = make_nullable(table.schema) if permissive else table.schema
+    described = describe_columns(table, columns, name=name_table(catalog, table), id=identity(catalog, stream))
+    shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
+    return replace(described, properties=shown)
+
+
+def describe_columns(table: StreamTable, columns: StructType, *, name: str, id: str | None) -> TableDescription:
+    """Return what the adapter shows of a table with these columns, without properties."""
+    kind = find_table_kind(table)
     return TableDescription(
-        name=name_table(catalog, table),
-        schema=make_nullable(table.schema) if permissive else table.schema,
-        properties=table_properties.show_properties(loaded) | table_properties.make_place_properties(stream),
-        metadata_columns=hidden_columns(table, table.schema),
+        name=name,
+        schema=columns,
+        properties={},
+        metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=identity(catalog, stream),
+        id=id,
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key_of(table)),
     )
