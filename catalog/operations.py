@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
-from pyspark_pravega.sql.refusals import describe_refusal
+from pyspark_pravega.sql.refusals import describe_metadata_refusal, describe_refusal
 
 from . import inserts, sources
 from . import protocol as r
@@ -176,7 +176,9 @@ class Operations:
                     truncate(catalog, table)
                 return None
             case r.Refuse(namespace, name, statement, table):
-                refused = describe_refusal if table is None else find_table_kind(table).refusal
+                refused = describe_metadata_refusal if is_stream_namespace(namespace) else describe_refusal
+                if table is not None:
+                    refused = find_table_kind(table).refusal
                 spelled = "mode('overwrite')" if catalog.by_options and statement == "INSERT OVERWRITE" else statement
                 raise UnsupportedOperationError(refused(spelled, catalog.named(*namespace, name)))
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():

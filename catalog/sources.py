@@ -21,10 +21,10 @@ from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from .protocol import LoadSource
-from .protocol.replies import SourceDescription, TableDescription
+from .protocol.replies import SourceDescription
 from .queries.changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 from .storage.connections import BY_OPTIONS, Catalog
-from .tables.description import hidden_columns, identify_members, identity
+from .tables.description import describe_columns, identify_members, identity
 
 T = TypeVar("T")
 
@@ -149,16 +149,8 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
     kind = find_table_kind(table)
     name = kind.name_of(table)
     table = identify_members(catalog, table) if kind.of_several else table
-    described = TableDescription(
-        name=catalog.named(table.stream.scope, name),
-        schema=columns,
-        properties={},
-        metadata_columns=hidden_columns(table, columns),
-        table=table,
-        id=None if kind.of_several else identity(catalog, table.stream),
-        events_are_rows=kind.events_are_rows,
-        row_key=tuple(kind.row_key_of(table)),
-    )
+    id = None if kind.of_several else identity(catalog, table.stream)
+    described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
     return SourceDescription(conf, (table.stream.scope, name), described)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.errors import InvalidOptionError
 
@@ -71,26 +71,9 @@ _INSTEAD = {
     "which they are written; ORDER BY sorts what a query reads",
     "ALTER TABLE ... IDENTIFIER FIELDS": "that is a statement of Iceberg. Key columns are the table property "
     "'primary-key' of tables of changes and of key-value tables",
-    "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
-    "VERSION AS OF": "it is a view, which has no versions. Write the query with VERSION AS OF or TIMESTAMP AS OF after "
-    "the tables that it reads; SHOW CREATE TABLE shows it",
-    "CHANGES": "it is a view, which has no changes of its own. Read the changes of the tables in its query; SHOW "
-    "CREATE TABLE shows it",
-    "WITH ('mode'=...)": "it is a view, which has no events of its own. Give the option to the tables in its query",
-    "WITH ('schema-version'=...)": "it is a view. Give the option to the tables in its query",
-    "WITH SCHEMA EVOLUTION": "Spark follows changed columns in its own views only. Use WITH SCHEMA COMPENSATION, and "
-    "ALTER VIEW ... AS when columns have changed",
-    "CREATE VIEW ... WITH METRICS": "views of metrics are not supported. Create a view of a query, or one in "
-    "spark_catalog",
-    "CREATE VIEW ... FROM STREAM": "a view shows all rows. Leave STREAM out, or create a temporary view of the stream",
-    "CALL": "it is a view, which has no events of its own. Name one of the tables that its query reads",
-    "load_table": "it is a view. Its query is Spark's SQL: read it with Spark, or load the tables that it reads",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
-    "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
-    "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
-    "are the events",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
@@ -98,12 +81,9 @@ _INSTEAD = {
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update'). "
     f"{_BY_KEY}",
-    "readStream.table": "its rows are computed for each query, and are not events. Read it with spark.read.table, for "
-    "example in foreachBatch",
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
     "option('changes', 'true') without the adapter's jar": _ADAPTER,
-    "TRUNCATE TABLE": "it describes a stream, and can only be read",
     "ANALYZE TABLE ... PARTITION": "a stream has no SQL partitions. Leave PARTITION out",
     "ANALYZE TABLE ... FOR COLUMNS": "column statistics are not kept. Leave the statement out; Spark plans with the "
     "bytes that a query reads",
@@ -130,9 +110,41 @@ _INSTEAD = {
     "out",
     "CREATE NAMESPACE with DEFAULT COLLATION": "a namespace has no collation. Leave it out",
 }
+"""What streams, namespaces and all tables cannot do."""
 
+_OF_CHANGES = {
+    "readStream": "its rows change as events arrive. Use spark.readStream.changes('<catalog>.<namespace>.<table>') for "
+    "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
+    "are the events",
+}
+"""What tables of changes cannot do, beside what no table can."""
 
-_INSTEAD_OF_ENTRIES = {
+_OF_METADATA = {
+    "readStream.table": "its rows are computed for each query, and are not events. Read it with spark.read.table, for "
+    "example in foreachBatch",
+    "TRUNCATE TABLE": "it describes a stream, and can only be read",
+}
+"""What metadata tables cannot do, beside what no table can."""
+
+_OF_VIEWS = {
+    "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
+    "VERSION AS OF": "it is a view, which has no versions. Write the query with VERSION AS OF or TIMESTAMP AS OF after "
+    "the tables that it reads; SHOW CREATE TABLE shows it",
+    "CHANGES": "it is a view, which has no changes of its own. Read the changes of the tables in its query; SHOW "
+    "CREATE TABLE shows it",
+    "WITH ('mode'=...)": "it is a view, which has no events of its own. Give the option to the tables in its query",
+    "WITH ('schema-version'=...)": "it is a view. Give the option to the tables in its query",
+    "WITH SCHEMA EVOLUTION": "Spark follows changed columns in its own views only. Use WITH SCHEMA COMPENSATION, and "
+    "ALTER VIEW ... AS when columns have changed",
+    "CREATE VIEW ... WITH METRICS": "views of metrics are not supported. Create a view of a query, or one in "
+    "spark_catalog",
+    "CREATE VIEW ... FROM STREAM": "a view shows all rows. Leave STREAM out, or create a temporary view of the stream",
+    "CALL": "it is a view, which has no events of its own. Name one of the tables that its query reads",
+    "load_table": "it is a view. Its query is Spark's SQL: read it with Spark, or load the tables that it reads",
+}
+"""What views cannot do, beside what no table can."""
+
+_OF_ENTRIES = {
     "INSERT OVERWRITE": "rows that are not in the query would stay, because there is no transaction over a key-value "
     "table. Use INSERT INTO, which replaces the rows of the same keys, after TRUNCATE TABLE if the other rows should "
     "go",
@@ -180,17 +192,35 @@ _INSTEAD_OF_SEVERAL = {
 
 
 def describe_refusal(statement: str, name: str) -> str:
-    """Return the sentence that refuses a statement on a table or namespace."""
-    general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
-    reason = _INSTEAD.get(statement) or _INSTEAD.get(general, "streams do not support it")
-    return f"{statement} is not possible on {name}: {reason}."
+    """Return the sentence that refuses a statement on a stream's table or a namespace."""
+    return _describe(statement, name, {}, "streams do not support it")
+
+
+def describe_changes_refusal(statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement on a table of changes."""
+    return _describe(statement, name, _OF_CHANGES, "tables of changes do not support it")
 
 
 def describe_key_value_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a key-value table."""
+    return _describe(statement, name, _OF_ENTRIES, "key-value tables do not support it")
+
+
+def describe_metadata_refusal(statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement on a table whose namespace is a stream."""
+    return _describe(statement, name, _OF_METADATA, "metadata tables do not support it")
+
+
+def describe_view_refusal(statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement on a view."""
+    return _describe(statement, name, _OF_VIEWS, "views do not support it")
+
+
+def _describe(statement: str, name: str, own: Mapping[str, str], otherwise: str) -> str:
+    """Return the sentence with one of `own` reasons, else with one that holds for all tables."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
-    reason = _INSTEAD_OF_ENTRIES.get(general) or _INSTEAD.get(statement, "key-value tables do not support it")
-    return f"{statement} is not possible on {name}: {reason}."
+    reasons = (reasons.get(key) for reasons in (own, _INSTEAD) for key in (statement, general))
+    return f"{statement} is not possible on {name}: {next(filter(None, reasons), otherwise)}."
 
 
 def describe_refusal_of_several(statement: str, name: str) -> str:

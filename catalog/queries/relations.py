@@ -18,7 +18,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quote_all
-from pyspark_pravega.sql.refusals import describe_refusal
+from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
 from ..metadata.tables_of_streams import is_stream_namespace
@@ -52,7 +52,7 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
         if view is None:
             raise
         if refused is not None:
-            raise UnsupportedOperationError(describe_refusal(refused, catalog.named(*namespace, name))) from None
+            raise UnsupportedOperationError(describe_view_refusal(refused, catalog.named(*namespace, name))) from None
         return view
     described = time_travel.travel_to(catalog, described, request.at)
     if not (request.case_sensitive or request.writing):

@@ -15,15 +15,30 @@ from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORI
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PermissionDeniedError
 
-from ..protocol.replies import HiddenColumn
+from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.connections import Catalog
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
 
 
+def describe_columns(table: StreamTable, columns: StructType, *, name: str, id: str | None) -> TableDescription:
+    """Return what the adapter shows of a table with these columns, without properties."""
+    kind = find_table_kind(table)
+    return TableDescription(
+        name=name,
+        schema=columns,
+        properties={},
+        metadata_columns=hidden_columns(table, columns),
+        table=table,
+        id=id,
+        events_are_rows=kind.events_are_rows,
+        row_key=tuple(kind.row_key_of(table)),
+    )
+
+
 def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
-    """Return the metadata columns of a table, without those whose names its own columns have."""
+    """Return the hidden columns of a table, without those whose names its own columns have."""
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
         HiddenColumn(field.name, field.dataType, field.nullable, comment)
@@ -33,7 +48,7 @@ def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColum
 
 
 def identity(catalog: Catalog, stream: Stream) -> str | None:
-    """Identify a stream, also against one made again under its name; None for a user who may only read."""
+    """Identify a stream, even against one made again under its name; None for a user who may only read."""
     try:
         return f"{stream}/{origin_of(catalog.pravega, stream)}"
     except PermissionDeniedError:

@@ -37,7 +37,7 @@ from ..storage.dropping import drop_stream
 from ..storage.naming import prefix_errors
 from ..storage.spelling import add_stream_name, name_table, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables
-from .description import hidden_columns, identity
+from .description import describe_columns, identity
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
@@ -75,21 +75,15 @@ def describe(
     `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL. `called`: the scope and the
     stream as the statement spells them.
     """
-    table, kind = loaded.table, find_table_kind(loaded.table)
+    table = loaded.table
     if called is not None and called != (stream.scope, stream.name):
         table = replace(table, called=called)
     if permissive:
         table = replace(table, permissive=True)
-    return TableDescription(
-        name=name_table(catalog, table),
-        schema=make_nullable(table.schema) if permissive else table.schema,
-        properties=table_properties.show_properties(loaded) | table_properties.make_place_properties(stream),
-        metadata_columns=hidden_columns(table, table.schema),
-        table=table,
-        id=identity(catalog, stream),
-        events_are_rows=kind.events_are_rows,
-        row_key=tuple(kind.row_key_of(table)),
-    )
+    columns = make_nullable(table.schema) if permissive else table.schema
+    described = describe_columns(table, columns, name=name_table(catalog, table), id=identity(catalog, stream))
+    shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
+    return replace(described, properties=shown)
 
 
 def load(

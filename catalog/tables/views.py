@@ -26,7 +26,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.spark_types import parse_spark_schema
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
-from pyspark_pravega.sql.refusals import describe_refusal
+from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
 from ..protocol.replies import ViewDefinition
@@ -52,7 +52,7 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
         case r.PutView(namespace, name, view, make, replace, streaming):
             if streaming:
                 raise UnsupportedOperationError(
-                    describe_refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name))
+                    describe_view_refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name))
                 )
             with shield():
                 put(catalog, namespace, name, view, make=make, replace=replace)
@@ -103,7 +103,7 @@ def refuse_views(catalog: Catalog, namespace: Sequence[str], name: str, statemen
     except StreamNotFoundError:
         if find(catalog, namespace, name) is None:
             raise
-        raise UnsupportedOperationError(describe_refusal(statement, catalog.named(*namespace, name))) from None
+        raise UnsupportedOperationError(describe_view_refusal(statement, catalog.named(*namespace, name))) from None
 
 
 def check_no_view(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
@@ -123,9 +123,9 @@ def put(
     """
     shown = catalog.named(*namespace, name)
     if view.properties.get("table_type") == _METRIC_VIEW:
-        raise UnsupportedOperationError(describe_refusal("CREATE VIEW ... WITH METRICS", shown))
+        raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
-        raise UnsupportedOperationError(describe_refusal("WITH SCHEMA EVOLUTION", shown))
+        raise UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
     scope, kept = _check_new_name(catalog, namespace, name)
 
     def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -165,8 +165,7 @@ class SegmentFetch:
             self._store.forget_location(self._address.stream, self._address.segment_id)
         elif is_token_expired(reply) and not self._renewed:
             self._renewed = True
-            self._store.renew_token(self._address.stream, Access.READ)
-            problem = ServerUnavailableError(f"the delegation token of stream '{self._address.stream}' has expired")
+            problem = self._store.replace_expired_token(self._address.stream, Access.READ)
         elif isinstance(reply, NoSuchSegment):
             problem = segment_not_found(self._address) if self._address.transaction is None else problem
         raise problem

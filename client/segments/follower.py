@@ -109,8 +109,7 @@ class SegmentFollower:
             self.sealed = True
             return
         if is_token_expired(reply):
-            self._store.renew_token(stream, Access.READ)
-            raise ServerUnavailableError(f"the delegation token of stream '{stream}' has expired")
+            raise self._store.replace_expired_token(stream, Access.READ)
         if isinstance(reply, WrongHost):
             self._store.forget_location(stream, self._address.segment_id)
         raise reply_error(reply, self._address, Access.READ, "read")

@@ -149,6 +149,11 @@ class SegmentStore:
         """Forget a token that was refused as expired; the next call asks the controller."""
         self._tokens.invalidate(stream, access)
 
+    def replace_expired_token(self, stream: Stream, access: Access) -> ServerUnavailableError:
+        """Renew a token that a reply calls expired, and return the error by which the request is sent again."""
+        self.renew_token(stream, access)
+        return ServerUnavailableError(f"the delegation token of stream '{stream}' has expired")
+
     def request(
         self,
         address: SegmentAddress,
@@ -197,8 +202,7 @@ class SegmentStore:
                     self.forget_location(address.stream, address.segment_id)
                 elif is_token_expired(reply) and address not in renewed:
                     renewed.add(address)
-                    self.renew_token(address.stream, access)
-                    problem = ServerUnavailableError(f"the delegation token of stream '{address.stream}' has expired")
+                    problem = self.replace_expired_token(address.stream, access)
                 else:
                     raise problem
                 again = problem

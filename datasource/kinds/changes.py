@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, list_key_columns
+from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.current_rows import plan_current_rows, rule_for_rows
@@ -42,6 +43,10 @@ class ChangeTable(TableKind):
     @classmethod
     def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
         return replace(settings, format_settings=check_settings(columns, settings.format_settings))
+
+    @classmethod
+    def refusal(cls, statement: str, name: str) -> str:
+        return describe_changes_refusal(statement, name)
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:

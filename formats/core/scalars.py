@@ -80,12 +80,23 @@ def parse_micros(text: str, zoned: bool) -> int | None:
         if offset_hours > 23 or offset_minutes > 59:
             return None
         offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
-    fraction = int((match[5] or "").ljust(6, "0")[:6])
-    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
-    if seconds == 60 and not (zoned and can_be_leap_second(whole)):
+    if seconds == 60 and not zoned:
         return None
-    micros = whole * 1_000_000 + fraction
-    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
+    micros = count_micros(days, (hours, minutes, seconds), match[5], offset)
+    return micros if micros is not None and FIRST_MICROS <= micros <= LAST_MICROS else None
+
+
+def count_micros(days: int, clock: tuple[int, int, int], fraction: str | None, offset: int) -> int | None:
+    """Return the microseconds from 1970 to a time in UTC; further digits of the fraction are cut off.
+
+    `clock` has hours, minutes and seconds, `offset` the seconds east of UTC. Returns None for a 60th second that
+    cannot be a leap second.
+    """
+    hours, minutes, seconds = clock
+    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
+    if seconds == 60 and not can_be_leap_second(whole):
+        return None
+    return whole * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
 
 
 def can_be_leap_second(seconds: int) -> bool:

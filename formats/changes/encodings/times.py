@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.columns import Leaf, Misfit, describe_kind
-from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, can_be_leap_second
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros
 from ..feed import UNITS
 from .settings import ASSUMED_MS
 
@@ -146,7 +146,7 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
             return micros
         if type(value) is not str:
             raise Misfit(f"expected a whole number or a timestamp as a string, found {describe_kind(value)}")
-        return parse_micros(value)
+        return read_database_timestamp(value)
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).view(arrow_type)
@@ -211,7 +211,7 @@ def _parse_days(text: str) -> int | None:
         return None
     match = _DATE.fullmatch(text)
     if match is None and (moment := _TIMESTAMP.fullmatch(text)):
-        micros = parse_micros(text)
+        micros = read_database_timestamp(text)
         if micros is None:
             return None
         if micros % _DAY_MICROS or (moment[7] or "")[6:].strip("0"):
@@ -242,7 +242,7 @@ def _count_days(year: int, month: int, day: int, text: str) -> int | None:
         raise Misfit(f"the string '{text[:40]}' is not a date of the calendar") from None
 
 
-def parse_micros(text: str) -> int | None:
+def read_database_timestamp(text: str) -> int | None:
     """Parse a timestamp as microseconds since 1970 in UTC; further digits are cut off.
 
     Returns None for a timestamp that Spark has no value for. Raises Misfit for any other text.
@@ -259,10 +259,10 @@ def parse_micros(text: str) -> int | None:
     offset = _parse_offset(match[9], match[10], match[11], text)
     if days is None:
         return None
-    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
-    if seconds == 60 and not can_be_leap_second(whole):
+    micros = count_micros(days, (hours, minutes, seconds), match[7], offset)
+    if micros is None:
         raise Misfit(f"the string '{text[:40]}' is not a time of day")
-    return _limit_micros(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
+    return _limit_micros(micros)
 
 
 def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
