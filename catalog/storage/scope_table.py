@@ -34,6 +34,8 @@ class RowKind(IntEnum):
     """A view, under its name in Pravega's spelling."""
     KEY_VALUE_TABLE = 2
     """The columns of a key-value table."""
+    QUERY = 3
+    """A streaming query that CALL start_query keeps running, under its own name."""
 
 
 class ScopeTable:
