@@ -168,7 +168,7 @@ class QueryServer:
         definition = kept.definition
         found = read_progress(report.progress)
         if report.error is None and is_bounded(definition.trigger):
-            self._end(queries, key, tended, state=QueryState.FINISHED, failures=0, **found)
+            self._end(queries, key, tended, state=QueryState.FINISHED, **{**found, "failures": 0})
             return
         error = describe_error(report.error or _STOPPED_ELSEWHERE, catalog.options())
         failures = 1 + int(found.get("failures", kept.status.failures))
@@ -221,7 +221,8 @@ class QueryServer:
             elif not tended.sent and moment >= tended.due:
                 commands.start(kept)
                 tended.sent = True
-            if moment >= tended.renewed + RENEWAL:
+            # The reports of one that is active renew its lease.
+            if moment >= tended.renewed + RENEWAL * (2 if tended.active else 1):
                 self._change(queries, key, tended)
         except _LeaseLostError:
             del self._tended[key]

@@ -82,3 +82,79 @@ def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
     halls.stop()
     with pytest.raises(SqlError, match="There is no query"):
         halls.stop()
+
+
+def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
+    sql, flaky = halls.sql, f"{halls.scope}.flaky"
+    sql.run(f"CREATE TABLE {flaky} (text STRING) USING pravega")
+    halls.query = f"SELECT CAST(text AS BIGINT), 0 FROM STREAM {flaky}"
+    sql.run(f"INSERT INTO {flaky} VALUES ('7')")
+    halls.start()
+    wait_for(lambda: halls.written() == [("7", "0")])
+    sql.run(f"DROP TABLE {halls.scope}.doubled")
+    sql.run(f"INSERT INTO {flaky} VALUES ('8')")
+    wait_for(lambda: int(halls.shown()["failures"]) >= 2)
+    failed = halls.shown()
+    assert failed["state"] in ("RETRYING", "STARTING", "RUNNING")
+    assert "doubled" in failed["last_error"] and "\tat " not in failed["last_error"]
+    sql.run(f"CREATE TABLE {halls.scope}.doubled (id BIGINT, twice BIGINT) USING pravega")
+    wait_for(lambda: halls.written() == [("8", "0")])
+    wait_for(lambda: halls.shown()["failures"] == "0")
+    halls.stop()
+
+
+def test_retries_are_bounded(halls: Halls) -> None:
+    halls.query = f"SELECT id, CAST('x' || id AS BIGINT) FROM STREAM {halls.scope}.numbers"
+    halls.sql.run("SET spark.sql.ansi.enabled=true")
+    halls.insert(1)
+    given = f"name => '{halls.name}', query => \"{halls.query}\", into => '{halls.into}'"
+    halls.sql.run(f"CALL pravega.system.start_query({given}, checkpoint => '{halls.checkpoint}', retries => 1)")
+    wait_for(lambda: halls.shown()["state"] == "FAILED")
+    assert halls.shown()["failures"] == "2" and "CAST_INVALID_INPUT" in halls.shown()["last_error"]
+    assert halls.stop()[1] == "FAILED"
+    assert halls.shown() == {} and halls.written() == []
+
+
+def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
+    sql = halls.sql
+    sql.run(f"CREATE VIEW {halls.scope}.seen AS SELECT 1 AS id, 2 AS twice")
+    wrong: dict[str, dict[str, str | None]] = {
+        "reads no STREAM": {"query": f"SELECT id, id FROM {halls.scope}.numbers"},
+        "CREATE TABLE pravega": {"into": f"{halls.into}_more"},
+        "(id BIGINT, `(2 * id)` BIGINT) USING pravega": {"into": f"{halls.into}_more"},
+        "is the view": {"into": halls.into.replace("doubled", "seen")},
+        "does not name a table": {"into": "doubled"},
+        "needs a 'checkpoint'": {"checkpoint": None},
+        "is not an absolute path": {"checkpoint": "daily"},
+        "'trigger' => 'often' is not possible": {"trigger": "often"},
+        "or: available now": {"trigger": "once"},
+        "'output_mode' => 'replace' is not possible": {"output_mode": "replace"},
+        "takes INT": {"retries": "often"},
+        "cannot be named": {"name": " "},
+        "TABLE_OR_VIEW_NOT_FOUND": {"query": f"SELECT id, id FROM STREAM {halls.scope}.nope"},
+        "PARSE_SYNTAX_ERROR": {"query": "SELEC id FROM STREAM x"},
+        "does not start": {"query": f"SELECT id FROM STREAM {halls.scope}.numbers"},
+        "needs the argument 'query'": {"query": None},
+    }
+    for words, changes in wrong.items():
+        with pytest.raises(SqlError) as raised:
+            halls.start(**changes)
+        assert words in str(raised.value), words
+        assert halls.shown() == {}
+    with pytest.raises(SqlError, match="'retries' => -1 is not possible"):
+        given = f"name => 'x', query => '{halls.query}', into => '{halls.into}', checkpoint => '{halls.checkpoint}'"
+        sql.run(f"CALL pravega.system.start_query({given}, retries => -1)")
+    halls.start()
+    for words, changes in {
+        "runs already, on": {},
+        "and it is another one": {"trigger": "1 second"},
+        f"belongs to the query '{halls.name}'": {"name": f"{halls.name}-2"},
+    }.items():
+        with pytest.raises(SqlError, match="PRAVEGA_QUERY_EXISTS") as raised:
+            halls.start(**changes)
+        assert words in str(raised.value)
+    with pytest.raises(SqlError, match="can only be read"):
+        sql.run("INSERT INTO pravega.system.queries VALUES ('x')")
+    with pytest.raises(SqlError, match="can only be read"):
+        sql.run("DROP TABLE pravega.system.queries")
+    halls.stop()
