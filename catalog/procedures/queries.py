@@ -50,6 +50,7 @@ _LOOK_SECONDS = 0.1
 _START_SECONDS = 300.0
 _STOP_SECONDS = 180.0
 """How long a call waits for a server to start or stop a query."""
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 _PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
 
 
@@ -134,6 +135,10 @@ def _check_checkpoint(arguments: Mapping[str, str]) -> str:
             f"'checkpoint' => '{path}' is not an absolute path, and would mean another directory on each server. Begin "
             "it with / or with a scheme such as s3a://."
         )
+    if _PASSWORD.search(path):
+        raise InvalidOptionError(
+            "'checkpoint' has a password in its address, which would be shown and kept. Give Spark the login by its confs."
+        )
     return path.rstrip("/")
 
 
@@ -174,12 +179,13 @@ def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
             )
         if other.name != wanted.name:
             continue
-        if (other.scope, other.definition) != (wanted.scope, wanted.definition):
+        if other.scope != wanted.scope or not _is_same(other.definition, wanted.definition):
             raise QueryExistsError(
                 f"There is a query '{wanted.name}' already, and it is another one: into {other.definition.into}, "
                 f"{other.status.state}. Choose another name, or end it with stop_query."
             )
-        if (taken := _take_over(queries, other, wanted.status.server or "")) is None:
+        renewed = replace(other, definition=wanted.definition)
+        if (taken := _take_over(queries, renewed, wanted.status.server or "")) is None:
             raise QueryExistsError(
                 f"The query '{wanted.name}' runs already, on {other.status.server}. stop_query ends it."
             )
@@ -193,11 +199,16 @@ def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
     return queries.change(wanted.scope, wanted.name, claimed)
 
 
+def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:
+    """Return whether two definitions are of the same query, whatever the settings of the sessions are."""
+    return replace(one, settings={}) == replace(other, settings={})
+
+
 def _take_over(queries: KeptQueries, kept: KeptQuery, server: str) -> KeptQuery | None:
     """Take the lease of a query once it is sure that no server has it; return None if one renews it."""
     if kept.status.server is not None and not _is_abandoned(queries, kept):
         return None
-    return take_lease(queries, kept, server, started=None, failures=0)
+    return take_lease(queries, kept, server, asked=True)
 
 
 def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -257,17 +257,19 @@ class QueryServer:
                 self._tended[key] = _Tended(taken.status.epoch, moment, moment, asked=False)
 
 
-def take_lease(queries: KeptQueries, kept: KeptQuery, server: str, **changes: Any) -> KeptQuery | None:
+def take_lease(queries: KeptQueries, kept: KeptQuery, server: str, asked: bool = False) -> KeptQuery | None:
     """Give the lease of a query to a server, if nobody has renewed it since `kept` was read; return None otherwise.
 
-    `changes` are those of its status.
+    A query that a user has `asked` for begins anew, with the definition of `kept`.
     """
+    anew = {"started": None, "failures": 0} if asked else {}
 
     def taken(found: KeptQuery | None) -> KeptQuery:
         if found is None or found.status != kept.status:
             raise _LeaseLostError
         state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
-        return found.with_status(server=server, epoch=found.status.epoch + 1, state=state, **changes)
+        defined = replace(found, definition=kept.definition) if asked else found
+        return defined.with_status(server=server, epoch=found.status.epoch + 1, state=state, **anew)
 
     try:
         return queries.change(kept.scope, kept.name, taken)

@@ -12,6 +12,10 @@ from tests.sql_clients import SqlClient, SqlError
 from tests.streams import PATIENCE
 
 COLUMNS = "name, state, batch, failures, last_error, into, checkpoint"
+FAILING = pytest.mark.parametrize(
+    "sql", ["pyspark", "jdbc", pytest.param("connect", marks=pytest.mark.pipelines)], indirect=True
+)
+"""Not in the spark-sql shell, which prints Spark's log of failed queries among its rows."""
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -76,6 +80,7 @@ def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
     assert halls.shown() == {}
     halls.insert(4)
     assert halls.written() == doubles(1, 2, 3)
+    halls.query = f"WITH new AS (SELECT id FROM STREAM {halls.scope}.numbers) SELECT id, 2 * id FROM new"
     halls.start(trigger="available now")
     wait_for(lambda: halls.shown()["state"] == "FINISHED")
     assert halls.written() == doubles(1, 2, 3, 4)
@@ -84,6 +89,7 @@ def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
         halls.stop()
 
 
+@FAILING
 def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
     sql, flaky = halls.sql, f"{halls.scope}.flaky"
     sql.run(f"CREATE TABLE {flaky} (text STRING) USING pravega")
@@ -103,6 +109,7 @@ def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
     halls.stop()
 
 
+@FAILING
 def test_retries_are_bounded(halls: Halls) -> None:
     halls.query = f"SELECT id, CAST('x' || id AS BIGINT) FROM STREAM {halls.scope}.numbers"
     halls.sql.run("SET spark.sql.ansi.enabled=true")
@@ -115,6 +122,7 @@ def test_retries_are_bounded(halls: Halls) -> None:
     assert halls.shown() == {} and halls.written() == []
 
 
+@FAILING
 def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
     sql = halls.sql
     sql.run(f"CREATE VIEW {halls.scope}.seen AS SELECT 1 AS id, 2 AS twice")
@@ -126,6 +134,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         "does not name a table": {"into": "doubled"},
         "needs a 'checkpoint'": {"checkpoint": None},
         "is not an absolute path": {"checkpoint": "daily"},
+        "has a password in its address": {"checkpoint": "s3a://me:mine@bucket/daily"},
         "'trigger' => 'often' is not possible": {"trigger": "often"},
         "or: available now": {"trigger": "once"},
         "'output_mode' => 'replace' is not possible": {"output_mode": "replace"},

@@ -16,14 +16,15 @@ import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkConf;
-import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.execution.CommandExecutionMode;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -51,7 +52,7 @@ final class RunningQueries {
   /** Runs the queries of catalogs whose conf says so. Called for every new session. */
   static void resume(SparkSession session) {
     SparkConf conf = session.sparkContext().conf();
-    for (scala.Tuple2<String, String> entry : conf.getAllWithPrefix(CATALOG)) {
+    for (Tuple2<String, String> entry : conf.getAllWithPrefix(CATALOG)) {
       String name = entry._1();
       if (entry._2().equals(PravegaCatalog.class.getName())
           && conf.get(CATALOG + name + ".queries.run", "").trim().equalsIgnoreCase("true")) {
@@ -81,9 +82,9 @@ final class RunningQueries {
     SparkSession session = running.newSession(settings);
     boolean ownConf = !running.hasConf(session, service.conf());
     String current = names.currentCatalog().name();
-    if (ownConf) {
-      return new QueryFacts(running.server, session.version(), true, false, new org.apache.spark.sql.types.StructType(),
-          settings, current, namespace);
+    if (ownConf || session.version().compareTo("4.3") < 0) { // the service refuses it
+      return new QueryFacts(
+          running.server, session.version(), ownConf, false, new StructType(), settings, current, namespace);
     }
     LogicalPlan analyzed = RunningQuery.within(session, () -> {
       select(session, current, namespace);
@@ -157,7 +158,7 @@ final class RunningQueries {
   private void start(QueryStart start) {
     RunningQuery query = new RunningQuery(start);
     queries.put(List.of(start.scope(), start.name()), query);
-    daemon("start-query", () -> query.start(newSession(start.settings()))).start();
+    daemon("start-query", () -> query.start(() -> newSession(start.settings()))).start();
   }
 
   private void stop(QueryStop stop) {

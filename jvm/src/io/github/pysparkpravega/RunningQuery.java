@@ -4,6 +4,7 @@ import io.github.pysparkpravega.Replies.QueryStart;
 import io.github.pysparkpravega.Requests.QueryReport;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -31,8 +32,9 @@ final class RunningQuery {
   }
 
   /** Starts it, in a session that nothing else uses. */
-  void start(SparkSession session) {
+  void start(Supplier<SparkSession> ofItsOwn) {
     try {
+      SparkSession session = ofItsOwn.get();
       query = within(session, () -> begin(session));
     } catch (Throwable e) {
       refused = e.getMessage() == null ? e.toString() : e.getMessage();
