@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TypeAlias, assert_never
 
@@ -12,7 +13,7 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
-from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import PravegaError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_metadata_refusal, describe_refusal
 
 from . import inserts, sources
@@ -22,6 +23,7 @@ from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
 from .inserts import Inserts, InsertStart
+from .metadata import system
 from .metadata import tables_of_streams as metadata
 from .metadata.tables_of_streams import is_stream_namespace
 from .procedures import calling as procedures
@@ -33,6 +35,7 @@ from .protocol.replies import (
     MicroBatchEnd,
     PlannedRead,
     ProcedureDescription,
+    QueryCommands,
     Relations,
     RowChangesBegun,
     SourceDescription,
@@ -41,6 +44,7 @@ from .protocol.replies import (
 )
 from .queries import changes, planning, relations
 from .queries.relations import suggest_table
+from .running.tending import QueryServers
 from .storage.connections import Catalog, Connections
 from .storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from .storage.spelling import name_table_and_stream, resolve_stream
@@ -49,6 +53,7 @@ from .tables import namespaces, stream_tables, views
 from .tables.stream_tables import key_space
 from .tables.time_travel import check_column_options
 
+LOG = logging.getLogger(__name__)
 Reply: TypeAlias = (
     TableDescription
     | ViewDefinition
@@ -56,6 +61,7 @@ Reply: TypeAlias = (
     | MetadataDescription
     | MetadataRows
     | ProcedureDescription
+    | QueryCommands
     | SourceDescription
     | KeySpace
     | PlannedRead
@@ -83,6 +89,7 @@ class Operations:
         self._changes = ChangesMemory()
         self._source = SourceMemory()
         self._queries = ReadingQueries()
+        self._servers = QueryServers()
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
         """Carry out the request of the call with this number, and return its reply. Raises what went wrong."""
@@ -103,7 +110,11 @@ class Operations:
         return self._inserts.abort_all()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Let other servers run the driver's queries, and close all connections."""
+        try:
+            self._servers.release_all(self._connections)
+        except PravegaError as error:
+            LOG.debug("Leases of queries are left to end by themselves: %s", error)
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
@@ -132,6 +143,14 @@ class Operations:
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
                 return stream_tables.list_tables(catalog, namespace)
+            case r.LoadTable(namespace, name, _, writing, at) if system.has_table(namespace, name):
+                return system.load(catalog, name, writing, at)
+            case r.ReadMetadata(namespace, name, options) if system.has_table(namespace, name):
+                return system.read_rows(catalog, name, options)
+            case r.TableExists(namespace, name) if system.has_table(namespace, name):
+                return True
+            case r.AlterTable(namespace, name) | r.DropTable(namespace, name) if system.has_table(namespace, name):
+                return system.refuse_change(catalog, name)
             case r.LoadTable(namespace, name, options, writing, at) if is_stream_namespace(namespace):
                 return metadata.load(catalog, namespace, name, options, writing, at)
             case r.LoadTable():
@@ -182,7 +201,13 @@ class Operations:
                 spelled = "mode('overwrite')" if catalog.by_options and statement == "INSERT OVERWRITE" else statement
                 raise UnsupportedOperationError(refused(spelled, catalog.named(*namespace, name)))
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
-                return procedures.answer(catalog, request)
+                return procedures.answer(catalog, self._servers, request)
+            case r.TendQueries(server, reports):
+                return self._servers.get(catalog, server).tend(catalog, reports)
+            case r.ReleaseQueries(server):
+                with shield():
+                    self._servers.release(catalog, server)
+                return None
             case r.PlanScan():
                 return planning.plan_scan(catalog, request)
             case r.CheckColumnOptions():

@@ -30,7 +30,8 @@ _INSTEAD = {
     "UPDATE": _CHANGED,
     "MERGE": f"{_CHANGED}. MERGE with only WHEN NOT MATCHED THEN INSERT works",
     "INSERT ... FROM STREAM": "a session runs an INSERT once, and a stream has no end. Let `pyspark-pravega run "
-    "job.sql` run the statement, which starts it as a streaming query; or write "
+    "job.sql` run the statement, which starts it as a streaming query; start its query by CALL "
+    "<catalog>.system.start_query(name => '...', query => '...', into => '...', checkpoint => '...'); or write "
     "spark.readStream.table('<source>').writeStream.option('checkpointLocation', '...').toTable('<table>')",
     "CREATE TABLE ... AS SELECT FROM STREAM": "a session runs the query once, and a stream has no end. Use CREATE "
     "TABLE with columns, and then INSERT INTO <table> SELECT ... FROM STREAM in a script that `pyspark-pravega run "

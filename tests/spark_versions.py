@@ -118,6 +118,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_stream_restarts.py::test_columns_that_are_gone_or_of_another_type",
             "test_views.py::test_views_in_queries",
         ),
+        "CALL system.start_query": ("test_running_queries.py::*", "test_resumed_queries.py::*"),
         "INSERT ... FROM STREAM in scripts": (
             "test_script_runner.py::test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped",
             "test_script_runner.py::test_a_statement_goes_on_however_it_spells_its_table",

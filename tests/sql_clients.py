@@ -100,6 +100,11 @@ class _Console:
                 self._lines.put(line.rstrip("\n"))
         self._lines.put(None)
 
+    @property
+    def pid(self) -> int:
+        """The process, which is Spark's JVM."""
+        return self._process.pid
+
     def run(self, statement: str) -> Rows:
         assert self._process.stdin is not None
         self._number += 1

@@ -11,12 +11,14 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import protocol as r
 from ..protocol.replies import MetadataRows, ProcedureDescription
+from ..running.tending import QueryServers
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
 from .dead_letters import REPLAY_DEAD_LETTER
 from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY
 from .procedure import Procedure, check_arguments
+from .queries import START_QUERY, STOP_QUERY, act_on_query
 from .schemas import DELETE_SCHEMA_VERSION, REGISTER_SCHEMA, SET_COMPATIBILITY, VALIDATE_SCHEMA
 from .segments import SCALE_STREAM, SEAL_STREAM, TRUNCATE_STREAM
 from .transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
@@ -42,13 +44,15 @@ PROCEDURES: Mapping[str, Procedure] = {
         DROP_CONSUMER,
         RESET_QUERY,
         REPLAY_DEAD_LETTER,
+        START_QUERY,
+        STOP_QUERY,
     )
 }
 """All procedures by name, grouped by subject."""
 
 
 def answer(
-    catalog: Catalog, request: r.ListProcedures | r.LoadProcedure | r.CallProcedure
+    catalog: Catalog, servers: QueryServers, request: r.ListProcedures | r.LoadProcedure | r.CallProcedure
 ) -> list[str] | ProcedureDescription | MetadataRows:
     """List, describe or call procedures; all of them are in NAMESPACE.
 
@@ -62,9 +66,14 @@ def answer(
     if isinstance(request, r.LoadProcedure):
         if request.given is not None:
             check_arguments(found, shown, request.given)
-        return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters))
+        starts = found is START_QUERY
+        return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters), starts)
     with prefix_errors("Procedure", shown), shield():
-        return MetadataRows(tuple(tuple(row) for row in found.act(catalog, request.given)))
+        if found.act is not None:
+            rows = found.act(catalog, request.given)
+        else:
+            rows = act_on_query(found, catalog, servers, request)
+        return MetadataRows(tuple(tuple(row) for row in rows))
 
 
 def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:

@@ -45,7 +45,8 @@ _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
 class Procedure:
     """A procedure. `act` gets the texts of the arguments that are not null, by the names of parameters.
 
-    `rights` describes the rights on the servers that its user needs.
+    It is None for those on running queries, which need more than that. `rights` describes the rights on the servers
+    that its user needs.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Procedure:
     parameters: Sequence[Parameter]
     columns: StructType
     rights: str
-    act: Callable[[Catalog, Mapping[str, str]], Rows]
+    act: Callable[[Catalog, Mapping[str, str]], Rows] | None
 
 
 def parameter(name: str, comment: str, type: DataType | None = None, *, optional: bool = False) -> Parameter:

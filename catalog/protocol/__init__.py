@@ -23,6 +23,8 @@ from .namespaces import *  # noqa: F403
 from .namespaces import NamespaceRequest
 from .procedures import *  # noqa: F403
 from .procedures import ProcedureRequest
+from .running_queries import *  # noqa: F403
+from .running_queries import RunningQueryRequest
 from .scans import *  # noqa: F403
 from .scans import PlanningRequest
 from .tables import *  # noqa: F403
@@ -39,6 +41,7 @@ CatalogRequest: TypeAlias = (
     | StopStream
     | WriteRequest
     | ProcedureRequest
+    | RunningQueryRequest
 )
 """Requests about one configured catalog."""
 

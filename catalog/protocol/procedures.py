@@ -29,12 +29,34 @@ class LoadProcedure:
 
 
 @dataclass(frozen=True)
+class QueryFacts:
+    """What Spark knows of the query that a CALL starts.
+
+    `server` is the driver that would run it, `spark` its version. `own_conf`: the session has a conf of the catalog
+    that the server's other sessions have not. `settings`, `catalog` and `namespace` are those of the session.
+    """
+
+    server: str
+    spark: str
+    own_conf: bool
+    streaming: bool
+    schema: StructType
+    settings: Mapping[str, str]
+    catalog: str
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CallProcedure:
-    """CALL: the rows of its result, as `MetadataRows`. `given` are the arguments that are not null, as texts."""
+    """CALL: the rows of its result, as `MetadataRows`. `given` are the arguments that are not null, as texts.
+
+    `facts` are there if the procedure starts a query and its text is given.
+    """
 
     namespace: tuple[str, ...]
     name: str
     given: Mapping[str, str]
+    facts: QueryFacts | None = None
 
 
 ProcedureRequest: TypeAlias = ListProcedures | LoadProcedure | CallProcedure

@@ -109,12 +109,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ProcedureDescription:
-    """A procedure, with the columns of the rows that it returns."""
+    """A procedure, with the columns of the rows that it returns.
+
+    `starts_query`: its argument `query` is a query, of which it is told the `QueryFacts`.
+    """
 
     name: str
     schema: StructType
     comment: str
     parameters: tuple[Parameter, ...]
+    starts_query: bool
 
 
 @dataclass(frozen=True)
@@ -236,3 +240,41 @@ class MicroBatchEnd:
     offset: str
     latest: str
     metrics: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class QueryStart:
+    """A streaming query that the server is to start, the time `epoch` of its leases.
+
+    `into` is the table in SQL. `interval` is in milliseconds, 0 for none.
+    """
+
+    scope: str
+    name: str
+    epoch: int
+    query: str
+    into: str
+    checkpoint: str
+    output_mode: str
+    available_now: bool
+    interval: int
+    settings: Mapping[str, str]
+    catalog: str
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QueryStop:
+    """A streaming query that the server is to stop. `at_once`: without waiting for its micro-batch."""
+
+    scope: str
+    name: str
+    at_once: bool
+
+
+@dataclass(frozen=True)
+class QueryCommands:
+    """What a server is to do with its queries."""
+
+    start: tuple[QueryStart, ...]
+    stop: tuple[QueryStop, ...]

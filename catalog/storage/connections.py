@@ -19,7 +19,9 @@ from .naming import prefix_errors
 
 BY_OPTIONS = "by-options"
 """Marks the conf of a table by `format("pravega")`, whose options say how to connect and which stream is meant."""
-_OWN_KEYS = frozenset(("catalog-name", BY_OPTIONS))
+CATALOG_NAME = "catalog-name"
+"""The key by which the adapter tells a catalog's name."""
+_OWN_KEYS = frozenset((CATALOG_NAME, BY_OPTIONS))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
 KEPT = 16
 """How many connections without a user are kept for the next one."""
@@ -31,7 +33,7 @@ class Catalog:
 
     def __init__(self, conf: Mapping[str, str], pravega: Pravega, hold: Hold = lambda: lambda: None) -> None:
         """Set it up. `hold` keeps the connection open after the call, until the function that it returns is called."""
-        self.name = conf.get("catalog-name", "pravega")
+        self.name = conf.get(CATALOG_NAME, "pravega")
         self.by_options = BY_OPTIONS in conf
         self.conf = remove_own_keys(conf)
         self.pravega = pravega
@@ -101,7 +103,7 @@ class Connections:
     @contextmanager
     def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
         """Use the catalog of a conf in the body, and connect if it is new. Raises InvalidOptionError."""
-        name = conf.get("catalog-name")
+        name = conf.get(CATALOG_NAME)
         with prefix_errors("Catalog", name) if name is not None else nullcontext():
             options = resolve(conf=remove_own_keys(conf))
             key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))

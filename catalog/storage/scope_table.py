@@ -36,6 +36,8 @@ class RowKind(IntEnum):
     """The columns of a key-value table."""
     SEVERAL_STREAMS = 3
     """What names the streams of a table of several, under the table's name in Pravega's spelling."""
+    QUERY = 4
+    """A streaming query that CALL start_query keeps running, under its own name."""
 
 
 class ScopeTable:

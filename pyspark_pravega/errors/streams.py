@@ -194,3 +194,30 @@ class QueryFencedError(PravegaError):
     cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or reset to an older \
 state, cannot be resumed: start the query with a new checkpoint, which makes it a new query. Writers that write \
 at the same time need a `txn-app-id` each."
+
+
+class QueryExistsError(PravegaError):
+    """A streaming query of this name, or with this checkpoint, exists already."""
+
+    condition = "PRAVEGA_QUERY_EXISTS"
+    sql_state = "42710"
+    cure = "Choose another name and checkpoint, or end the other query with `CALL <catalog>.system.stop_query`. \
+`SELECT * FROM <catalog>.system.queries` lists all."
+
+
+class QueryNotFoundError(PravegaError):
+    """There is no streaming query of this name."""
+
+    condition = "PRAVEGA_QUERY_NOT_FOUND"
+    sql_state = "42704"
+    cure = "Look at `SELECT * FROM <catalog>.system.queries`. A user sees the queries of the scopes that may be read."
+
+
+class QueryNotStartedError(PravegaError):
+    """Spark does not start a streaming query, or has not stopped it in time; the message says why."""
+
+    condition = "PRAVEGA_QUERY_NOT_STARTED"
+    sql_state = "55000"
+    cure = (
+        "Correct what the message names, and call the procedure again. Nothing is left of a query that did not start."
+    )

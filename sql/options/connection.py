@@ -144,6 +144,15 @@ PYTHON = Option(
     "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
     "(`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
 )
+QUERIES_RUN = Option(
+    "queries.run",
+    BOOLEAN,
+    False,
+    SettableAs.CATALOG,
+    "Whether this driver runs the streaming queries of `CALL system.start_query` that no other one runs, since "
+    "theirs has ended. It looks for them from its start on. Meant for servers, such as the Thrift server.",
+    "false",
+)
 SPELLING = Option(
     "names",
     one_of("sql", "exact"),

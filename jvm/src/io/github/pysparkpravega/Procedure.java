@@ -98,7 +98,9 @@ final class Procedure implements LineProcedure {
         given.put(parameters[index].name(), input.get(index, parameters[index].dataType()).toString());
       }
     }
-    JsonNode rows = service.call(new CallProcedure(ident.namespace(), ident.name(), given)).rows();
+    String query = describe().startsQuery() ? given.get("query") : null;
+    QueryFacts facts = query == null ? null : RunningQueries.describe(service, query);
+    JsonNode rows = service.call(new CallProcedure(ident.namespace(), ident.name(), given, facts)).rows();
     Scan result = new RowsOfService(describe().schema(), () -> rows);
     return List.of(result).iterator();
   }

@@ -35,7 +35,13 @@ interface Replies {
   record MetadataDescription(String name, StructType schema) {}
   record MetadataRows(JsonNode rows) {}
   record Parameter(String name, DataType type, String comment, boolean optional) {}
-  record ProcedureDescription(String name, StructType schema, String comment, List<Parameter> parameters) {}
+  record ProcedureDescription(String name, StructType schema, String comment, List<Parameter> parameters,
+      boolean startsQuery) {}
+  record QueryStart(String scope, String name, long epoch, String query, String into, String checkpoint,
+      String outputMode, boolean availableNow, long interval, Map<String, String> settings, String catalog,
+      String[] namespace) {}
+  record QueryStop(String scope, String name, boolean atOnce) {}
+  record QueryCommands(List<QueryStart> start, List<QueryStop> stop) {}
   record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}
   record PlannedTasks(byte[] function, String python, List<byte[]> partitions, StructType schema, StructType output) {}
   record TaskFiles(String[] before, String after) {}

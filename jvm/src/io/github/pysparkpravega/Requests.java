@@ -73,7 +73,16 @@ interface Requests {
   record ListProcedures(String[] namespace) implements Request<String[]> {}
   record LoadProcedure(String[] namespace, String name, @OrNull StructType given)
       implements Request<ProcedureDescription> {}
-  record CallProcedure(String[] namespace, String name, Map<String, String> given) implements Request<MetadataRows> {}
+  record QueryFacts(String server, String spark, boolean ownConf, boolean streaming, StructType schema,
+      Map<String, String> settings, String catalog, String[] namespace) {}
+  record CallProcedure(String[] namespace, String name, Map<String, String> given, @OrNull QueryFacts facts)
+      implements Request<MetadataRows> {}
+
+  // catalog/protocol/running_queries.py
+  record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
+      @OrNull String progress) {}
+  record TendQueries(String server, List<QueryReport> reports) implements Request<QueryCommands> {}
+  record ReleaseQueries(String server) implements Request<Void> {}
 
   // catalog/protocol/scans.py
   record Term(String name, int children, @OrNull String type, @OrNull String value) {}

@@ -18,7 +18,10 @@ public final class SessionExtensions extends AbstractFunction1<SparkSessionExten
     extensions.injectPostHocResolutionRule(session -> new NearTables((SparkSession) session));
     extensions.injectPostHocResolutionRule(session -> new StatementChecks((SparkSession) session));
     extensions.injectHintResolutionRule(session -> new QueryStartChecks());
-    extensions.injectPlannerStrategy(session -> new TableCommands());
+    extensions.injectPlannerStrategy(session -> {
+      RunningQueries.resume((SparkSession) session);
+      return new TableCommands();
+    });
     extensions.injectParser((session, parser) -> new StatementParser((SparkSession) session, parser));
     return BoxedUnit.UNIT;
   }

@@ -31,7 +31,7 @@ import scala.runtime.BoxedUnit;
  */
 final class StatementChecks extends Rule<LogicalPlan> {
   /** Set by `pyspark-pravega run`, which starts an INSERT that reads a stream as a streaming query. */
-  private static final String STREAMING = "pravega.streaming-statements";
+  static final String STREAMING = "pravega.streaming-statements";
   private static final Pattern CHANGES = Pattern.compile("(?is).*?(\\bAS\\s+)?\\bCHANGES\\s*");
   private static final Pattern USED = Pattern.compile("(?i)\\bCHANGES`?\\s*\\.");
 

@@ -1,0 +1,104 @@
+"""The tables of the namespace `system`, which are about the catalog: `queries`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
+
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+
+from ..protocol import TimeTravel
+from ..protocol.replies import MetadataDescription, MetadataRows
+from ..running.kept_query import LEASE, KeptQueries, KeptQuery, QueryState, now
+from ..storage.connections import Catalog
+from .table import Rows, column
+
+NAMESPACE = "system"
+QUERIES = "queries"
+_COLUMNS = StructType(
+    [
+        column("name", StringType(), "unique in the catalog", nullable=False),
+        column(
+            "state", StringType(), "STARTING, RUNNING, RETRYING, STOPPING, WAITING, FAILED, FINISHED", nullable=False
+        ),
+        column("query", StringType(), "its text", nullable=False),
+        column("into", StringType(), "the table that gets its rows", nullable=False),
+        column("trigger", StringType(), "when a micro-batch begins; null for at once"),
+        column("batch", LongType(), "the last micro-batch that was completed"),
+        column("rows_per_second", DoubleType(), "that it read in its last micro-batch"),
+        column("bytes_behind", LongType(), "unread bytes of its streams, by its last micro-batch"),
+        column("seconds_behind", DoubleType(), "age of the oldest unread version, by its last micro-batch"),
+        column("failures", IntegerType(), "in a row, since a micro-batch was completed", nullable=False),
+        column("last_error", StringType(), "why it failed last"),
+        column("failed_at", TimestampType(), "when it failed last"),
+        column("started_at", TimestampType(), "when its present or last run began"),
+        column("updated_at", TimestampType(), "when its server last told of it", nullable=False),
+        column("server", StringType(), "the driver that runs it"),
+        column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
+    ]
+)
+
+
+def has_table(namespace: Sequence[str], name: str) -> bool:
+    """Return whether this is the name of such a table. It hides a stream of the same name."""
+    return list(namespace) == [NAMESPACE] and name.lower() == QUERIES
+
+
+def load(catalog: Catalog, name: str, writing: bool, asked: TimeTravel | None) -> MetadataDescription:
+    """Describe a table. Raises UnsupportedOperationError for one that is to be written, or read as it was."""
+    shown = catalog.named(NAMESPACE, name.lower())
+    if writing:
+        refuse_change(catalog, name)
+    if asked is not None:
+        raise UnsupportedOperationError(f"{shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out.")
+    return MetadataDescription(shown, _COLUMNS)
+
+
+def read_rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> MetadataRows:
+    """Return the rows of a table, as they are now. Raises InvalidOptionError if the query has options."""
+    if options:
+        given = ", ".join(f"'{key}'" for key in sorted(options))
+        raise InvalidOptionError(f"{catalog.named(NAMESPACE, name)} takes no options, but got {given}. Use WHERE.")
+    return MetadataRows(tuple(tuple(row) for row in _read_queries(catalog)))
+
+
+def refuse_change(catalog: Catalog, name: str) -> bool:
+    """Raise UnsupportedOperationError."""
+    raise UnsupportedOperationError(
+        f"{catalog.named(NAMESPACE, name.lower())} lists the streaming queries of the catalog, and can only be read. "
+        f"CALL {catalog.named(NAMESPACE, 'start_query')} and {catalog.named(NAMESPACE, 'stop_query')} change it."
+    )
+
+
+def _read_queries(catalog: Catalog) -> Rows:
+    for kept in KeptQueries(catalog).all():
+        definition, status = kept.definition, kept.status
+        running = _find_state(kept) not in (QueryState.WAITING, QueryState.FAILED, QueryState.FINISHED)
+        yield (
+            kept.name,
+            str(_find_state(kept)),
+            definition.query,
+            f"{catalog.named()}.{definition.into}",
+            definition.trigger,
+            status.batch,
+            status.rows_per_second if running else None,
+            status.bytes_behind,
+            status.seconds_behind,
+            status.failures,
+            status.last_error,
+            status.failed_at,
+            status.started,
+            status.renewed,
+            status.server if running else None,
+            definition.checkpoint,
+        )
+
+
+def _find_state(kept: KeptQuery) -> QueryState:
+    """Return what a query does. One whose server no longer tells of it waits for another server.
+
+    Nothing but this display depends on whether the clocks of two machines agree.
+    """
+    silent = now() - kept.status.renewed > 2 * LEASE * 1_000_000
+    return QueryState.WAITING if silent and not kept.status.known.is_final else kept.status.known

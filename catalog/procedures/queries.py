@@ -1,0 +1,326 @@
+"""Procedures that start streaming queries, which servers then keep running, and stop them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from operator import eq
+from typing import Any
+
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
+
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    QueryExistsError,
+    QueryNotFoundError,
+    QueryNotStartedError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+    shorten,
+)
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import quote, quote_all
+from pyspark_pravega.sql.option_types import Option
+
+from .. import protocol as r
+from ..metadata.table import Rows, column
+from ..running.kept_query import (
+    LEASE,
+    KeptQueries,
+    KeptQuery,
+    QueryDefinition,
+    QueryState,
+    QueryStatus,
+    now,
+)
+from ..running.tending import QueryServers, take_lease
+from ..storage.connections import Catalog
+from ..storage.spelling import resolve_scope
+from ..tables import stream_tables, views
+from .procedure import DRY_RUN, Procedure, is_set, parameter, require, split_table_name
+
+_LONGEST_NAME = 200
+_FIRST_SPARK = "4.3"
+"""The first version of Spark that analyzes an INSERT which reads a STREAM."""
+_LOOK_SECONDS = 0.1
+_START_SECONDS = 300.0
+_STOP_SECONDS = 180.0
+"""How long a call waits for a server to start or stop a query."""
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
+_PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
+
+
+def act_on_query(procedure: Procedure, catalog: Catalog, servers: QueryServers, request: r.CallProcedure) -> Rows:
+    """Carry out a call of START_QUERY or STOP_QUERY. Raises their errors."""
+    if procedure is START_QUERY:
+        return _start_query(catalog, servers, request)
+    return _stop_query(catalog, servers, request.given)
+
+
+def _start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedure) -> Rows:
+    arguments, facts = request.given, request.facts
+    name = _check_name(require(arguments, "name"))
+    require(arguments, "query")
+    assert facts is not None  # they come with the query
+    if facts.spark < _FIRST_SPARK:
+        raise UnsupportedOperationError(
+            f"start_query needs Spark {_FIRST_SPARK} or newer, but this is {facts.spark}. Start the query in Python: "
+            "spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
+        )
+    if facts.own_conf:
+        raise UnsupportedOperationError(
+            f"Queries run with the conf of catalog {catalog.name} that Spark was started with, but this session has "
+            f"another. Set spark.sql.catalog.{catalog.name}.* when Spark starts, not in a session."
+        )
+    if not facts.streaming:
+        raise InvalidOptionError(
+            f"The 'query' of {name} reads no STREAM, so it has nothing to wait for. Write FROM STREAM <table>, or run "
+            "it once as INSERT INTO."
+        )
+    scope, into = _check_into(catalog, arguments, facts)
+    definition = QueryDefinition(
+        query=arguments["query"].strip().rstrip(";"),
+        into=into,
+        checkpoint=_check_checkpoint(arguments),
+        trigger=_check(arguments, "trigger", o.TRIGGER_OF_BATCHES),
+        output_mode=_check(arguments, "output_mode", o.OUTPUT_MODE) or "append",
+        retries=_check_retries(arguments),
+        catalog=None if facts.catalog == catalog.name else facts.catalog,
+        namespace=facts.namespace,
+        settings=facts.settings,
+    )
+    queries = KeptQueries(catalog)
+    kept = _claim(queries, KeptQuery(scope, name, definition, _make_status(facts.server)))
+    servers.get(catalog, facts.server).adopt(kept)
+    kept = _wait_for_start(queries, kept)
+    yield name, kept.status.state, quote_all((catalog.name,)) + "." + into, definition.checkpoint, facts.server
+
+
+def _check_name(name: str) -> str:
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidNameError(
+            f"A query cannot be named '{shorten(name)}'. Give it 1 to {_LONGEST_NAME} visible characters."
+        )
+    return name
+
+
+def _check_into(catalog: Catalog, arguments: Mapping[str, str], facts: r.QueryFacts) -> tuple[str, str]:
+    """Return the scope of the table that the query writes to, and its name in SQL. Raises StreamNotFoundError."""
+    namespace, table = split_table_name(catalog, arguments, "into")
+    shown = catalog.named(namespace, table)
+    if views.find(catalog, (namespace,), table) is not None:
+        raise UnsupportedOperationError(f"'into' is the view {shown}, but a query writes into a table.")
+    if not stream_tables.exists(catalog, (namespace,), table, creating=False):
+        columns = ", ".join(f"{quote(field.name)} {field.dataType.simpleString().upper()}" for field in facts.schema)
+        raise StreamNotFoundError(
+            f"There is no table {shown}, which 'into' names. Create it first: "
+            f"CREATE TABLE {shown} ({columns}) USING pravega"
+        )
+    return resolve_scope(catalog, (namespace,)), quote_all((namespace, table))
+
+
+def _check_checkpoint(arguments: Mapping[str, str]) -> str:
+    if "checkpoint" not in arguments:
+        raise InvalidOptionError(
+            "The query needs a 'checkpoint', the directory where Spark notes how far it has read. Name one of its own "
+            "that every server reaches which may run the query: checkpoint => 's3a://bucket/daily'."
+        )
+    path = arguments["checkpoint"]
+    if not _PATH.match(path):
+        raise InvalidOptionError(
+            f"'checkpoint' => '{path}' is not an absolute path, and would mean another directory on each server. Begin "
+            "it with / or with a scheme such as s3a://."
+        )
+    if _PASSWORD.search(path):
+        raise InvalidOptionError(
+            "'checkpoint' has a password in its address, which would be shown and kept. Give Spark the login by its "
+            "confs."
+        )
+    return path.rstrip("/")
+
+
+def _check(arguments: Mapping[str, str], name: str, option: Option[Any]) -> str | None:
+    """Return the text of an argument that has the values of an option. Raises InvalidOptionError."""
+    if name not in arguments:
+        return None
+    text = arguments[name].strip()
+    try:
+        if option.type.parse(text) == "once":
+            raise ValueError("expected an interval such as 10 seconds or 5 min, or: available now")
+    except ValueError as error:
+        raise InvalidOptionError(f"'{name}' => '{text}' is not possible: {error}.") from None
+    return text
+
+
+def _check_retries(arguments: Mapping[str, str]) -> int | None:
+    if "retries" not in arguments:
+        return None
+    if (retries := int(arguments["retries"])) < 0:
+        raise InvalidOptionError(
+            f"'retries' => {retries} is not possible. Give 0 or more, or leave it out for no limit."
+        )
+    return retries
+
+
+def _make_status(server: str) -> QueryStatus:
+    return QueryStatus(QueryState.STARTING, server, 1, now())
+
+
+def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
+    """Keep a new query, or take over the same one that nobody runs. Raises QueryExistsError."""
+    for other in queries.all():
+        if other.name != wanted.name and other.definition.checkpoint == wanted.definition.checkpoint:
+            raise QueryExistsError(
+                f"The checkpoint {wanted.definition.checkpoint} belongs to the query '{other.name}'. Give each query "
+                "its own."
+            )
+        if other.name != wanted.name:
+            continue
+        if other.scope != wanted.scope or not _is_same(other.definition, wanted.definition):
+            raise QueryExistsError(
+                f"There is a query '{wanted.name}' already, and it is another one: into {other.definition.into}, "
+                f"{other.status.state}. Choose another name, or end it with stop_query."
+            )
+        renewed = replace(other, definition=wanted.definition)
+        if (taken := _take_over(queries, renewed, wanted.status.server or "")) is None:
+            raise QueryExistsError(
+                f"The query '{wanted.name}' runs already, on {other.status.server}. stop_query ends it."
+            )
+        return taken
+
+    def claimed(found: KeptQuery | None) -> KeptQuery:
+        if found is not None:
+            raise QueryExistsError(f"There is a query '{wanted.name}' already.")
+        return wanted
+
+    return queries.change(wanted.scope, wanted.name, claimed)
+
+
+def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:
+    """Return whether two definitions are of the same query, whatever the settings of the sessions are."""
+    return replace(one, settings={}) == replace(other, settings={})
+
+
+def _take_over(queries: KeptQueries, kept: KeptQuery, server: str) -> KeptQuery | None:
+    """Take the lease of a query once it is sure that no server has it; return None if one renews it."""
+    if kept.status.server is not None and not _is_abandoned(queries, kept):
+        return None
+    return take_lease(queries, kept, server, asked=True)
+
+
+def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
+    """Watch a query as long as a lease lasts, and return whether its server does not renew it."""
+    until = time.monotonic() + LEASE
+    while time.monotonic() < until:
+        found = queries.read(kept.scope, kept.name)
+        if found is None or found.status != kept.status:
+            return False
+        time.sleep(_LOOK_SECONDS * 5)
+    return True
+
+
+def _wait_for_start(queries: KeptQueries, kept: KeptQuery) -> KeptQuery:
+    """Wait until a query has started. Raises QueryNotStartedError, and forgets the query, if it cannot."""
+    until = time.monotonic() + _START_SECONDS
+    while True:
+        found = queries.read(kept.scope, kept.name)
+        if found is None or found.status.epoch != kept.status.epoch:
+            raise QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
+        if found.status.known is QueryState.FAILED and found.status.started is None:
+            queries.remove(found, partial(eq, found))
+            raise QueryNotStartedError(f"The query '{kept.name}' does not start: {found.status.last_error}")
+        if found.status.known is not QueryState.STARTING or time.monotonic() > until:
+            return found
+        time.sleep(_LOOK_SECONDS)
+
+
+def _stop_query(catalog: Catalog, servers: QueryServers, arguments: Mapping[str, str]) -> Rows:
+    name, queries = require(arguments, "name"), KeptQueries(catalog)
+    kept = queries.find(name)
+    if kept is None:
+        known = ", ".join(f"'{each.name}'" for each in queries.all())
+        raise QueryNotFoundError(f"There is no query '{name}'. The catalog has {known or 'none'}.")
+    stopped = not is_set(arguments, DRY_RUN)
+    if stopped:
+        _stop(queries, servers, kept)
+    yield name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
+
+
+def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
+    """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
+
+    def stopping(found: KeptQuery | None) -> KeptQuery:
+        if found is None:
+            raise QueryNotFoundError(f"The query '{kept.name}' was stopped meanwhile.")
+        if found.status.server is None:
+            return found
+        return replace(found, status=replace(found.status, state=QueryState.STOPPING))
+
+    found = queries.change(kept.scope, kept.name, stopping)
+    servers.wake()
+    until = time.monotonic() + _STOP_SECONDS
+    seen, since = found.status.renewed, time.monotonic()
+    while True:
+        left = queries.read(kept.scope, kept.name)
+        if left is None:
+            return
+        moment = time.monotonic()
+        if left.status.renewed != seen:
+            seen, since = left.status.renewed, moment
+        if left.status.server is None or moment > since + LEASE:
+            if queries.remove(left, partial(eq, left)):
+                return
+        elif moment > until:
+            raise QueryNotStartedError(
+                f"The query '{kept.name}' is asked to stop, but {left.status.server} has not done so yet."
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+_NAME = column("name", StringType(), "its name", nullable=False)
+START_QUERY = Procedure(
+    "start_query",
+    "Starts a streaming query, which servers keep running until stop_query.",
+    (
+        parameter("name", "the query's name, unique in the catalog"),
+        parameter("query", "SELECT ... FROM STREAM ..., with the columns of the table in their order"),
+        parameter("into", "the table that gets its rows, as '<namespace>.<table>'"),
+        parameter("checkpoint", "a directory of its own, where Spark notes how far it has read", optional=True),
+        parameter(
+            "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
+        ),
+        parameter("output_mode", "append or, into a key-value table, update; by default append", optional=True),
+        parameter("retries", "how often in a row it is started again; by default always", IntegerType(), optional=True),
+    ),
+    StructType(
+        [
+            _NAME,
+            column("state", StringType(), "RUNNING, or what it has come to since", nullable=False),
+            column("into", StringType(), "the table that gets its rows", nullable=False),
+            column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
+            column("server", StringType(), "the driver that runs it", nullable=False),
+        ]
+    ),
+    "READ on what the query reads, READ_UPDATE on the table and on its scope",
+    None,
+)
+STOP_QUERY = Procedure(
+    "stop_query",
+    "Stops a streaming query after its micro-batch, and forgets it. Its checkpoint stays.",
+    (parameter("name", "the query's name"), DRY_RUN),
+    StructType(
+        [
+            _NAME,
+            column("state", StringType(), "what it did before", nullable=False),
+            column("batch", LongType(), "a micro-batch that it had completed by then"),
+            column("checkpoint", StringType(), "where Spark has noted how far it has read", nullable=False),
+            column("stopped", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    "READ_UPDATE on the scope of the table that it writes to",
+    None,
+)

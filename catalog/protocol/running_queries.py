@@ -1,0 +1,44 @@
+"""Requests about the streaming queries that CALL start_query keeps running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class QueryReport:
+    """What Spark says of a query that the server was told to start, the time `epoch` of its leases.
+
+    `state` is starting, active or ended. `error` says why it ended or did not start. `progress` is the JSON text of
+    Spark's newest report.
+    """
+
+    scope: str
+    name: str
+    epoch: int
+    state: str
+    error: str | None
+    progress: str | None
+
+
+@dataclass(frozen=True)
+class TendQueries:
+    """What a server is to do with its queries now, as `QueryCommands`; the answer may take a second.
+
+    `server` is one driver, from the start of its Spark to the end.
+    """
+
+    server: str
+    reports: tuple[QueryReport, ...]
+
+
+@dataclass(frozen=True)
+class ReleaseQueries:
+    """The queries of a server whose Spark has ended may run on others from now on."""
+
+    server: str
+
+
+RunningQueryRequest: TypeAlias = TendQueries | ReleaseQueries
+"""Requests about running queries."""

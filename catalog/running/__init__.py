@@ -1,0 +1,1 @@
+"""Streaming queries that CALL start_query keeps running."""

@@ -1,0 +1,192 @@
+package io.github.pysparkpravega;
+
+import io.github.pysparkpravega.Replies.QueryCommands;
+import io.github.pysparkpravega.Replies.QueryStart;
+import io.github.pysparkpravega.Replies.QueryStop;
+import io.github.pysparkpravega.Requests.QueryFacts;
+import io.github.pysparkpravega.Requests.QueryReport;
+import io.github.pysparkpravega.Requests.ReleaseQueries;
+import io.github.pysparkpravega.Requests.TendQueries;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.SparkConf;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.execution.CommandExecutionMode;
+import org.apache.spark.sql.types.StructType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The streaming queries of start_query that this driver runs for one catalog. The service decides; this starts and stops
+ * what it is told to, each query in a session of its own, and reports about once a second.
+ */
+final class RunningQueries {
+  private static final Logger LOG = LoggerFactory.getLogger(RunningQueries.class);
+  private static final Map<String, RunningQueries> BY_CATALOG = new ConcurrentHashMap<>();
+  private static final String CATALOG = "spark.sql.catalog.";
+  private static final long AGAIN_MS = 1000;
+
+  private final String catalog;
+  private final SparkSession base;
+  private final String server;
+  private final Map<List<String>, RunningQuery> queries = new ConcurrentHashMap<>();
+
+  private RunningQueries(String catalog, SparkSession session) {
+    this.catalog = catalog;
+    this.base = session;
+    this.server = hostName() + ":" + ProcessHandle.current().pid() + "/" + UUID.randomUUID().toString().substring(0, 8);
+    daemon("queries-" + catalog, this::tend).start();
+  }
+
+  /** Runs the queries of catalogs whose conf says so. Called for every new session. */
+  static void resume(SparkSession session) {
+    SparkConf conf = session.sparkContext().conf();
+    for (Tuple2<String, String> entry : conf.getAllWithPrefix(CATALOG)) {
+      String name = entry._1();
+      if (entry._2().equals(PravegaCatalog.class.getName())
+          && conf.get(CATALOG + name + ".queries.run", "").trim().equalsIgnoreCase("true")) {
+        of(name, session);
+      }
+    }
+  }
+
+  private static RunningQueries of(String catalog, SparkSession session) {
+    return BY_CATALOG.compute(catalog, (name, running) -> running != null && !running.hasEnded()
+        ? running : new RunningQueries(name, session));
+  }
+
+  /** Returns what Spark says of a query that start_query gets in the active session. */
+  static QueryFacts describe(PravegaService service, String text) {
+    SparkSession asking = SparkSession.active();
+    RunningQueries running = of(service.conf().get("catalog-name"), asking);
+    CatalogManager names = asking.sessionState().catalogManager();
+    Map<String, String> settings = new TreeMap<>();
+    CollectionConverters.asJava(asking.sessionState().conf().getAllConfs()).forEach((key, value) -> {
+      if (key.startsWith("spark.sql.") && !key.startsWith(CATALOG) && asking.conf().isModifiable(key)) {
+        settings.put(key, value);
+      }
+    });
+    settings.put("spark.sql.session.timeZone", asking.sessionState().conf().sessionLocalTimeZone());
+    String[] namespace = names.currentNamespace();
+    SparkSession session = running.newSession(settings);
+    boolean ownConf = !running.hasConf(session, service.conf());
+    String current = names.currentCatalog().name();
+    if (ownConf || session.version().compareTo("4.3") < 0) { // the service refuses it
+      return new QueryFacts(
+          running.server, session.version(), ownConf, false, new StructType(), settings, current, namespace);
+    }
+    LogicalPlan analyzed = RunningQuery.within(session, () -> {
+      select(session, current, namespace);
+      return session.sessionState().executePlan(
+          session.sessionState().sqlParser().parseQuery(text), CommandExecutionMode.SKIP()).analyzed();
+    });
+    return new QueryFacts(running.server, session.version(), false, analyzed.isStreaming(), analyzed.schema(), settings,
+        current, namespace);
+  }
+
+  private boolean hasConf(SparkSession session, Map<String, String> conf) {
+    try {
+      CatalogPlugin found = session.sessionState().catalogManager().catalog(catalog);
+      return found instanceof PravegaCatalog ours && ours.service().conf().equals(conf);
+    } catch (Exception e) {
+      return false; // other sessions do not know the catalog
+    }
+  }
+
+  /** Returns a session as resumed queries get it: nothing is in it that another server has not. */
+  SparkSession newSession(Map<String, String> settings) {
+    SparkSession session = base.newSession();
+    settings.forEach(session.conf()::set);
+    return session;
+  }
+
+  static void select(SparkSession session, String catalog, String[] namespace) {
+    CatalogManager names = session.sessionState().catalogManager();
+    names.setCurrentCatalog(catalog);
+    if (namespace.length > 0) {
+      names.setCurrentNamespace(namespace);
+    }
+  }
+
+  private boolean hasEnded() {
+    return base.sparkContext().isStopped();
+  }
+
+  private PravegaService service() {
+    return ((PravegaCatalog) newSession(Map.of()).sessionState().catalogManager().catalog(catalog)).service();
+  }
+
+  private void tend() {
+    base.sparkContext().setLocalProperties(new Properties()); // those of the statement that came first
+    PravegaService service = null;
+    String said = "";
+    while (!hasEnded()) {
+      try {
+        service = service == null ? service() : service;
+        List<RunningQuery> told = List.copyOf(queries.values());
+        List<QueryReport> reports = told.stream().map(RunningQuery::report).toList();
+        QueryCommands commands = service.call(new TendQueries(server, reports));
+        reports.stream().filter(report -> report.state().equals(RunningQuery.ENDED))
+            .forEach(report -> queries.remove(List.of(report.scope(), report.name())));
+        commands.stop().forEach(this::stop);
+        commands.start().forEach(this::start);
+        said = "";
+      } catch (Exception e) {
+        if (!said.equals(e.getMessage()) && !hasEnded()) {
+          said = String.valueOf(e.getMessage());
+          LOG.warn("Queries of catalog {} are not tended now: {}", catalog, said);
+        }
+        pause(AGAIN_MS);
+      }
+    }
+    if (service != null) {
+      service.finish(new ReleaseQueries(server));
+    }
+  }
+
+  private void start(QueryStart start) {
+    RunningQuery query = new RunningQuery(start);
+    queries.put(List.of(start.scope(), start.name()), query);
+    daemon("start-query", () -> query.start(() -> newSession(start.settings()))).start();
+  }
+
+  private void stop(QueryStop stop) {
+    RunningQuery query = queries.get(List.of(stop.scope(), stop.name()));
+    if (query != null && query.beginsToStop()) {
+      daemon("stop-query", () -> query.stop(stop.atOnce())).start();
+    }
+  }
+
+  static void pause(long milliseconds) {
+    try {
+      Thread.sleep(milliseconds);
+    } catch (InterruptedException e) {
+      // nobody interrupts these threads
+    }
+  }
+
+  private static Thread daemon(String name, Runnable task) {
+    Thread thread = new Thread(task, "pravega-" + name);
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private static String hostName() {
+    try {
+      return InetAddress.getLocalHost().getHostName();
+    } catch (UnknownHostException e) {
+      return "localhost";
+    }
+  }
+}

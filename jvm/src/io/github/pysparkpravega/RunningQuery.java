@@ -1,0 +1,130 @@
+package io.github.pysparkpravega;
+
+import io.github.pysparkpravega.Replies.QueryStart;
+import io.github.pysparkpravega.Requests.QueryReport;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.CommandExecutionMode;
+import org.apache.spark.sql.streaming.DataStreamWriter;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import org.apache.spark.sql.streaming.Trigger;
+
+/** One run of a streaming query that the service wants: the rows of an INSERT, written by micro-batches. */
+final class RunningQuery {
+  static final String ENDED = "ended";
+  private static final long GRACE_MS = 60_000; // for the micro-batch that runs when it is stopped
+  private static final long LOOK_MS = 10;
+
+  private final QueryStart wanted;
+  private volatile StreamingQuery query;
+  private volatile String refused;
+  private volatile boolean stopping;
+
+  RunningQuery(QueryStart wanted) {
+    this.wanted = wanted;
+  }
+
+  /** Starts it, in a session that nothing else uses. */
+  void start(Supplier<SparkSession> ofItsOwn) {
+    try {
+      SparkSession session = ofItsOwn.get();
+      query = within(session, () -> begin(session));
+    } catch (Throwable e) {
+      refused = e.getMessage() == null ? e.toString() : e.getMessage();
+    }
+  }
+
+  private StreamingQuery begin(SparkSession session) throws Exception {
+    RunningQueries.select(session, wanted.catalog(), wanted.namespace());
+    LogicalPlan insert =
+        session.sessionState().sqlParser().parsePlan("INSERT INTO " + wanted.into() + "\n" + wanted.query());
+    session.sparkContext().setLocalProperty(StatementChecks.STREAMING, "true");
+    LogicalPlan analyzed;
+    try {
+      analyzed = session.sessionState().executePlan(insert, CommandExecutionMode.SKIP()).analyzed();
+    } finally {
+      session.sparkContext().setLocalProperty(StatementChecks.STREAMING, null);
+    }
+    if (!(analyzed instanceof V2WriteCommand write)) {
+      throw new IllegalArgumentException("Spark does not take this query as an INSERT into a table of Pravega.");
+    }
+    DataStreamWriter<Row> writer = Dataset.ofRows(session, write.query()).writeStream().queryName(wanted.name())
+        .outputMode(wanted.outputMode()).option("checkpointLocation", wanted.checkpoint());
+    if (wanted.availableNow() || wanted.interval() > 0) {
+      writer = writer.trigger(
+          wanted.availableNow() ? Trigger.AvailableNow() : Trigger.ProcessingTime(wanted.interval()));
+    }
+    return writer.toTable(wanted.into());
+  }
+
+  /** Runs a task with a session as the active one of this thread. */
+  static <T> T within(SparkSession session, Callable<T> task) {
+    SparkSession before = SparkSession.getActiveSession().getOrElse(() -> null);
+    SparkSession.setActiveSession(session);
+    try {
+      return task.call();
+    } catch (Exception e) {
+      throw PravegaException.unchecked(e);
+    } finally {
+      if (before == null) {
+        SparkSession.clearActiveSession();
+      } else {
+        SparkSession.setActiveSession(before);
+      }
+    }
+  }
+
+  QueryReport report() {
+    StreamingQuery started = query;
+    boolean active = started != null && started.isActive(); // before the rest, which may come meanwhile
+    String error = refused;
+    String progress = null;
+    if (started != null) {
+      error = started.exception().isEmpty() ? null : messageOf(started.exception().get());
+      StreamingQueryProgress last = started.lastProgress();
+      progress = last == null ? null : last.json();
+    }
+    String state = active ? "active" : started != null || refused != null ? ENDED : "starting";
+    return new QueryReport(
+        wanted.scope(), wanted.name(), wanted.epoch(), state, state.equals(ENDED) ? error : null, progress);
+  }
+
+  private static String messageOf(Throwable failure) {
+    Throwable cause = failure.getCause() == null ? failure : failure.getCause();
+    return cause.getMessage() == null ? cause.toString() : cause.getMessage();
+  }
+
+  /** Returns whether it is running and nobody else stops it; from then on the caller does. */
+  synchronized boolean beginsToStop() {
+    boolean begins = query != null && !stopping;
+    stopping = stopping || begins;
+    return begins;
+  }
+
+  /** Stops it, if not at once after the micro-batch that is running. */
+  void stop(boolean atOnce) {
+    long until = System.currentTimeMillis() + GRACE_MS;
+    long batch = batch();
+    while (!atOnce && query.isActive() && query.status().isTriggerActive() && batch() == batch
+        && System.currentTimeMillis() < until) {
+      RunningQueries.pause(LOOK_MS);
+    }
+    try {
+      query.stop();
+    } catch (TimeoutException e) {
+      stopping = false; // the service asks again
+    }
+  }
+
+  private long batch() {
+    StreamingQueryProgress last = query.lastProgress();
+    return last == null ? -1 : last.batchId();
+  }
+}

@@ -1,0 +1,169 @@
+"""Streaming queries of CALL start_query: started, watched and stopped in SQL, in every front end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.sql_clients import SqlClient, SqlError
+from tests.streams import PATIENCE
+
+COLUMNS = "name, state, batch, failures, last_error, into, checkpoint"
+FAILING = pytest.mark.parametrize(
+    "sql", ["pyspark", "jdbc", pytest.param("connect", marks=pytest.mark.pipelines)], indirect=True
+)
+"""Not in the spark-sql shell, which prints Spark's log of failed queries among its rows."""
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, "the condition did not come true"
+        time.sleep(0.2)
+
+
+class Halls:
+    """Two tables in a namespace of a front end's catalog, and a query from one to the other."""
+
+    def __init__(self, sql: SqlClient, scope: str, checkpoint: Path) -> None:
+        self.sql, self.scope = sql, f"pravega.{scope}"
+        self.name, self.checkpoint = f"doubled-{scope}", str(checkpoint)
+        self.into, self.query = f"{scope}.doubled", f"SELECT id, 2 * id FROM STREAM {self.scope}.numbers"
+        sql.run(f"CREATE NAMESPACE {self.scope}")
+        sql.run(f"CREATE TABLE {self.scope}.numbers (id BIGINT) USING pravega")
+        sql.run(f"CREATE TABLE {self.scope}.doubled (id BIGINT, twice BIGINT) USING pravega")
+
+    def start(self, **changes: str | None) -> list[str]:
+        given = {"name": self.name, "query": self.query, "into": self.into, "checkpoint": self.checkpoint, **changes}
+        listed = ", ".join(f"{key} => '{text}'" for key, text in given.items() if text is not None)
+        [row] = self.sql.run(f"CALL pravega.system.start_query({listed})")
+        return list(row)
+
+    def stop(self) -> list[str]:
+        [row] = self.sql.run(f"CALL pravega.system.stop_query(name => '{self.name}')")
+        return list(row)
+
+    def shown(self) -> dict[str, str]:
+        rows = self.sql.run(f"SELECT {COLUMNS} FROM pravega.system.queries WHERE name = '{self.name}'")
+        return dict(zip(COLUMNS.split(", "), rows[0], strict=True)) if rows else {}
+
+    def insert(self, *ids: int) -> None:
+        self.sql.run(f"INSERT INTO {self.scope}.numbers VALUES {', '.join(f'({id})' for id in ids)}")
+
+    def written(self) -> list[tuple[str, ...]]:
+        return self.sql.run(f"SELECT * FROM {self.scope}.doubled ORDER BY id")
+
+
+@pytest.fixture
+def halls(sql: SqlClient, fresh_name: str, tmp_path: Path) -> Halls:
+    return Halls(sql, fresh_name, tmp_path / "checkpoint")
+
+
+def doubles(*ids: int) -> list[tuple[str, ...]]:
+    return [(str(id), str(2 * id)) for id in ids]
+
+
+def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
+    halls.insert(1, 2)
+    name, state, into, checkpoint, _ = halls.start(trigger="300 milliseconds")
+    assert (name, state, into, checkpoint) == (halls.name, "RUNNING", f"pravega.{halls.into}", halls.checkpoint)
+    wait_for(lambda: halls.written() == doubles(1, 2))
+    halls.insert(3)
+    wait_for(lambda: halls.written() == doubles(1, 2, 3))
+    wait_for(lambda: halls.shown()["batch"] == "1")
+    assert halls.shown()["state"] == "RUNNING" and halls.shown()["last_error"] == "NULL"
+    assert halls.stop()[-1] == "true"
+    assert halls.shown() == {}
+    halls.insert(4)
+    assert halls.written() == doubles(1, 2, 3)
+    halls.query = f"WITH new AS (SELECT id FROM STREAM {halls.scope}.numbers) SELECT id, 2 * id FROM new"
+    halls.start(trigger="available now")
+    wait_for(lambda: halls.shown()["state"] == "FINISHED")
+    assert halls.written() == doubles(1, 2, 3, 4)
+    halls.stop()
+    with pytest.raises(SqlError, match="There is no query"):
+        halls.stop()
+
+
+@FAILING
+def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
+    sql, flaky = halls.sql, f"{halls.scope}.flaky"
+    sql.run(f"CREATE TABLE {flaky} (text STRING) USING pravega")
+    halls.query = f"SELECT CAST(text AS BIGINT), 0 FROM STREAM {flaky}"
+    sql.run(f"INSERT INTO {flaky} VALUES ('7')")
+    halls.start()
+    wait_for(lambda: halls.written() == [("7", "0")])
+    sql.run(f"DROP TABLE {halls.scope}.doubled")
+    sql.run(f"INSERT INTO {flaky} VALUES ('8')")
+    wait_for(lambda: int(halls.shown()["failures"]) >= 2)
+    failed = halls.shown()
+    assert failed["state"] in ("RETRYING", "STARTING", "RUNNING")
+    assert "doubled" in failed["last_error"] and "\tat " not in failed["last_error"]
+    sql.run(f"CREATE TABLE {halls.scope}.doubled (id BIGINT, twice BIGINT) USING pravega")
+    wait_for(lambda: halls.written() == [("8", "0")])
+    wait_for(lambda: halls.shown()["failures"] == "0")
+    halls.stop()
+
+
+@FAILING
+def test_retries_are_bounded(halls: Halls) -> None:
+    halls.query = f"SELECT id, CAST('x' || id AS BIGINT) FROM STREAM {halls.scope}.numbers"
+    halls.sql.run("SET spark.sql.ansi.enabled=true")
+    halls.insert(1)
+    given = f"name => '{halls.name}', query => \"{halls.query}\", into => '{halls.into}'"
+    halls.sql.run(f"CALL pravega.system.start_query({given}, checkpoint => '{halls.checkpoint}', retries => 1)")
+    wait_for(lambda: halls.shown()["state"] == "FAILED")
+    assert halls.shown()["failures"] == "2" and "CAST_INVALID_INPUT" in halls.shown()["last_error"]
+    assert halls.stop()[1] == "FAILED"
+    assert halls.shown() == {} and halls.written() == []
+
+
+@FAILING
+def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
+    sql = halls.sql
+    sql.run(f"CREATE VIEW {halls.scope}.seen AS SELECT 1 AS id, 2 AS twice")
+    wrong: dict[str, dict[str, str | None]] = {
+        "reads no STREAM": {"query": f"SELECT id, id FROM {halls.scope}.numbers"},
+        "CREATE TABLE pravega": {"into": f"{halls.into}_more"},
+        "(id BIGINT, `(2 * id)` BIGINT) USING pravega": {"into": f"{halls.into}_more"},
+        "is the view": {"into": halls.into.replace("doubled", "seen")},
+        "does not name a table": {"into": "doubled"},
+        "needs a 'checkpoint'": {"checkpoint": None},
+        "is not an absolute path": {"checkpoint": "daily"},
+        "has a password in its address": {"checkpoint": "s3a://me:mine@bucket/daily"},
+        "'trigger' => 'often' is not possible": {"trigger": "often"},
+        "or: available now": {"trigger": "once"},
+        "'output_mode' => 'replace' is not possible": {"output_mode": "replace"},
+        "takes INT": {"retries": "often"},
+        "cannot be named": {"name": " "},
+        "TABLE_OR_VIEW_NOT_FOUND": {"query": f"SELECT id, id FROM STREAM {halls.scope}.nope"},
+        "PARSE_SYNTAX_ERROR": {"query": "SELEC id FROM STREAM x"},
+        "does not start": {"query": f"SELECT id FROM STREAM {halls.scope}.numbers"},
+        "needs the argument 'query'": {"query": None},
+    }
+    for words, changes in wrong.items():
+        with pytest.raises(SqlError) as raised:
+            halls.start(**changes)
+        assert words in str(raised.value), words
+        assert halls.shown() == {}
+    with pytest.raises(SqlError, match="'retries' => -1 is not possible"):
+        given = f"name => 'x', query => '{halls.query}', into => '{halls.into}', checkpoint => '{halls.checkpoint}'"
+        sql.run(f"CALL pravega.system.start_query({given}, retries => -1)")
+    halls.start()
+    for words, changes in {
+        "runs already, on": {},
+        "and it is another one": {"trigger": "1 second"},
+        f"belongs to the query '{halls.name}'": {"name": f"{halls.name}-2"},
+    }.items():
+        with pytest.raises(SqlError, match="PRAVEGA_QUERY_EXISTS") as raised:
+            halls.start(**changes)
+        assert words in str(raised.value)
+    with pytest.raises(SqlError, match="can only be read"):
+        sql.run("INSERT INTO pravega.system.queries VALUES ('x')")
+    with pytest.raises(SqlError, match="can only be read"):
+        sql.run("DROP TABLE pravega.system.queries")
+    halls.stop()
