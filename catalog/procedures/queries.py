@@ -137,8 +137,7 @@ def _check_checkpoint(arguments: Mapping[str, str]) -> str:
         )
     if _PASSWORD.search(path):
         raise InvalidOptionError(
-            "'checkpoint' has a password in its address, which would be shown and kept. Give Spark the login by its "
-            "confs."
+            "'checkpoint' has a password in its address, which would be shown. Give Spark the login by its confs."
         )
     return path.rstrip("/")
 
