@@ -123,7 +123,7 @@ REPLIES = parts(
         replies.PlannedRead,
         replies.ProcedureDescription,
         replies.InsertBegun,
-        replies.RowChangesBegun,
+        replies.KeyedWriteBegun,
         replies.MicroBatchEnd,
         Limits,
     )
