@@ -31,8 +31,8 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 
-from .protocol import BeginRowChanges
-from .protocol.replies import InsertBegun, InsertHandle, RowChangesBegun
+from .protocol import BeginKeyedWrite
+from .protocol.replies import InsertBegun, InsertHandle, KeyedWriteBegun
 from .storage.connections import Catalog
 from .storage.naming import prefix_errors
 from .storage.spelling import name_table_and_stream
@@ -246,7 +246,7 @@ def _count_stored_rows(table: StreamTable, reports: Sequence[InsertMessage]) -> 
     return sum(report.rows for report in reports)
 
 
-def begin_row_changes(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
+def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> KeyedWriteBegun:
     """Begin a DELETE, UPDATE or MERGE by key: return its tasks' function.
 
     Raises UnsupportedOperationError, InvalidOptionError.
@@ -254,5 +254,5 @@ def begin_row_changes(catalog: Catalog, request: BeginRowChanges) -> RowChangesB
     table = request.table
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = catalog.options(write=request.options)
-        writer = open_table(catalog.pravega, table, options).row_changes_writer(request.schema)
-    return RowChangesBegun(pickle_write(writer), PYTHON)
+        writer = open_table(catalog.pravega, table, options).keyed_writer(request.schema)
+    return KeyedWriteBegun(pickle_write(writer), PYTHON)

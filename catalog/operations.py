@@ -29,6 +29,7 @@ from .metadata.tables_of_streams import is_stream_namespace
 from .procedures import calling as procedures
 from .protocol.replies import (
     InsertBegun,
+    KeyedWriteBegun,
     KeySpace,
     MetadataDescription,
     MetadataRows,
@@ -37,7 +38,6 @@ from .protocol.replies import (
     ProcedureDescription,
     QueryCommands,
     Relations,
-    RowChangesBegun,
     SourceDescription,
     TableDescription,
     ViewDefinition,
@@ -66,7 +66,7 @@ Reply: TypeAlias = (
     | KeySpace
     | PlannedRead
     | InsertBegun
-    | RowChangesBegun
+    | KeyedWriteBegun
     | MicroBatchEnd
     | Limits
     | str
@@ -253,8 +253,8 @@ class Operations:
                 return None
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
-            case r.BeginRowChanges():
-                return inserts.begin_row_changes(catalog, request)
+            case r.BeginKeyedWrite():
+                return inserts.begin_keyed_write(catalog, request)
             case r.CommitInsert(table, insert, messages, again):
                 return self._inserts.commit(catalog, table, insert, messages, again)
             case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets, watermark):

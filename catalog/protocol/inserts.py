@@ -75,8 +75,8 @@ class CommitEpoch:
 
 
 @dataclass(frozen=True)
-class BeginRowChanges:
-    """A `RowChangesBegun`: rows of a table whose rows are told by keys will be removed, replaced or inserted.
+class BeginKeyedWrite:
+    """A `KeyedWriteBegun`: rows of a table whose rows are told by keys will be removed, replaced or inserted.
 
     `schema` is that of the new rows, without columns if there are none.
     """
@@ -86,5 +86,5 @@ class BeginRowChanges:
     options: Mapping[str, str]
 
 
-WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginRowChanges
+WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginKeyedWrite
 """Requests to write."""

@@ -223,7 +223,7 @@ class InsertBegun:
 
 
 @dataclass(frozen=True)
-class RowChangesBegun:
+class KeyedWriteBegun:
     """The pickled function in base64 of tasks that change rows, for Python of a version such as 3.11."""
 
     function: str

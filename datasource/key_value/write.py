@@ -132,7 +132,7 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
                 entries.delete_many([key.key for key in page[at : at + MAX_BATCH_KEYS]])
 
 
-class RowChangesWriter(DataSourceArrowWriter):
+class KeyedWriter(DataSourceArrowWriter):
     """Spark's writer of DELETE, UPDATE and MERGE for tasks: of an `operation`, the old key `id` and the new `row`."""
 
     def __init__(self, spec: UpsertSpec) -> None:

@@ -13,7 +13,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..key_value.scan import keys_of, plan_entries, same_entries_of
-from ..key_value.write import RowChangesWriter, UpsertSpec, UpsertWriter, encoder_of_values
+from ..key_value.write import KeyedWriter, UpsertSpec, UpsertWriter, encoder_of_values
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
 from ..tables.stream_table import StreamTable
@@ -62,11 +62,11 @@ class KeyValueEntries(TableKind):
         same_entries_of(self.pravega, self.table).check_writable()
         return UpsertWriter(UpsertSpec(self.table, self.pravega.config, rows))
 
-    def row_changes_writer(self, rows: StructType) -> DataSourceArrowWriter:
+    def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         if rows.fields:
             self.prepare_insert(rows)
         same_entries_of(self.pravega, self.table).check_writable()
-        return RowChangesWriter(UpsertSpec(self.table, self.pravega.config, rows))
+        return KeyedWriter(UpsertSpec(self.table, self.pravega.config, rows))
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         _check_options(self.table, self.options)

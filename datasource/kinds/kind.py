@@ -149,7 +149,7 @@ class TableKind(OpenTable, ABC):
         """
         return plain_writer(self, rows)
 
-    def row_changes_writer(self, rows: StructType) -> DataSourceArrowWriter:
+    def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.
 
         Raises UnsupportedOperationError for a table whose rows have no keys.

@@ -123,7 +123,8 @@ REPLIES = parts(
         replies.PlannedRead,
         replies.ProcedureDescription,
         replies.InsertBegun,
-        replies.RowChangesBegun,
+        replies.QueryCommands,
+        replies.KeyedWriteBegun,
         replies.MicroBatchEnd,
         Limits,
     )

@@ -26,7 +26,7 @@ final class PravegaScanBuilder
   private StructType required;
   private Predicate[] predicates = new Predicate[0];
   private int limit = -1;
-  private boolean rowChanges;
+  private boolean keyedWrite;
   private Requests.Aggregation written;
   private Requests.Aggregation aggregation;
   private PravegaScan counted;
@@ -41,8 +41,8 @@ final class PravegaScanBuilder
   /**
    * Makes it a scan of changed rows, whose keys joins must not ask for: Spark would read the table twice for nothing.
    */
-  PravegaScanBuilder ofRowChanges() {
-    rowChanges = true;
+  PravegaScanBuilder ofKeyedWrite() {
+    keyedWrite = true;
     return this;
   }
 
@@ -125,6 +125,6 @@ final class PravegaScanBuilder
   private PravegaScan scan(int limit, Requests.Aggregation aggregation) {
     StructType evaluated = conditions.isEmpty() ? null : every;
     return new PravegaScan(
-        table, required, options, limit, aggregation, evaluated, List.copyOf(conditions), !rowChanges);
+        table, required, options, limit, aggregation, evaluated, List.copyOf(conditions), !keyedWrite);
   }
 }

@@ -205,7 +205,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     if (!takesUpdates()) {
       refuse(info.command().toString());
     }
-    return () -> new PravegaRowChanges(this, info.command());
+    return () -> new PravegaKeyedWrite(this, info.command());
   }
 
   @Override

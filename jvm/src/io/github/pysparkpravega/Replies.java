@@ -51,7 +51,7 @@ interface Replies {
       @OrNull Long known) {}
   record InsertHandle(String transaction, int tasks, Map<String, String> options, @OrNull String seen) {}
   record InsertBegun(InsertHandle insert, byte[] function, String python) {}
-  record RowChangesBegun(byte[] function, String python) {}
+  record KeyedWriteBegun(byte[] function, String python) {}
   record Limits(@OrNull Long maxBytes, @OrNull Long maxRows, @OrNull Long minRows, long maxDelayMs) {}
   record MicroBatchEnd(String offset, String latest, Map<String, String> metrics) {}
 }

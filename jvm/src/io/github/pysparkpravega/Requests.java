@@ -138,6 +138,6 @@ interface Requests {
       implements Request<InsertBegun> {}
   record CommitEpoch(String table, InsertHandle insert, List<byte[]> messages, boolean again, String query, String run,
       long epoch, String offsets, @OrNull Long watermark) implements Request<Long> {}
-  record BeginRowChanges(String table, StructType schema, Map<String, String> options)
-      implements Request<RowChangesBegun> {}
+  record BeginKeyedWrite(String table, StructType schema, Map<String, String> options)
+      implements Request<KeyedWriteBegun> {}
 }

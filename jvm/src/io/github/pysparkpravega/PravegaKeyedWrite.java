@@ -1,7 +1,7 @@
 package io.github.pysparkpravega;
 
-import io.github.pysparkpravega.Replies.RowChangesBegun;
-import io.github.pysparkpravega.Requests.BeginRowChanges;
+import io.github.pysparkpravega.Replies.KeyedWriteBegun;
+import io.github.pysparkpravega.Requests.BeginKeyedWrite;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
@@ -18,10 +18,10 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** DELETE, UPDATE or MERGE of a table whose rows have keys: rows are read, and then replaced or removed by key. */
-record PravegaRowChanges(PravegaTable table, Command command) implements RowLevelOperation, SupportsDelta {
+record PravegaKeyedWrite(PravegaTable table, Command command) implements RowLevelOperation, SupportsDelta {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return table.newScanBuilder(options).ofRowChanges();
+    return table.newScanBuilder(options).ofKeyedWrite();
   }
 
   @Override
@@ -52,9 +52,9 @@ record PravegaRowChanges(PravegaTable table, Command command) implements RowLeve
     public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
       StructType schema = new StructType().add("operation", DataTypes.StringType).add("id", info.rowIdSchema().get());
       schema = info.schema().isEmpty() ? schema : schema.add("row", info.schema());
-      RowChangesBegun begun = table.service().call(
-          new BeginRowChanges(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
-      return new RowChangeWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
+      KeyedWriteBegun begun = table.service().call(
+          new BeginKeyedWrite(table.handle(), info.schema(), info.options().asCaseSensitiveMap()));
+      return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
     }
 
     @Override

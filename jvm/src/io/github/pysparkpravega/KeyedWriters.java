@@ -17,7 +17,7 @@ import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Writers of changed rows. Spark hands them over one by one; they go to a function in a Python worker in batches. */
-record RowChangeWriters(PythonTask task) implements DeltaWriterFactory {
+record KeyedWriters(PythonTask task) implements DeltaWriterFactory {
   private static final int MOST_ROWS = 4096;
   private static final long MOST_BYTES = 8 << 20;
 
