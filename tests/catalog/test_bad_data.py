@@ -221,7 +221,7 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
     (
         {"start-stream-cut": "garbage"},
-        ("'start-stream-cut'", "'garbage'", "asText() writes it, or 'earliest' or 'latest'"),
+        ("'start-stream-cut'", "'garbage'", "asText() writes it, or 'earliest', 'latest' or 'consumer'"),
     ),
     (
         {"end-stream-cut": "Lates"},
