@@ -10,8 +10,8 @@ from typing import TypeAlias
 class QueryReport:
     """What Spark says of a query that the server was told to start, the time `epoch` of its leases.
 
-    `state` is starting, active or ended. `error` says why it ended or did not start. `progress` is the JSON text of
-    Spark's newest report.
+    `state` is starting, refused, active or ended. `error` says why it ended or was refused. `progress` is the JSON
+    text of Spark's newest report.
     """
 
     scope: str

@@ -124,9 +124,10 @@ class QueryServer:
             if tended is None:
                 commands.stop(key)
                 return True
-        tended.sent = report.state != "ended"
+        ended = report.state in ("ended", "refused")
+        tended.sent = not ended
         try:
-            if report.state == "ended":
+            if ended:
                 self._note_end(catalog, queries, key, tended, report)
                 return True
             if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + RENEWAL):
@@ -163,17 +164,20 @@ class QueryServer:
         if kept is None:
             raise _LeaseLostError
         tended.active = False
+        asked, tended.asked = tended.asked and report.state == "refused", False
         if kept.status.known is QueryState.STOPPING:
             return  # `_look` removes it
         definition = kept.definition
         found = read_progress(report.progress)
+        if report.state == "ended" and kept.status.started is None:
+            found["started"] = now()
         if report.error is None and is_bounded(definition.trigger):
             self._end(queries, key, tended, state=QueryState.FINISHED, **{**found, "failures": 0})
             return
         error = describe_error(report.error or _STOPPED_ELSEWHERE, catalog.options())
         failures = 1 + int(found.get("failures", kept.status.failures))
         failed = {**found, "failures": failures, "last_error": error, "failed_at": now(), "rows_per_second": None}
-        if tended.asked or (definition.retries is not None and failures > definition.retries):
+        if asked or (definition.retries is not None and failures > definition.retries):
             self._end(queries, key, tended, state=QueryState.FAILED, **failed)
             return
         pause = min(2.0 ** (failures - 1), LONGEST_PAUSE)

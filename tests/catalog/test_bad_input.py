@@ -640,6 +640,7 @@ QUERIES = [
     read("max-rows-per-trigger", "0", "'0'", "out of range"),
     read("consumer", "", "it is empty"),
     read("names", "exact", "cannot be a read option", "catalog conf"),
+    read("queries.run", "true", "cannot be a read option", "catalog conf"),
     read("txn-version", "1", "cannot be a read option", "write option"),
     read("start-stream-cut", "latest", "leaves nothing to read"),
     read("end-stream-cut", "earliest", "leaves nothing to read"),

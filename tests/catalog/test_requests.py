@@ -122,6 +122,7 @@ REPLIES = parts(
         replies.MetadataRows,
         replies.PlannedRead,
         replies.ProcedureDescription,
+        replies.QueryCommands,
         replies.InsertBegun,
         replies.QueryCommands,
         replies.KeyedWriteBegun,

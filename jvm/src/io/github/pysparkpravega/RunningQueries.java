@@ -137,7 +137,7 @@ final class RunningQueries {
         List<RunningQuery> told = List.copyOf(queries.values());
         List<QueryReport> reports = told.stream().map(RunningQuery::report).toList();
         QueryCommands commands = service.call(new TendQueries(server, reports));
-        reports.stream().filter(report -> report.state().equals(RunningQuery.ENDED))
+        reports.stream().filter(RunningQuery::isLast)
             .forEach(report -> queries.remove(List.of(report.scope(), report.name())));
         commands.stop().forEach(this::stop);
         commands.start().forEach(this::start);

@@ -18,7 +18,8 @@ import org.apache.spark.sql.streaming.Trigger;
 
 /** One run of a streaming query that the service wants: the rows of an INSERT, written by micro-batches. */
 final class RunningQuery {
-  static final String ENDED = "ended";
+  private static final String REFUSED = "refused";
+  private static final String ENDED = "ended";
   private static final long GRACE_MS = 60_000; // for the micro-batch that runs when it is stopped
   private static final long LOOK_MS = 10;
 
@@ -91,9 +92,13 @@ final class RunningQuery {
       StreamingQueryProgress last = started.lastProgress();
       progress = last == null ? null : last.json();
     }
-    String state = active ? "active" : started != null || refused != null ? ENDED : "starting";
-    return new QueryReport(
-        wanted.scope(), wanted.name(), wanted.epoch(), state, state.equals(ENDED) ? error : null, progress);
+    String state = active ? "active" : started != null ? ENDED : error != null ? REFUSED : "starting";
+    return new QueryReport(wanted.scope(), wanted.name(), wanted.epoch(), state, active ? null : error, progress);
+  }
+
+  /** Returns whether a report is the last one of a run. */
+  static boolean isLast(QueryReport report) {
+    return report.state().equals(ENDED) || report.state().equals(REFUSED);
   }
 
   private static String messageOf(Throwable failure) {
