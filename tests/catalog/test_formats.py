@@ -54,8 +54,8 @@ class TestText:
         spark.sql(f"""INSERT INTO {table} VALUES ('{{"up": {{"port": 7}}}}'), ('[1]'), ('{{"up": "none"}}')""")
         found = spark.sql(f"SELECT try_variant_get(parse_json(value), '$.up.port', 'int') AS port FROM {table}")
         assert sorted(row.port or 0 for row in found.collect()) == [0, 0, 7]
-        with pytest.raises(PySparkException, match="column 'v' has type variant, which format json cannot hold: cast"):
-            spark.sql(f"CREATE TABLE {table}2 (v VARIANT) TBLPROPERTIES ('format'='json')")
+        with pytest.raises(PySparkException, match="column 'v' has type variant, which format avro cannot hold: use"):
+            spark.sql(f"CREATE TABLE {table}2 (v VARIANT) TBLPROPERTIES ('format'='avro')")
         spark.sql(f"CREATE TABLE {table}3 (v STRING) TBLPROPERTIES ('format'='json')")
         spark.sql(f"""INSERT INTO {table}3 SELECT parse_json('{{"a": [1, 2.5]}}')""")
         assert [row.v for row in spark.table(f"{table}3").collect()] == ['{"a":[1,2.5]}']
