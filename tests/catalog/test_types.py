@@ -283,11 +283,12 @@ def test_other_types_are_refused_by_the_name_of_their_column(
     spark: SparkSession, namespace: str, format_name: str
 ) -> None:
     messages = {}
-    for number, data_type in enumerate(REFUSED):
+    refused = [data_type for data_type in REFUSED if format_name != "json" or "VARIANT" not in data_type]
+    for number, data_type in enumerate(refused):
         with pytest.raises(PySparkException) as error:
             create(spark, f"{namespace}.t{number}", format_name, f"good INT, c{number} {data_type}")
         messages[data_type] = str(error.value)
-    for number, data_type in enumerate(REFUSED):
+    for number, data_type in enumerate(refused):
         assert f"column 'c{number}" in messages[data_type], messages[data_type]
         assert "PRAVEGA_UNSUPPORTED_TYPE" in messages[data_type]
     with pytest.raises(PySparkException, match="column 'nothing'"):
