@@ -77,7 +77,8 @@ def test_drop_namespace_deletes_the_log(catalog: Catalog, scope: str) -> None:
     for _ in range(3):
         fill(catalog, scope, "stream")
         assert len(log_rows(catalog.pravega, scope)) == 3
-        with pytest.raises(ScopeNotEmptyError, match="has 1 stream, 0 key-value tables, 0 tables of several streams and 0 views"):
+        words = "has 1 stream, 0 key-value tables, 0 tables of several streams and 0 views"
+        with pytest.raises(ScopeNotEmptyError, match=words):
             drop_namespace(catalog, [scope], cascade=False)
         assert len(log_rows(catalog.pravega, scope)) == 3
         drop_namespace(catalog, [scope], cascade=True)
