@@ -135,6 +135,7 @@ def test_which_keys_conditions_leave() -> None:
         (None, (*one, Term("NOT", 1, None, None))),
         (None, compare("<>", key, literal("int", 1))),
         (None, compare("<=", key, literal("int", 1))),
+        (None, compare(">=", key, literal("int", 1))),
         (None, compare("=", column("v"), literal("int", 1))),
         (None, compare("=", key, key)),
         (None, (*key, Term("IS_NULL", 1, None, None))),
