@@ -241,7 +241,7 @@ def _stop_query(catalog: Catalog, servers: QueryServers, arguments: Mapping[str,
     name, queries = require(arguments, "name"), KeptQueries(catalog)
     kept = queries.find(name)
     if kept is None:
-        known = ", ".join(f"'{each.name}'" for each in queries.all())
+        known = ", ".join(f"'{other.name}'" for other in queries.all())
         raise QueryNotFoundError(f"There is no query '{name}'. The catalog has {known or 'none'}.")
     stopped = not is_set(arguments, DRY_RUN)
     if stopped:

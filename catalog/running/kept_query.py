@@ -180,4 +180,4 @@ def _read_row(scope: str, row: Row) -> KeptQuery:
 
 
 def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
-    return {each.name: kept[each.name] for each in fields(kind) if each.name in kept}
+    return {field.name: kept[field.name] for field in fields(kind) if field.name in kept}

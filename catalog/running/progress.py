@@ -30,7 +30,7 @@ def read_progress(text: str | None) -> dict[str, Any]:
         found["batch"] = completed
     metrics = [source.get("metrics") or {} for source in report["sources"]]
     found["bytes_behind"] = _add_up(metrics, "bytesBehind")
-    seconds = [float(each["secondsBehind"]) for each in metrics if "secondsBehind" in each]
+    seconds = [float(source["secondsBehind"]) for source in metrics if "secondsBehind" in source]
     found["seconds_behind"] = max(seconds, default=None)
     return found
 
@@ -41,7 +41,7 @@ def _measure_rate(report: Mapping[str, Any]) -> float:
 
 
 def _add_up(metrics: list[Mapping[str, str]], key: str) -> int | None:
-    found = [int(each[key]) for each in metrics if key in each]
+    found = [int(source[key]) for source in metrics if key in source]
     return sum(found) if found else None
 
 

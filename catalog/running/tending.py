@@ -264,16 +264,16 @@ class QueryServer:
 def take_lease(queries: KeptQueries, kept: KeptQuery, server: str, asked: bool = False) -> KeptQuery | None:
     """Give the lease of a query to a server, if nobody has renewed it since `kept` was read; return None otherwise.
 
-    A query that a user has `asked` for begins anew, with the definition of `kept`.
+    A query that a user has `asked` for starts over, with the definition of `kept`.
     """
-    anew = {"started": None, "failures": 0} if asked else {}
+    cleared = {"started": None, "failures": 0} if asked else {}
 
     def taken(found: KeptQuery | None) -> KeptQuery:
         if found is None or found.status != kept.status:
             raise _LeaseLostError
         state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
         defined = replace(found, definition=kept.definition) if asked else found
-        return defined.with_status(server=server, epoch=found.status.epoch + 1, state=state, **anew)
+        return defined.with_status(server=server, epoch=found.status.epoch + 1, state=state, **cleared)
 
     try:
         return queries.change(kept.scope, kept.name, taken)

@@ -349,11 +349,13 @@ class SchemaRegistry:
         path = _group_path(group, "encodings")
         return self._request_parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
 
-    def known_encoding_ids(self, group: str, version: VersionInfo, codec: str) -> list[int]:
-        """Return the ids that stood for a schema version and a codec when this object last asked: only a hint."""
+    def known_encoding_id(self, group: str, version: VersionInfo, codec: str) -> int | None:
+        """Return the id that stood for a schema version and a codec when this object last asked: only a hint."""
         with self._lock:
-            known = list(self._encodings.items())
-        return [id for (of, id), one in known if of == group and (one.version, one.codec) == (version, codec)]
+            for (of, id), known in self._encodings.items():
+                if of == group and (known.version, known.codec) == (version, codec):
+                    return id
+        return None
 
     # Requests
 

@@ -297,11 +297,12 @@ def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: 
 
     That takes one request instead of two.
     """
-    for id in registry.known_encoding_ids(table.stream.name, version, codec)[:1]:
-        try:
-            found = registry.encoding(table.stream.name, id, refresh=True)
-        except SchemaNotFoundError:
-            return None
-        if (found.version, found.codec, found.schema.text) == (version, codec, table.schema_text):
-            return id
-    return None
+    id = registry.known_encoding_id(table.stream.name, version, codec)
+    if id is None:
+        return None
+    try:
+        found = registry.encoding(table.stream.name, id, refresh=True)
+    except SchemaNotFoundError:
+        return None
+    is_same = (found.version, found.codec, found.schema.text) == (version, codec, table.schema_text)
+    return id if is_same else None
