@@ -185,8 +185,6 @@ def test_refused_schemas(registry: SchemaRegistry) -> None:
         registry.add_schema("g", incompatible)
     assert registry.validate("g", incompatible) is False
     assert registry.validate("g", incompatible, Compatibility("AllowAny")) is True
-    assert registry.can_read("g", incompatible) is False
-    assert registry.can_read("g", avro("x", "y")) is True
     with pytest.raises(InvalidSchemaError, match="format differs from the group's"):
         registry.add_schema("g", JSON_SCHEMA)
     with pytest.raises(InvalidSchemaError, match="Unable to parse schema"):
