@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from tests.tutorial import Step, steps_of
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "recipes.md"
 
 
-def recipe(title: str, *, namespace: str, directory: Path) -> list[Step]:
-    """Return the blocks of a recipe, with a namespace in place of `iot` and a directory in place of `/data`."""
+def recipe(title: str, *, namespace: str, directory: Path, others: Mapping[str, str] | None = None) -> list[Step]:
+    """Return the blocks of a recipe, with a namespace for `iot`, a directory for `/data`, and what `others` say."""
     [text] = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     text = re.sub(r"\biot(?=[./\"'])", namespace, text)
-    return list(steps_of(text.replace("/data", str(directory))))
+    for name, of_the_test in {"/data": str(directory), **(others or {})}.items():
+        text = text.replace(name, of_the_test)
+    return list(steps_of(text))
 
 
 def run_sql(spark: SparkSession, step: Step) -> None:
