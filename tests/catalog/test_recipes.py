@@ -113,3 +113,33 @@ def test_history_in_files(spark: SparkSession, namespace: str, tmp_path: Path) -
         copier.result()
         written = [writer.result() for writer in writers]
     assert read() == (written[0] + 3, written[1]) and len(set(counts)) > 2 and written[1] > 0
+
+
+def test_an_upgrade_and_the_way_back(
+    spark: SparkSession, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first version goes on as if there had been no second one; in the old table it would be refused."""
+    tables, *program = recipe("Upgrade a streaming query, and go back", namespace=namespace, directory=tmp_path)
+    run_sql(spark, tables)
+    names: dict[str, Any] = {"spark": spark}
+    first, savepoint, upgrade, back = program
+
+    def rows(table: str) -> list[tuple[int, float]]:
+        return sorted((row.id, row.celsius) for row in spark.table(f"pravega.{namespace}.{table}").collect())
+
+    run_python(first, names)
+    run_python(savepoint, names)
+    run_python(upgrade, names)
+    assert rows("warm") == [(2, 31.0), (3, 27.0), (4, 35.0)]
+    spark.sql(f"INSERT INTO pravega.{namespace}.heat VALUES (5, 40.0)")
+    shutil.copytree(tmp_path / "savepoints/warm", tmp_path / "copy")
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_QUERY_FENCED"):
+        names["run"](names["heat"].where("celsius > 30"), str(tmp_path / "copy"), f"pravega.{namespace}.warm")
+    assert rows("warm") == [(2, 31.0), (3, 27.0), (4, 35.0)]
+    run_python(back, names)
+    assert capsys.readouterr().out == back.output.replace("]", ", (5, 40.0)]")
+    names["run"](names["heat"], str(tmp_path / "savepoints/warm"), f"pravega.{namespace}.warm_again")
+    assert rows("warm_again") == [(2, 31.0), (4, 35.0), (5, 40.0)]
+    assert spark.table(f"pravega.{namespace}.heat.consumers").select("consumer", "bytes_behind").collect() == [
+        ("warm", 0)
+    ]
