@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
+import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -18,7 +22,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_pravega.local.jars.cache import provide_class_path
+from pyspark_pravega.local.jars.lock_file import read_lock
+from pyspark_pravega.local.java import find_java
+from pyspark_pravega.local.state import ClusterInfo
 from tests.recipes import recipe, run_python, run_sql
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -143,3 +153,36 @@ def test_an_upgrade_and_the_way_back(
     assert spark.table(f"pravega.{namespace}.heat.consumers").select("consumer", "bytes_behind").collect() == [
         ("warm", 0)
     ]
+
+
+def test_events_of_javas_own_serialization(
+    spark: SparkSession, cluster: ClusterInfo, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Objects that Pravega's Java client writes become rows; an object of another class is not made."""
+    reading, function, compiling, copy = recipe(
+        "Events of Java's own serialization", namespace=namespace, directory=tmp_path
+    )
+    for source in (reading, function):
+        [name] = re.findall(r"public class (\w+)", source.code)
+        (tmp_path / f"{name}.java").write_text(source.code)
+    java = find_java()
+    path = os.pathsep.join([str(Path(sys.executable).parent), str(java.executable.parent), os.environ["PATH"]])
+    subprocess.run(["bash", "-ec", compiling.code], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    client = provide_class_path(read_lock(ROOT / "tests/interop/foreign.lock"), java=java, report=print)
+    jars = os.pathsep.join(map(str, (tmp_path / "classes", *client)))
+    program: list[str | Path] = [java.executable, "-cp", jars, ROOT / "tests/catalog/WriteReadings.java"]
+    program += [cluster.controller_uri, namespace]
+    subprocess.run([*program, "java-readings", "1=20.5", "2=18.0"], check=True, capture_output=True)
+
+    names: dict[str, Any] = {"spark": spark}
+    run_python(copy, names)
+    assert capsys.readouterr().out.endswith(copy.output)
+    subprocess.run([*program, "java-readings", "3=7.5"], check=True, capture_output=True)
+    run_python(copy, names)
+    rows = spark.table(f"pravega.{namespace}.of_java").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, 20.5), (2, 18.0), (3, 7.5)]
+
+    date_of_java = "aced00057372000e6a6176612e7574696c2e44617465686a81014b59741903000078707708000001000000000078"
+    spark.sql(f"INSERT INTO pravega.{namespace}.java_readings VALUES (X'{date_of_java}')")
+    with pytest.raises(StreamingQueryException, match="InvalidClassException: filter status: REJECTED"):
+        run_python(copy, names)
