@@ -32,6 +32,7 @@ def broker(directory: Path) -> Iterator[str]:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(directory / "topics"),
         "offsets.topic.replication.factor": "1",
+        "num.partitions": "3",
     }
     conf, log = directory / "server.properties", directory / "broker.log"
     conf.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))

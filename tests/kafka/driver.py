@@ -1,4 +1,4 @@
-"""A program that copies a topic of Avro records into a table and the table into another topic, as streams.
+"""The recipe of docs/recipes.md that copies a topic into a table and the table into another topic, as a program.
 
     python -m tests.kafka.driver JARS DIRECTORY SCOPE BROKER
 
@@ -12,46 +12,45 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.avro.functions import from_avro, to_avro
-from pyspark.sql.functions import struct
+from pyspark.sql import SparkSession
+from pyspark.sql.avro.functions import to_avro
+from pyspark.sql.functions import col, struct
 
 from pyspark_pravega import configure
-
-SCHEMA = """{"type": "record", "name": "Reading", "fields":
-    [{"name": "id", "type": "int"}, {"name": "temp", "type": ["null", "double"], "default": null}]}"""
+from tests.recipes import recipe, run_python, run_sql
 
 
 def main(jars: str, directory: Path, scope: str, broker: str) -> dict[str, Any]:
-    """Copy twice what is there, with new records in between, and return the rows of both ends."""
+    """Copy twice what is there, with new records in between, and return the rows of both ends in their order."""
     builder = SparkSession.builder.master("local[2]").config("spark.jars", jars).config("spark.ui.enabled", "false")
     spark = configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    kafka, table = {"kafka.bootstrap.servers": broker}, f"pravega.`{scope}`.readings"
-    spark.sql(
-        f"CREATE TABLE {table} (id INT NOT NULL, temp DOUBLE) TBLPROPERTIES ('format'='avro', 'routing-key'='id')"
+    table, *copies = recipe(
+        "Kafka into Pravega, and back", namespace=f"`{scope}`", directory=directory, others={"broker:9092": broker}
     )
-
-    def produce(*rows: tuple[int, float | None]) -> None:
-        frame = spark.createDataFrame(list(rows), "id INT NOT NULL, temp DOUBLE")
-        record = to_avro(struct("id", "temp"), SCHEMA).alias("value")
-        frame.select(record).write.format("kafka").options(**kafka, topic="in").save()
-
-    def run(rows: DataFrame, checkpoint: str, topic: str | None = None) -> None:
-        writer = rows.writeStream.trigger(availableNow=True).option("checkpointLocation", str(directory / checkpoint))
-        query = writer.toTable(table) if topic is None else writer.format("kafka").options(**kafka, topic=topic).start()
-        query.awaitTermination()
-
-    for rows in (((1, 20.5), (2, None)), ((3, -1.0),)):
-        produce(*rows)
-        consumed = spark.readStream.format("kafka").options(**kafka, subscribe="in", startingOffsets="earliest").load()
-        run(consumed.select(from_avro("value", SCHEMA).alias("r")).select("r.*"), "to-pravega")
-        run(spark.readStream.table(table).selectExpr("to_json(struct(id, temp)) AS value"), "to-kafka", topic="out")
-    out = spark.read.format("kafka").options(**kafka, subscribe="out").load().selectExpr("CAST(value AS STRING)")
+    run_sql(spark, table)
+    names: dict[str, Any] = {"spark": spark}
+    kafka = {"kafka.bootstrap.servers": broker}
+    schema = """{"type": "record", "name": "Reading", "fields":
+        [{"name": "id", "type": "int"}, {"name": "temp", "type": ["null", "double"], "default": null}]}"""
+    for rows in (((1, 20.5), (2, None), (1, 21.5)), ((3, -1.0), (1, 22.5))):
+        frame = spark.createDataFrame(list(rows), "id INT NOT NULL, temp DOUBLE").coalesce(1)
+        record = to_avro(struct("id", "temp"), schema).alias("value")
+        keyed = frame.select(col("id").cast("string").alias("key"), record)
+        keyed.write.format("kafka").options(**kafka, topic="readings").save()
+        for copy in copies:
+            run_python(copy, names)
+    options = {**kafka, "subscribe": "readings-of-pravega", "includeHeaders": "true"}
+    out = spark.read.format("kafka").options(**options).load().orderBy("partition", "offset")
+    records = out.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)", "CAST(headers[0].value AS STRING) p")
+    stored = spark.table(f"pravega.`{scope}`.readings").orderBy("_segment", "_offset")
     return {
         "spark": spark.version,
-        "table": [list(row) for row in spark.table(table).orderBy("id").collect()],
-        "topic": sorted(row.value for row in out.collect()),
+        "partitions": out.select("partition").distinct().count(),
+        "table": [list(row) for row in stored.select("id", "temp").collect()],
+        "topic": [list(row)[:2] for row in records.collect()],
+        "pointers": sorted(row.p for row in records.collect()),
+        "stored": sorted(row[0] for row in stored.select("_event_pointer").collect()),
     }
 
 
