@@ -10,6 +10,7 @@ from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
+from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
@@ -51,6 +52,7 @@ from .storage.spelling import name_table_and_stream, resolve_stream
 from .streaming import merged_streams, micro_batches, sink_tables
 from .tables import namespaces, stream_tables, views
 from .tables.stream_tables import key_space
+from .tables.streaming_writes import select_write_options
 from .tables.time_travel import check_column_options
 
 LOG = logging.getLogger(__name__)
@@ -142,7 +144,7 @@ class Operations:
             case r.ListRelations(namespace):
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
-                return stream_tables.list_tables(catalog, namespace)
+                return relations.list_tables(catalog, namespace)
             case r.LoadTable(namespace, name, _, writing, at) if system.has_table(namespace, name):
                 return system.load(catalog, name, writing, at)
             case r.ReadMetadata(namespace, name, options) if system.has_table(namespace, name):
@@ -202,6 +204,8 @@ class Operations:
                 raise UnsupportedOperationError(refused(spelled, catalog.named(*namespace, name)))
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
                 return procedures.answer(catalog, self._servers, request)
+            case r.HaveEnds(reads):
+                return all(has_end(read.options) for read in reads)
             case r.TendQueries(server, reports):
                 return self._servers.get(catalog, server).tend(catalog, reports)
             case r.ReleaseQueries(server):
@@ -269,7 +273,7 @@ class Operations:
         table, given, query = request.table, request.options, None
         with prefix_errors("Table", name_table_and_stream(catalog, table)):
             if isinstance(request, r.BeginEpoch):
-                given, query = sink_tables.select_write_options(table, given), request.query
+                given, query = select_write_options(table, given), request.query
             options = catalog.options(write=given)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with explain_dropped_streams(WRITE_AGAIN):

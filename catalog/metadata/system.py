@@ -10,7 +10,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
 from ..protocol import TimeTravel
 from ..protocol.replies import MetadataDescription, MetadataRows
-from ..running.kept_query import LEASE, KeptQueries, KeptQuery, QueryState, now
+from ..running.kept_query import KeptQueries, KeptQuery, QueryState, now
 from ..storage.connections import Catalog
 from .table import Rows, column
 
@@ -40,9 +40,14 @@ _COLUMNS = StructType(
 )
 
 
+def list_tables(namespace: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of such tables in a namespace, which may be that of a scope too."""
+    return (QUERIES,) if list(namespace) == [NAMESPACE] else ()
+
+
 def has_table(namespace: Sequence[str], name: str) -> bool:
     """Return whether this is the name of such a table. It hides a stream of the same name."""
-    return list(namespace) == [NAMESPACE] and name.lower() == QUERIES
+    return name.lower() in list_tables(namespace)
 
 
 def load(catalog: Catalog, name: str, writing: bool, asked: TimeTravel | None) -> MetadataDescription:
@@ -100,5 +105,5 @@ def _find_state(kept: KeptQuery) -> QueryState:
 
     Nothing but this display depends on whether the clocks of two machines agree.
     """
-    silent = now() - kept.status.renewed > 2 * LEASE * 1_000_000
+    silent = now() - kept.status.renewed > 2 * kept.status.lease * 1_000_000
     return QueryState.WAITING if silent and not kept.status.known.is_final else kept.status.known

@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
+    MapType,
     NullType,
     ShortType,
     StringType,
@@ -37,6 +38,7 @@ _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
     BooleanType: (BooleanType,),
     IntegerType: _WHOLE,
     LongType: _WHOLE,
+    MapType: (MapType,),
 }
 """The types of values that a parameter takes, beside NULL."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from functools import partial
 from operator import eq
 from typing import Any
 
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, MapType, StringType, StructType
 
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -23,13 +24,12 @@ from pyspark_pravega.errors import (
     shorten,
 )
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import quote, quote_all
+from pyspark_pravega.sql.identifiers import quote, quote_all, split_name
 from pyspark_pravega.sql.option_types import Option
 
 from .. import protocol as r
 from ..metadata.table import Rows, column
 from ..running.kept_query import (
-    LEASE,
     KeptQueries,
     KeptQuery,
     QueryDefinition,
@@ -41,6 +41,7 @@ from ..running.tending import QueryServers, take_lease
 from ..storage.connections import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import stream_tables, views
+from ..tables.streaming_writes import select_write_options
 from .procedure import DRY_RUN, Procedure, is_set, parameter, require, split_table_name
 
 _LONGEST_NAME = 200
@@ -51,6 +52,7 @@ _START_SECONDS = 300.0
 _STOP_SECONDS = 180.0
 """How long a call waits for a server to start or stop a query."""
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
+_REAL_TIME = re.compile(r"\s*real[\s-]*time", re.IGNORECASE)
 _PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
 
 
@@ -86,15 +88,16 @@ def _start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedu
         query=arguments["query"].strip().rstrip(";"),
         into=into,
         checkpoint=_check_checkpoint(arguments),
-        trigger=_check(arguments, "trigger", o.TRIGGER_OF_BATCHES),
+        trigger=_check_trigger(arguments),
         output_mode=_check(arguments, "output_mode", o.OUTPUT_MODE) or "append",
         retries=_check_retries(arguments),
         catalog=None if facts.catalog == catalog.name else facts.catalog,
         namespace=facts.namespace,
         settings=facts.settings,
+        options=_check_options(catalog, arguments, into),
     )
     queries = KeptQueries(catalog)
-    kept = _claim(queries, KeptQuery(scope, name, definition, _make_status(facts.server)))
+    kept = _claim(queries, KeptQuery(scope, name, definition, _make_status(catalog, facts.server)))
     servers.get(catalog, facts.server).adopt(kept)
     kept = _wait_for_start(queries, kept)
     yield name, kept.status.state, quote_all((catalog.name,)) + "." + into, definition.checkpoint, facts.server
@@ -142,6 +145,30 @@ def _check_checkpoint(arguments: Mapping[str, str]) -> str:
     return path.rstrip("/")
 
 
+def _check_trigger(arguments: Mapping[str, str]) -> str | None:
+    if _REAL_TIME.match(arguments.get("trigger", "")):
+        raise UnsupportedOperationError(
+            f"'trigger' => '{arguments['trigger']}' is not possible: real-time mode writes no tables, because the rows "
+            "of a batch, which lasts minutes, would be visible only at its end. Leave 'trigger' out, and a micro-batch "
+            "begins as soon as the one before has ended; or send the rows elsewhere with trigger(realTime='5 minutes') "
+            "in Python."
+        )
+    return _check(arguments, "trigger", o.TRIGGER_OF_BATCHES)
+
+
+def _check_options(catalog: Catalog, arguments: Mapping[str, str], into: str) -> dict[str, str]:
+    """Return the options of the write. Raises InvalidOptionError for those that writeStream would refuse."""
+    given: dict[str, str | None] = json.loads(arguments.get("options", "{}"))
+    if missing := next((key for key, text in given.items() if text is None), None):
+        raise InvalidOptionError(f"The option '{missing}' is NULL. Give it a value, or leave it out.")
+    options = {key: text for key, text in given.items() if text is not None}
+    if options:
+        namespace, table = split_name(into)
+        described = stream_tables.load(catalog, (namespace,), table, writing=True)
+        catalog.options(write=select_write_options(described.table, options))
+    return options
+
+
 def _check(arguments: Mapping[str, str], name: str, option: Option[Any]) -> str | None:
     """Return the text of an argument that has the values of an option. Raises InvalidOptionError."""
     if name not in arguments:
@@ -165,8 +192,9 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
     return retries
 
 
-def _make_status(server: str) -> QueryStatus:
-    return QueryStatus(QueryState.STARTING, server, 1, now())
+def _make_status(catalog: Catalog, server: str) -> QueryStatus:
+    lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
+    return QueryStatus(QueryState.STARTING, server, 1, now(), lease=lease)
 
 
 def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
@@ -185,7 +213,7 @@ def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
                 f"{other.status.state}. Choose another name, or end it with stop_query."
             )
         renewed = replace(other, definition=wanted.definition)
-        if (taken := _take_over(queries, renewed, wanted.status.server or "")) is None:
+        if (taken := _take_over(queries, renewed, wanted.status)) is None:
             raise QueryExistsError(
                 f"The query '{wanted.name}' runs already, on {other.status.server}. stop_query ends it."
             )
@@ -204,16 +232,16 @@ def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:
     return replace(one, settings={}) == replace(other, settings={})
 
 
-def _take_over(queries: KeptQueries, kept: KeptQuery, server: str) -> KeptQuery | None:
+def _take_over(queries: KeptQueries, kept: KeptQuery, wanted: QueryStatus) -> KeptQuery | None:
     """Take the lease of a query once it is sure that no server has it; return None if one renews it."""
     if kept.status.server is not None and not _is_abandoned(queries, kept):
         return None
-    return take_lease(queries, kept, server, asked=True)
+    return take_lease(queries, kept, wanted.server or "", wanted.lease, asked=True)
 
 
 def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
     """Watch a query as long as a lease lasts, and return whether its server does not renew it."""
-    until = time.monotonic() + LEASE
+    until = time.monotonic() + kept.status.lease
     while time.monotonic() < until:
         found = queries.read(kept.scope, kept.name)
         if found is None or found.status != kept.status:
@@ -270,7 +298,7 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
         moment = time.monotonic()
         if left.status.renewed != seen:
             seen, since = left.status.renewed, moment
-        if left.status.server is None or moment > since + LEASE:
+        if left.status.server is None or moment > since + left.status.lease:
             if queries.remove(left, partial(eq, left)):
                 return
         elif moment > until:
@@ -294,6 +322,9 @@ START_QUERY = Procedure(
         ),
         parameter("output_mode", "append or, into a key-value table, update; by default append", optional=True),
         parameter("retries", "how often in a row it is started again; by default always", IntegerType(), optional=True),
+        parameter(
+            "options", "write options, as map('<key>', '<value>')", MapType(StringType(), StringType()), optional=True
+        ),
     ),
     StructType(
         [

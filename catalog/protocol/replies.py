@@ -246,7 +246,7 @@ class MicroBatchEnd:
 class QueryStart:
     """A streaming query that the server is to start, the time `epoch` of its leases.
 
-    `into` is the table in SQL. `interval` is in milliseconds, 0 for none.
+    `into` is the table in SQL. `interval` is in milliseconds, 0 for none. `options` are those of the write.
     """
 
     scope: str
@@ -258,6 +258,7 @@ class QueryStart:
     output_mode: str
     available_now: bool
     interval: int
+    options: Mapping[str, str]
     settings: Mapping[str, str]
     catalog: str
     namespace: tuple[str, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ class QueryReport:
     """What Spark says of a query that the server was told to start, the time `epoch` of its leases.
 
     `state` is starting, refused, active or ended. `error` says why it ended or was refused. `progress` is the JSON
-    text of Spark's newest report.
+    text of Spark's newest report. `bounded`: it ends by itself.
     """
 
     scope: str
@@ -20,6 +21,21 @@ class QueryReport:
     state: str
     error: str | None
     progress: str | None
+    bounded: bool
+
+
+@dataclass(frozen=True)
+class StreamRead:
+    """The options of a STREAM that a query reads."""
+
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class HaveEnds:
+    """Whether all streams that a query reads have an end, as a bool."""
+
+    reads: tuple[StreamRead, ...]
 
 
 @dataclass(frozen=True)
@@ -40,5 +56,5 @@ class ReleaseQueries:
     server: str
 
 
-RunningQueryRequest: TypeAlias = TendQueries | ReleaseQueries
+RunningQueryRequest: TypeAlias = HaveEnds | TendQueries | ReleaseQueries
 """Requests about running queries."""

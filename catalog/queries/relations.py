@@ -21,6 +21,7 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quot
 from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
+from ..metadata import system
 from ..metadata.tables_of_streams import is_stream_namespace
 from ..protocol.replies import Relations, TableDescription, ViewDefinition
 from ..storage.connections import Catalog
@@ -88,11 +89,22 @@ def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
     return next((found for part in parts if (found := _find_alike(*part)) is not None), None)
 
 
+def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
+    """Return the tables of a scope, or those about the catalog. Raises ScopeNotFoundError."""
+    of_catalog = system.list_tables(namespace)
+    try:
+        return sorted({*stream_tables.list_tables(catalog, namespace), *of_catalog})
+    except ScopeNotFoundError:
+        if not of_catalog:
+            raise
+        return list(of_catalog)
+
+
 def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
     """Return the tables and the views of a scope. Raises ScopeNotFoundError."""
     scope = resolve_scope(catalog, namespace)
     kept = run_in_background(lambda: views.list_names(catalog, scope))
-    tables_there = stream_tables.list_tables(catalog, namespace)
+    tables_there = list_tables(catalog, namespace)
     try:
         names = spell_for_sql(catalog, kept())
     except PermissionDeniedError as error:

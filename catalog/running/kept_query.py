@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..storage.scope_table import Row, RowKind, ScopeTable
 
 _THREADS = 8
 LEASE = 15.0
-"""Seconds without a renewal after which another server may take over a query."""
+"""Seconds of the lease in rows of earlier versions, which have no `lease`."""
 
 
 class QueryState(StrEnum):
@@ -42,7 +42,8 @@ class QueryDefinition:
     """What a user has asked for. `into` is the table in SQL, without its catalog.
 
     `catalog` and `namespace` are those that names in the query are completed by; the catalog is None for the query's
-    own, because that may have another name on another server. `settings` are those of the session.
+    own, because that may have another name on another server. `settings` are those of the session, `options` those of
+    the write.
     """
 
     query: str
@@ -54,14 +55,15 @@ class QueryDefinition:
     catalog: str | None
     namespace: tuple[str, ...]
     settings: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class QueryStatus:
     """Who runs a query, and how it does. Times are microseconds since 1970.
 
-    `server` has the lease number `epoch`, and renews it; None if nobody has one. `failures` are those since the last
-    micro-batch that succeeded.
+    `server` has the lease number `epoch`, and renews it; None if nobody has one. Another server may take over after
+    `lease` seconds without a renewal. `failures` are those since the last micro-batch that succeeded.
     """
 
     state: str
@@ -76,6 +78,7 @@ class QueryStatus:
     failures: int = 0
     last_error: str | None = None
     failed_at: int | None = None
+    lease: float = LEASE
 
     @property
     def known(self) -> QueryState:
@@ -180,4 +183,4 @@ def _read_row(scope: str, row: Row) -> KeptQuery:
 
 
 def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
-    return {field.name: kept[field.name] for field in fields(kind) if field.name in kept}
+    return {each.name: kept[each.name] for each in fields(kind) if each.name in kept}

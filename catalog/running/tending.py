@@ -2,7 +2,7 @@
 
 A server is one driver. It reports how its queries do, about once a second, and is told what to start and to stop. All
 that has to outlive this process is in the rows of the queries. A server has a lease as long as it renews it. Another
-one takes it once the row has not changed for `LEASE` seconds of its own clock, so clocks need not agree.
+one takes it once the row has not changed for the seconds of the lease by its own clock, so clocks need not agree.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from pyspark_pravega.sql import options as o
 from .. import protocol as r
 from ..protocol.replies import QueryCommands, QueryStart, QueryStop
 from ..storage.connections import CATALOG_NAME, Catalog, Connections
-from .kept_query import LEASE, KeptQueries, KeptQuery, QueryState, now
+from .kept_query import KeptQueries, KeptQuery, QueryState, now
 from .progress import describe_error, read_progress
 
 LOG = logging.getLogger(__name__)
 TICK = 1.0
 """The longest time between two looks at a query's row."""
-RENEWAL = LEASE / 3
-"""Seconds between two renewals of a lease, and between two looks for queries that no server runs."""
 LONGEST_PAUSE = 60.0
 """The longest pause before a failed query is started again, in seconds."""
 _RELEASE_SECONDS = 5.0
@@ -59,9 +57,12 @@ class _Tended:
 class QueryServer:
     """The queries of one catalog that one server runs. Thread-safe."""
 
-    def __init__(self, server: str) -> None:
-        """Begin without queries. `server` is the driver."""
+    def __init__(self, server: str, lease: float) -> None:
+        """Begin without queries. `server` is the driver, `lease` how many seconds one of its leases lasts."""
         self.server = server
+        self._lease = lease
+        self._renewal = lease / 3
+        """Seconds between two renewals of a lease, and between two looks for queries that no server runs."""
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._tended: dict[Key, _Tended] = {}
@@ -130,14 +131,14 @@ class QueryServer:
             if ended:
                 self._note_end(catalog, queries, key, tended, report)
                 return True
-            if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + RENEWAL):
+            if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + self._renewal):
                 self._note_progress(queries, key, tended, report)
         except _LeaseLostError:
             commands.stop(key)
             del self._tended[key]
             return True
         except PravegaError as error:
-            tended.active, tended.due = False, time.monotonic() + RENEWAL
+            tended.active, tended.due = False, time.monotonic() + self._renewal
             LOG.warning("How query %s does cannot be noted: %s", report.name, error)
         return False
 
@@ -171,7 +172,7 @@ class QueryServer:
         found = read_progress(report.progress)
         if report.state == "ended" and kept.status.started is None:
             found["started"] = now()
-        if report.error is None and is_bounded(definition.trigger):
+        if report.error is None and report.bounded:
             self._end(queries, key, tended, state=QueryState.FINISHED, **{**found, "failures": 0})
             return
         error = describe_error(report.error or _STOPPED_ELSEWHERE, catalog.options())
@@ -226,14 +227,14 @@ class QueryServer:
                 commands.start(kept)
                 tended.sent = True
             # The reports of one that is active renew its lease.
-            if moment >= tended.renewed + RENEWAL * (2 if tended.active else 1):
+            if moment >= tended.renewed + self._renewal * (2 if tended.active else 1):
                 self._change(queries, key, tended)
         except _LeaseLostError:
             del self._tended[key]
             commands.stop(key)
         except PravegaError as error:
             LOG.warning("The lease of query %s cannot be renewed: %s", key[1], error)
-            if tended.sent and moment > tended.renewed + LEASE - RENEWAL:
+            if tended.sent and moment > tended.renewed + self._lease - self._renewal:
                 commands.stop(key)
 
     def _search(self, queries: KeptQueries) -> None:
@@ -241,7 +242,7 @@ class QueryServer:
         moment = time.monotonic()
         if moment < self._next_search:
             return
-        self._next_search = moment + RENEWAL
+        self._next_search = moment + self._renewal
         try:
             found = {(kept.scope, kept.name): kept for kept in queries.all()}
         except PravegaError as error:
@@ -255,16 +256,18 @@ class QueryServer:
             lease = status.epoch, status.renewed
             if self._seen.get(key, (None, 0.0))[0] != lease:
                 self._seen[key] = lease, moment
-            if status.server is not None and moment < self._seen[key][1] + LEASE:
+            if status.server is not None and moment < self._seen[key][1] + status.lease:
                 continue
-            if (taken := take_lease(queries, kept, self.server)) is not None:
+            if (taken := take_lease(queries, kept, self.server, self._lease)) is not None:
                 self._tended[key] = _Tended(taken.status.epoch, moment, moment, asked=False)
 
 
-def take_lease(queries: KeptQueries, kept: KeptQuery, server: str, asked: bool = False) -> KeptQuery | None:
+def take_lease(
+    queries: KeptQueries, kept: KeptQuery, server: str, lease: float, asked: bool = False
+) -> KeptQuery | None:
     """Give the lease of a query to a server, if nobody has renewed it since `kept` was read; return None otherwise.
 
-    A query that a user has `asked` for starts over, with the definition of `kept`.
+    It lasts for `lease` seconds. A query that a user has `asked` for starts over, with the definition of `kept`.
     """
     cleared = {"started": None, "failures": 0} if asked else {}
 
@@ -273,17 +276,12 @@ def take_lease(queries: KeptQueries, kept: KeptQuery, server: str, asked: bool =
             raise _LeaseLostError
         state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
         defined = replace(found, definition=kept.definition) if asked else found
-        return defined.with_status(server=server, epoch=found.status.epoch + 1, state=state, **cleared)
+        return defined.with_status(server=server, epoch=found.status.epoch + 1, state=state, lease=lease, **cleared)
 
     try:
         return queries.change(kept.scope, kept.name, taken)
     except _LeaseLostError:
         return None
-
-
-def is_bounded(trigger: str | None) -> bool:
-    """Return whether a query with this trigger ends by itself."""
-    return trigger is not None and isinstance(o.TRIGGER_OF_BATCHES.type.parse(trigger), str)
 
 
 class _Commands:
@@ -309,6 +307,7 @@ class _Commands:
                 output_mode=definition.output_mode,
                 available_now=isinstance(trigger, str),
                 interval=interval,
+                options=definition.options,
                 settings=definition.settings,
                 catalog=definition.catalog or self._catalog.name,
                 namespace=definition.namespace,
@@ -334,7 +333,11 @@ class QueryServers:
         """Return a server, which begins without queries."""
         conf = {**catalog.conf, CATALOG_NAME: catalog.name}
         with self._lock:
-            return self._servers.setdefault((server, catalog.name), (QueryServer(server), conf))[0]
+            known = self._servers.get((server, catalog.name))
+            if known is None:
+                lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
+                known = self._servers[server, catalog.name] = QueryServer(server, lease), conf
+            return known[0]
 
     def wake(self) -> None:
         """Let all servers look at their queries soon."""

@@ -8,11 +8,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
-from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import SettableAs, find_option
 from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
 
@@ -24,10 +22,9 @@ from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.naming import prefix_errors
 from ..tables import stream_tables
+from ..tables.streaming_writes import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
-_FIXED = (o.FORMAT, o.FRAMING)
-"""Options that are fixed for a table, though a write without a catalog may name them."""
 
 
 def settle(
@@ -75,28 +72,3 @@ def _is_written(catalog: Catalog, stream: Stream) -> bool:
     return any(tail_cut(catalog.pravega, stream).positions.values()) or bool(
         CommitLog(catalog.pravega, stream).versions()
     )
-
-
-def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a streaming query without those that count only when toTable makes the table.
-
-    Raises InvalidOptionError for a format or framing other than the table's, and for options that name single writes.
-    """
-    left = {}
-    for key, text in options.items():
-        option = find_option(key)
-        if option in (o.TXN_APP_ID, o.TXN_VERSION):
-            raise InvalidOptionError(
-                f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
-                "identified by its own id, and writes each of its micro-batches once. Leave it out."
-            )
-        if option in _FIXED:
-            has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
-            if text.strip().lower() != has:
-                raise InvalidOptionError(
-                    f"'{key}'='{text}' does not fit: the table exists, and has '{has}'. Leave the option out, "
-                    "or write into another table."
-                )
-        elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:
-            left[key] = text
-    return left

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -150,6 +151,13 @@ def end_option(options: o.Options) -> o.Option[Any] | None:
     return _find_only(options, ENDS)
 
 
+def has_end(options: Mapping[str, str]) -> bool:
+    """Return whether the options of a streaming read give it an end, which then lies in the past."""
+    read = o.resolve(read=options, env={})
+    option = end_option(read)
+    return option is not None and read.get(option) not in _OPEN_ENDS
+
+
 def _find_only(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
     found = [option for option in given if options.is_set(option)]
     if len(found) > 1:
@@ -215,6 +223,7 @@ __all__ = [
     "end_bound",
     "end_option",
     "format_time",
+    "has_end",
     "named_cut",
     "require_mark",
     "start_bound",

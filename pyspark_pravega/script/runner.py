@@ -165,7 +165,7 @@ class ScriptRunner:
                     "repetitions of those of the first. Combine the queries with UNION ALL, or give each its own table."
                 )
             query = start(insert, settings)
-            self._running.append(_Running(insert, query, ends_by_itself(settings)))
+            self._running.append(_Running(insert, query, ends_by_itself(insert, settings)))
             self._display.message(f"Line {statement.line}: started {name}")
             return
         if not statement.changes_session_only:

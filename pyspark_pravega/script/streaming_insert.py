@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.script.checks import read_stream_settings
 from pyspark_pravega.sql.identifiers import quote_all
@@ -46,13 +47,14 @@ class StreamingInsert:
     """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
 
     `known_as`: the same name with a stream of Pravega spelled as in Pravega, whatever the statement calls it.
-    `into_files`: the table is one of Spark's own tables of files.
+    `into_files`: the table is one of Spark's own tables of files. `bounded`: all streams that are read have an end.
     """
 
     statement: Statement
     table: tuple[str, ...]
     known_as: tuple[str, ...]
     into_files: bool
+    bounded: bool
     options: Mapping[str, str]
     rows: DataFrame
 
@@ -102,8 +104,15 @@ def analyze_streaming_insert(spark: SparkSession, statement: Statement) -> Strea
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
     table = complete_name(spark, parts)
     into_files = _get_class_name(analyzed) == _INSERT_INTO_FILES
+    reads = jvm.io.github.pysparkpravega.Scripts.optionsOfStreams(analyzed)
     return StreamingInsert(
-        statement, table, _find_known_name(table, analyzed), into_files, options, DataFrame(rows, spark)
+        statement,
+        table,
+        known_as=_find_known_name(table, analyzed),
+        into_files=into_files,
+        bounded=all(has_end(dict(read)) for read in reads),
+        options=options,
+        rows=DataFrame(rows, spark),
     )
 
 
@@ -116,10 +125,10 @@ def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
     writer = insert.rows.writeStream.queryName(name).outputMode(settings.get(OUTPUT_MODE)).options(**insert.options)
     writer = writer.option("checkpointLocation", f"{root.rstrip('/')}/{quote(name, safe='$')}")
     match settings.get(TRIGGER_OF_BATCHES):
-        case "available now":
-            writer = writer.trigger(availableNow=True)
         case "once":
             writer = writer.trigger(once=True)
+        case trigger if insert.bounded or trigger == "available now":
+            writer = writer.trigger(availableNow=True)
         case timedelta() as interval:
             writer = writer.trigger(processingTime=f"{interval // timedelta(milliseconds=1)} milliseconds")
         case _:
@@ -132,9 +141,9 @@ def choose_name(insert: StreamingInsert, settings: Options) -> str:
     return settings.get(STREAM_NAME) or ".".join(insert.known_as)
 
 
-def ends_by_itself(settings: Options) -> bool:
-    """Return whether streaming statements with these settings end."""
-    return isinstance(settings.get(TRIGGER_OF_BATCHES), str)
+def ends_by_itself(insert: StreamingInsert, settings: Options) -> bool:
+    """Return whether a streaming statement with these settings ends."""
+    return insert.bounded or isinstance(settings.get(TRIGGER_OF_BATCHES), str)
 
 
 def read_session_settings(spark: SparkSession) -> Options:

@@ -153,6 +153,15 @@ QUERIES_RUN = Option(
     "theirs has ended. It looks for them from its start on. Meant for servers, such as the Thrift server.",
     "false",
 )
+QUERIES_LEASE = Option(
+    "queries.lease",
+    between(DURATION, timedelta(seconds=3), "3s", timedelta(minutes=10), "10min"),
+    timedelta(seconds=15),
+    SettableAs.CATALOG,
+    "How long other drivers leave a streaming query to this one without a sign of life. It gives one every third of "
+    "this time.",
+    "15s",
+)
 SPELLING = Option(
     "names",
     one_of("sql", "exact"),

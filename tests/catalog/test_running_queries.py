@@ -38,8 +38,13 @@ class Halls:
         sql.run(f"CREATE TABLE {self.scope}.doubled (id BIGINT, twice BIGINT) USING pravega")
 
     def start(self, **changes: str | None) -> list[str]:
+        return self.call(self.given(**changes))
+
+    def given(self, **changes: str | None) -> str:
         given = {"name": self.name, "query": self.query, "into": self.into, "checkpoint": self.checkpoint, **changes}
-        listed = ", ".join(f"{key} => '{text}'" for key, text in given.items() if text is not None)
+        return ", ".join(f'{key} => "{text}"' for key, text in given.items() if text is not None)
+
+    def call(self, listed: str) -> list[str]:
         [row] = self.sql.run(f"CALL pravega.system.start_query({listed})")
         return list(row)
 
@@ -89,6 +94,51 @@ def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
         halls.stop()
 
 
+def test_a_query_of_streams_that_have_an_end_finishes(halls: Halls) -> None:
+    sql, numbers = halls.sql, f"{halls.scope}.numbers"
+    halls.insert(1)
+    halls.insert(2)
+    halls.insert(3)
+    halls.query = f"SELECT id, 2 * id FROM STREAM {numbers} WITH ('end-version'='2', 'max-rows-per-trigger'='1')"
+    halls.start(trigger="1 second")
+    wait_for(lambda: halls.shown()["state"] == "FINISHED")
+    assert halls.written() == doubles(1, 2) and halls.shown()["failures"] == "0"
+    halls.start(trigger="1 second")  # it has nothing left to read
+    wait_for(lambda: halls.shown()["state"] == "FINISHED")
+    halls.stop()
+    halls.query += f" UNION ALL SELECT id, 0 FROM STREAM {numbers} WITH ('end-stream-cut'='latest')"
+    halls.start(checkpoint=f"{halls.checkpoint}-2")  # one of its streams has none
+    wait_for(lambda: len(halls.written()) == 7)
+    wait_for(lambda: halls.shown()["state"] == "RUNNING")
+    halls.insert(4)
+    wait_for(lambda: ("4", "0") in halls.written())
+    halls.stop()
+    assert sql.run(f"SELECT count(*) FROM {halls.scope}.doubled WHERE twice = 8") == [("0",)]
+
+
+def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
+    halls.insert(1)
+    halls.call(f"{halls.given()}, options => map('write-mode', 'at-least-once', 'spool.memory', '8m')")
+    wait_for(lambda: halls.written() == doubles(1))
+    history = f"SELECT count(*) FROM {halls.scope}.doubled.history"
+    assert halls.sql.run(history) == [("0",)]  # it was no transaction
+    with pytest.raises(SqlError, match="and it is another one"):
+        halls.start()
+    halls.stop()
+    halls.insert(2)
+    halls.start()
+    wait_for(lambda: halls.written() == doubles(1, 2))
+    assert halls.sql.run(history) == [("1",)]
+    halls.stop()
+
+
+def test_the_namespace_of_the_catalog_lists_its_tables(sql: SqlClient) -> None:
+    assert any("queries" in row for row in sql.run("SHOW TABLES IN pravega.system"))
+    assert sql.run("SHOW TABLES IN pravega.system LIKE 'quarries*'") == []
+    described = dict(row[:2] for row in sql.run("DESCRIBE pravega.system.queries"))
+    assert described["name"] == "string" and described["updated_at"] == "timestamp"
+
+
 @FAILING
 def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
     sql, flaky = halls.sql, f"{halls.scope}.flaky"
@@ -114,8 +164,7 @@ def test_retries_are_bounded(halls: Halls) -> None:
     halls.query = f"SELECT id, CAST('x' || id AS BIGINT) FROM STREAM {halls.scope}.numbers"
     halls.sql.run("SET spark.sql.ansi.enabled=true")
     halls.insert(1)
-    given = f"name => '{halls.name}', query => \"{halls.query}\", into => '{halls.into}'"
-    halls.sql.run(f"CALL pravega.system.start_query({given}, checkpoint => '{halls.checkpoint}', retries => 1)")
+    halls.call(f"{halls.given()}, retries => 1")
     wait_for(lambda: halls.shown()["state"] == "FAILED")
     assert halls.shown()["failures"] == "2" and "CAST_INVALID_INPUT" in halls.shown()["last_error"]
     assert halls.stop()[1] == "FAILED"
@@ -137,6 +186,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         "has a password in its address": {"checkpoint": "s3a://me:mine@bucket/daily"},
         "'trigger' => 'often' is not possible": {"trigger": "often"},
         "or: available now": {"trigger": "once"},
+        "real-time mode writes no tables": {"trigger": "real-time 5 minutes"},
         "'output_mode' => 'replace' is not possible": {"output_mode": "replace"},
         "takes INT": {"retries": "often"},
         "cannot be named": {"name": " "},
@@ -150,9 +200,18 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
             halls.start(**changes)
         assert words in str(raised.value), words
         assert halls.shown() == {}
-    with pytest.raises(SqlError, match="'retries' => -1 is not possible"):
-        given = f"name => 'x', query => '{halls.query}', into => '{halls.into}', checkpoint => '{halls.checkpoint}'"
-        sql.run(f"CALL pravega.system.start_query({given}, retries => -1)")
+    for words, more in {
+        "'retries' => -1 is not possible": "retries => -1",
+        "There is no write option 'colour'": "options => map('colour', 'red')",
+        "'soon' of 'transaction.timeout'": "options => map('transaction.timeout', 'soon')",
+        "is for batches that are written in foreachBatch": "options => map('txn-app-id', 'me')",
+        "'write-mode' is NULL": "options => map('write-mode', NULL)",
+        "takes MAP<STRING,STRING>": "options => 'write-mode=best-effort'",
+    }.items():
+        with pytest.raises(SqlError) as raised:
+            halls.call(f"{halls.given()}, {more}")
+        assert words in str(raised.value), words
+        assert halls.shown() == {}
     halls.start()
     for words, changes in {
         "runs already, on": {},

@@ -1,6 +1,8 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.github.pysparkpravega.Replies.ProcedureDescription;
 import io.github.pysparkpravega.Requests.*;
 import java.util.HashMap;
@@ -8,10 +10,13 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
 /** A procedure that the service describes when it is asked for, and carries out. */
@@ -95,7 +100,9 @@ final class Procedure implements LineProcedure {
     Map<String, String> given = new HashMap<>();
     for (int index = 0; index < parameters.length; index++) {
       if (!input.isNullAt(index)) {
-        given.put(parameters[index].name(), input.get(index, parameters[index].dataType()).toString());
+        DataType type = parameters[index].dataType();
+        given.put(parameters[index].name(),
+            type instanceof MapType ? texts(input.getMap(index)) : input.get(index, type).toString());
       }
     }
     String query = describe().startsQuery() ? given.get("query") : null;
@@ -103,5 +110,16 @@ final class Procedure implements LineProcedure {
     JsonNode rows = service.call(new CallProcedure(ident.namespace(), ident.name(), given, facts)).rows();
     Scan result = new RowsOfService(describe().schema(), () -> rows);
     return List.of(result).iterator();
+  }
+
+  /** Returns the text of a map of texts, as a JSON object. */
+  private static String texts(MapData map) {
+    ObjectNode texts = JsonNodeFactory.instance.objectNode();
+    for (int index = 0; index < map.numElements(); index++) {
+      boolean given = !map.valueArray().isNullAt(index);
+      texts.put(map.keyArray().getUTF8String(index).toString(),
+          given ? map.valueArray().getUTF8String(index).toString() : null);
+    }
+    return texts.toString();
   }
 }

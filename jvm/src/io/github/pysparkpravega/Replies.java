@@ -38,8 +38,8 @@ interface Replies {
   record ProcedureDescription(String name, StructType schema, String comment, List<Parameter> parameters,
       boolean startsQuery) {}
   record QueryStart(String scope, String name, long epoch, String query, String into, String checkpoint,
-      String outputMode, boolean availableNow, long interval, Map<String, String> settings, String catalog,
-      String[] namespace) {}
+      String outputMode, boolean availableNow, long interval, Map<String, String> options,
+      Map<String, String> settings, String catalog, String[] namespace) {}
   record QueryStop(String scope, String name, boolean atOnce) {}
   record QueryCommands(List<QueryStart> start, List<QueryStop> stop) {}
   record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}

@@ -80,7 +80,9 @@ interface Requests {
 
   // catalog/protocol/running_queries.py
   record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
-      @OrNull String progress) {}
+      @OrNull String progress, boolean bounded) {}
+  record StreamRead(Map<String, String> options) {}
+  record HaveEnds(List<StreamRead> reads) implements Request<Boolean> {}
   record TendQueries(String server, List<QueryReport> reports) implements Request<QueryCommands> {}
   record ReleaseQueries(String server) implements Request<Void> {}
 

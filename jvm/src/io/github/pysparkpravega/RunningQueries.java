@@ -140,7 +140,9 @@ final class RunningQueries {
         reports.stream().filter(RunningQuery::isLast)
             .forEach(report -> queries.remove(List.of(report.scope(), report.name())));
         commands.stop().forEach(this::stop);
-        commands.start().forEach(this::start);
+        for (QueryStart start : commands.start()) {
+          start(service, start);
+        }
         said = "";
       } catch (Exception e) {
         if (!said.equals(e.getMessage()) && !hasEnded()) {
@@ -155,8 +157,8 @@ final class RunningQueries {
     }
   }
 
-  private void start(QueryStart start) {
-    RunningQuery query = new RunningQuery(start);
+  private void start(PravegaService service, QueryStart start) {
+    RunningQuery query = new RunningQuery(service, start);
     queries.put(List.of(start.scope(), start.name()), query);
     daemon("start-query", () -> query.start(() -> newSession(start.settings()))).start();
   }

@@ -1,7 +1,11 @@
 package io.github.pysparkpravega;
 
 import io.github.pysparkpravega.Replies.QueryStart;
+import io.github.pysparkpravega.Requests.HaveEnds;
 import io.github.pysparkpravega.Requests.QueryReport;
+import io.github.pysparkpravega.Requests.StreamRead;
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
@@ -23,13 +27,17 @@ final class RunningQuery {
   private static final long GRACE_MS = 60_000; // for the micro-batch that runs when it is stopped
   private static final long LOOK_MS = 10;
 
+  private final PravegaService service;
   private final QueryStart wanted;
   private volatile StreamingQuery query;
   private volatile String refused;
   private volatile boolean stopping;
+  private volatile boolean bounded;
 
-  RunningQuery(QueryStart wanted) {
+  RunningQuery(PravegaService service, QueryStart wanted) {
+    this.service = service;
     this.wanted = wanted;
+    this.bounded = wanted.availableNow();
   }
 
   /** Starts it, in a session that nothing else uses. */
@@ -57,12 +65,19 @@ final class RunningQuery {
       throw new IllegalArgumentException("Spark does not take this query as an INSERT into a table of Pravega.");
     }
     DataStreamWriter<Row> writer = Dataset.ofRows(session, write.query()).writeStream().queryName(wanted.name())
-        .outputMode(wanted.outputMode()).option("checkpointLocation", wanted.checkpoint());
-    if (wanted.availableNow() || wanted.interval() > 0) {
-      writer = writer.trigger(
-          wanted.availableNow() ? Trigger.AvailableNow() : Trigger.ProcessingTime(wanted.interval()));
+        .outputMode(wanted.outputMode()).options(wanted.options()).option("checkpointLocation", wanted.checkpoint());
+    bounded = bounded || haveEnds(write.query());
+    if (bounded || wanted.interval() > 0) {
+      writer = writer.trigger(bounded ? Trigger.AvailableNow() : Trigger.ProcessingTime(wanted.interval()));
     }
     return writer.toTable(wanted.into());
+  }
+
+  /** Ends lie in the past, so what there is now is all that the query will ever read. */
+  private boolean haveEnds(LogicalPlan query) {
+    List<Map<String, String>> reads = Scripts.optionsOfStreams(query);
+    return reads.stream().noneMatch(Map::isEmpty)
+        && service.call(new HaveEnds(reads.stream().map(StreamRead::new).toList()));
   }
 
   /** Runs a task with a session as the active one of this thread. */
@@ -93,7 +108,8 @@ final class RunningQuery {
       progress = last == null ? null : last.json();
     }
     String state = active ? "active" : started != null ? ENDED : error != null ? REFUSED : "starting";
-    return new QueryReport(wanted.scope(), wanted.name(), wanted.epoch(), state, active ? null : error, progress);
+    return new QueryReport(wanted.scope(), wanted.name(), wanted.epoch(), state, active ? null : error, progress,
+        bounded);
   }
 
   /** Returns whether a report is the last one of a run. */

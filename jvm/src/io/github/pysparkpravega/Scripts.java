@@ -2,11 +2,15 @@ package io.github.pysparkpravega;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.LeafNode;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.BoxedUnit;
 
 /**
  * Stands between Python and the session's own parser: Python looks at all methods of an object that it calls, and the
@@ -17,6 +21,21 @@ public final class Scripts {
 
   public static LogicalPlan parse(SparkSession session, String text) throws ParseException {
     return session.sessionState().sqlParser().parsePlan(text);
+  }
+
+  /** Returns the options of every STREAM that an analyzed plan reads; none of those that are not Pravega's. */
+  public static List<Map<String, String>> optionsOfStreams(LogicalPlan plan) {
+    List<Map<String, String>> found = new ArrayList<>();
+    plan.foreachWithSubqueries(part -> {
+      if (part instanceof StreamingRelationV2 read) {
+        found.add(read.table() instanceof PravegaTable
+            ? PravegaTable.dropOwnOptions(read.extraOptions()).asCaseSensitiveMap() : Map.of());
+      } else if (part instanceof LeafNode && part.isStreaming()) {
+        found.add(Map.of());
+      }
+      return BoxedUnit.UNIT;
+    });
+    return found;
   }
 
   /** Returns whether a plan reads a STREAM, even within a WITH. */
