@@ -45,7 +45,8 @@ _ABANDONED_SECONDS = 30.0
 class InsertStart:
     """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
 
-    `number` is that of the call, for `abort_begun_by`. `query` is the id of the streaming query if it is a micro-batch.
+    `number` is that of the call, for `abort_begun_by`. `query` is the id of the streaming query if it is a micro-batch,
+    `run` that of its run, and `epoch` the number of the micro-batch.
     """
 
     number: int
@@ -53,6 +54,8 @@ class InsertStart:
     tasks: int
     given: Mapping[str, str]
     query: str | None = None
+    run: str = ""
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Dispatches:
         Raises PermissionDeniedError for a user who may not write the commit log of the scope.
         """
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
-        column, query = find_stream_column(table, start.schema, options), start.query
+        column, query = find_stream_column(start.schema, options), start.query
         assert column is not None
         epoch_of_application(options)
         settings = replace(write_settings(options), unit=Unit.INSERT if query is None else Unit.MICRO_BATCH)

@@ -37,6 +37,7 @@ from .protocol.replies import InsertBegun, InsertHandle, KeyedWriteBegun
 from .storage.connections import Catalog
 from .storage.naming import prefix_errors
 from .storage.spelling import name_table_and_stream
+from .streaming.entry_epochs import begin_epoch_of_entries
 from .streaming.writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Inserts:
         if options.get(o.STREAM_COLUMN) is not None:
             return self._dispatches.begin(catalog, prepared, start)
         tasks, given, query = start.tasks, dict(start.given), start.query
-        plain = prepared.plain_writer(start.schema)
+        plain = prepared.plain_writer(start.schema, begin_epoch_of_entries(catalog, table, start))
         if plain is not None:
             return InsertBegun(InsertHandle(_NONE, tasks, given), pickle_write(plain), PYTHON)
         with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends

@@ -98,7 +98,7 @@ class PravegaDataSource(DataSource):
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
-            refuse_stream_column(options, "without the adapter's jar")
+            refuse_stream_column(options, "in Spark without the adapter's jar")
             prepared = open_table(pravega, table, options).prepare_insert(schema)
             if (plain := prepared.plain_writer(schema)) is not None:
                 return plain

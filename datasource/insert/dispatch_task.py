@@ -35,7 +35,7 @@ from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import load_table
 from ..tables.open_table import OpenTable
-from ..tables.stream_table import Kind, StreamTable
+from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .commit import WriteSettings
@@ -225,14 +225,17 @@ def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:
             f"a stream of the scope {stream.scope}. Create it, for example by CREATE TABLE ... LIKE the table of "
             f"{base.stream}, and {unit.next_step}."
         ) from None
-    same = table.kind is Kind.EVENTS and (table.format, table.framing) == (base.format, base.framing)
-    if not same or table.schema != base.schema:
+    if _layout(table) != _layout(base):
         raise InvalidSchemaError(
             f"Stream {stream}, which '{spec.column}' names in a row, is no table like {base.stream}: all streams of "
             f"one write need its columns and format. {base.stream} has {_describe(base)}; {stream} has "
             f"{_describe(table)}. {unit.nothing_visible}."
         )
     return fit_to_rows(with_write_options(OpenTable(pravega, table, spec.options)), spec.rows)
+
+
+def _layout(table: StreamTable) -> tuple[object, ...]:
+    return table.kind, table.format, table.framing, table.schema
 
 
 def _describe(table: StreamTable) -> str:

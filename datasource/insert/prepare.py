@@ -16,7 +16,7 @@ from ..tables.hidden_columns import HIDDEN_COLUMNS
 from ..tables.named_columns import event_time_column
 from ..tables.open_table import OpenTable
 from ..tables.routing_key import RoutingKey
-from ..tables.stream_table import REGISTRY_CODECS, Kind, StreamTable
+from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch
 from .plain_task import PlainSpec, PlainWriter
@@ -89,20 +89,16 @@ def _describe_key(table: StreamTable) -> str:
     return f"'{o.ROUTING_KEY.key}'='{table.routing_key}' would be the routing key of the rows"
 
 
-def find_stream_column(table: StreamTable, rows: StructType, options: o.Options) -> str | None:
+def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     """Return the column of the rows that names the stream of each; None for a write into one stream.
 
-    Raises InvalidOptionError for one that the rows do not have, or that is no text, and for a write that cannot have
-    one.
+    Raises InvalidOptionError for one that the rows do not have, or that is no text, and for a write without
+    transactions.
     """
     name = options.get(o.STREAM_COLUMN)
     if name is None:
         return None
     given = f"'{options.name(o.STREAM_COLUMN)}'='{name}'"
-    if table.kind is not Kind.EVENTS:
-        raise InvalidOptionError(
-            f"{given} is for tables whose events are all rows, which {table.stream} is not. Leave it out."
-        )
     if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
         raise InvalidOptionError(
             f"{given} writes a transaction for each stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for none. "
@@ -127,18 +123,17 @@ def rows_to_write(table: StreamTable, rows: StructType, options: o.Options) -> S
 
     Raises what `find_stream_column` does.
     """
-    column = find_stream_column(table, rows, options)
+    column = find_stream_column(rows, options)
     if column is None or column.lower() in (name.lower() for name in table.schema.names):
         return rows
     return StructType([field for field in rows if field.name != column])
 
 
 def refuse_stream_column(options: o.Options, why: str) -> None:
-    """Raise InvalidOptionError if a write that has one transaction is to go into several streams."""
+    """Raise InvalidOptionError if a write is to go into several streams, but cannot; `why` begins with a place."""
     if options.get(o.STREAM_COLUMN) is not None:
         raise InvalidOptionError(
-            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not possible {why}. Leave it out, "
-            "or write with Spark and the adapter's jar."
+            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not possible {why}. Leave it out."
         )
 
 

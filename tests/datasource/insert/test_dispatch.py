@@ -26,6 +26,7 @@ from pyspark_pravega.datasource.insert import roster as rosters
 from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.dispatch import Dispatch
 from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.roster import Roster
 from pyspark_pravega.datasource.insert.task import Unit
@@ -110,9 +111,9 @@ def test_every_row_is_in_its_stream(pravega: Pravega, streams: list[Stream], new
 
 def die(config: ClientConfig, base: Stream, streams: Sequence[Stream], commits: int, when: str) -> None:
     """Write epoch 1, and be killed before or after one of its commits."""
-    done = 0
+    done, committed = 0, commit_epoch
 
-    @functools.wraps(dispatching.commit_epoch)
+    @functools.wraps(commit_epoch)
     def commit(*arguments: Any, **options: Any) -> int:
         nonlocal done
         done += 1
@@ -123,8 +124,7 @@ def die(config: ClientConfig, base: Stream, streams: Sequence[Stream], commits: 
             os.kill(os.getpid(), signal.SIGKILL)
         return rows
 
-    committed = dispatching.commit_epoch
-    dispatching.commit_epoch = commit
+    setattr(dispatching, "commit_epoch", commit)  # noqa: B010
     with connect(config) as pravega:
         write(pravega, base, streams, epoch(1))
 
