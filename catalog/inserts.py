@@ -6,13 +6,12 @@ import base64
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import run_in_background
@@ -30,12 +29,15 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
+from pyspark_pravega.sql import options as o
 
+from .dispatches import Dispatches, InsertStart, is_dispatch
 from .protocol import BeginKeyedWrite
 from .protocol.replies import InsertBegun, InsertHandle, KeyedWriteBegun
 from .storage.connections import Catalog
 from .storage.naming import prefix_errors
 from .storage.spelling import name_table_and_stream
+from .streaming.entry_epochs import begin_epoch_of_entries
 from .streaming.writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
@@ -64,20 +66,6 @@ class _OpenInsert:
             self.release()
 
 
-@dataclass(frozen=True)
-class InsertStart:
-    """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
-
-    `number` is that of the call, for `abort_begun_by`. `query` is the id of the streaming query if it is a micro-batch.
-    """
-
-    number: int
-    schema: StructType
-    tasks: int
-    given: Mapping[str, str]
-    query: str | None = None
-
-
 class Inserts:
     """The open INSERTs of this service; thread-safe. A handle suffices to end one that another process began."""
 
@@ -85,12 +73,15 @@ class Inserts:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, uuid.UUID], _OpenInsert] = {}
         self._queries = WritingQueries()
+        self._dispatches = Dispatches()
 
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
         """Begin an INSERT into a table that `prepare_insert` returned; return its handle and the tasks' function."""
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
+        if options.get(o.STREAM_COLUMN) is not None:
+            return self._dispatches.begin(catalog, prepared, start)
         tasks, given, query = start.tasks, dict(start.given), start.query
-        plain = prepared.plain_writer(start.schema)
+        plain = prepared.plain_writer(start.schema, begin_epoch_of_entries(catalog, table, start))
         if plain is not None:
             return InsertBegun(InsertHandle(_NONE, tasks, given), pickle_write(plain), PYTHON)
         with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends
@@ -129,6 +120,8 @@ class Inserts:
         `again` says that an earlier service process may have committed it already. An `epoch` is committed once,
         however often it is written.
         """
+        if is_dispatch(handle):
+            return self._dispatches.commit(catalog, table, handle, messages, again, epoch)
         pickles = CPickleSerializer()
         if handle.transaction == _NONE:
             stored = [pickles.loads(base64.b64decode(message)) for message in messages]
@@ -172,6 +165,8 @@ class Inserts:
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
         """Abort an INSERT unless it has ended. If the servers do not answer, its lease ends it."""
+        if is_dispatch(handle):
+            return self._dispatches.abort(catalog, table, handle)
         if handle.transaction == _NONE:
             return
         with cancellation.shield(), limit_retries(CLEAN_UP_SECONDS), self._take(catalog, table, handle) as insert:
@@ -180,13 +175,15 @@ class Inserts:
     def abort_begun_by(self, number: int) -> None:
         """Abort the INSERT that this call began, if it began one, because nobody has read its answer."""
         self._abort_in_threads(lambda opened: opened.begun_by == number)
+        self._dispatches.abort_in_threads(number)
 
     def abort_all(self) -> list[threading.Thread]:
         """Abort all open INSERTs, because the driver is gone; return the threads that do it.
 
         Each INSERT has its own thread, because its cluster may not answer.
         """
-        return [*self._abort_in_threads(lambda opened: True), *self._queries.end()]
+        left = self._abort_in_threads(lambda opened: True)
+        return [*left, *self._dispatches.abort_in_threads(None), *self._queries.end()]
 
     def _abort_in_threads(self, which: Callable[[_OpenInsert], bool]) -> list[threading.Thread]:
         with self._lock:

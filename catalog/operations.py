@@ -23,7 +23,8 @@ from .altering.column_changes import can_evolve
 from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
-from .inserts import Inserts, InsertStart
+from .dispatches import InsertStart
+from .inserts import Inserts
 from .metadata import system
 from .metadata import tables_of_streams as metadata
 from .metadata.tables_of_streams import is_stream_namespace
@@ -270,14 +271,15 @@ class Operations:
         assert_never(request)
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
-        table, given, query = request.table, request.options, None
+        table, given, query, run, epoch = request.table, request.options, None, "", 0
         with prefix_errors("Table", name_table_and_stream(catalog, table)):
             if isinstance(request, r.BeginEpoch):
                 given, query = select_write_options(table, given), request.query
+                run, epoch = request.run, request.epoch
             options = catalog.options(write=given)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, request.schema, request.tasks, given, query)
+            start = InsertStart(number, request.schema, request.tasks, given, query, run, epoch)
             return self._inserts.begin(catalog, prepared, start)
 
 

@@ -31,7 +31,7 @@ from .insert.commit import WriteSettings, clean_up
 from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
 from .insert.ledger import Epoch
-from .insert.prepare import epoch_of_application, write_settings
+from .insert.prepare import epoch_of_application, refuse_stream_column, write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
 from .kinds.opening import open_table
 from .scan.event_planning import full_schema
@@ -98,6 +98,7 @@ class PravegaDataSource(DataSource):
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
+            refuse_stream_column(options, "in Spark without the adapter's jar")
             prepared = open_table(pravega, table, options).prepare_insert(schema)
             if (plain := prepared.plain_writer(schema)) is not None:
                 return plain

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
-from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
+from pyspark_pravega.datasource.insert.prepare import epoch_of_application, refuse_stream_column, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidSchemaError
@@ -36,6 +36,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         assert isinstance(columns, StructType)
         batches = _conform_batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=given)
+        refuse_stream_column(options, "in Python without Spark")
         prepared = open_table(pravega, table, options).prepare_insert(columns)
         table, plain = prepared.table, prepared.plain_writer(columns)
         if plain is not None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyspark.sql.types import BinaryType, DataType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType
 
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
@@ -40,7 +40,7 @@ from ..storage.connections import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
 from ..tables.key_value_tables import OWN, describe, drop, find_configuration, load_declaration
 
-_PROPERTIES = (o.FORMAT, o.PRIMARY_KEY, o.SECONDARY_KEY, o.VALUE_FORMAT, o.PARTITIONS)
+_PROPERTIES = (o.FORMAT, o.PRIMARY_KEY, o.SECONDARY_KEY, o.VALUE_FORMAT, o.EPOCH_COLUMN, o.PARTITIONS)
 MAX_KEY_LENGTH = 8 * 1024
 """Most bytes of a key (server constant)."""
 
@@ -169,6 +169,8 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
                 )
             settings[option.key] = text
     keys = key_columns(catalog, stream, schema, options, request.constraints)
+    if (epoch := options.get(o.EPOCH_COLUMN)) is not None:
+        settings[o.EPOCH_COLUMN.key] = _check_epoch_column(epoch, schema, keys)
     named = set(keys.names)
     columns = StructType([_never_null(field) if field.name in named else field for field in schema])
     table = entries_table(stream, format, columns, keys, settings=settings)
@@ -187,6 +189,27 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
             f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
         )
     return table, options
+
+
+def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str:
+    """Return the exact name of the column for epochs. Raises InvalidOptionError for one that cannot hold them."""
+    given = f"'{o.EPOCH_COLUMN.key}'='{shorten(name)}'"
+    found = [field for field in columns if field.name == name] or [
+        field for field in columns if field.name.lower() == name.lower()
+    ]
+    if len(found) != 1:
+        raise InvalidOptionError(
+            f"{given} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT by "
+            "CREATE TABLE. It is written by the sink of a streaming query, which does not compute it itself."
+        )
+    field = found[0]
+    if field.name in keys.names:
+        raise InvalidOptionError(f"{given} is in the key. Name a column of type BIGINT outside the key.")
+    if not isinstance(field.dataType, LongType):
+        raise InvalidOptionError(
+            f"{given} is a column of type {field.dataType.simpleString()}, but epochs are of type BIGINT."
+        )
+    return field.name
 
 
 def _never_null(field: StructField) -> StructField:

@@ -46,7 +46,10 @@ class AbortInsert:
 
 @dataclass(frozen=True)
 class BeginEpoch:
-    """An `InsertBegun` for one micro-batch of a streaming query, which has an id and, since it was started, a run's."""
+    """An `InsertBegun` for one micro-batch of a streaming query, which has an id and, since it was started, a run's.
+
+    `epoch` is the number of the micro-batch.
+    """
 
     table: StreamTable
     schema: StructType
@@ -54,6 +57,7 @@ class BeginEpoch:
     options: Mapping[str, str]
     query: str
     run: str
+    epoch: int
 
 
 @dataclass(frozen=True)

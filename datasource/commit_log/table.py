@@ -217,6 +217,16 @@ class LogTable:
             except ConditionalUpdateError:
                 continue
 
+    def remove_companion(self, number: int, is_removed: Callable[[Entry], bool]) -> None:
+        """Remove a companion row if it exists, `is_removed` says so, and nobody changes it meanwhile."""
+        self._known = None
+        try:
+            stored = self._table.get(self._key(number))
+            if stored is not None and is_removed(stored):
+                self._table.delete(self._key(number), stored.version)
+        except (ConditionalUpdateError, KeyValueTableNotFoundError):
+            return
+
     def _head(self) -> HeadRow:
         return self._as_head(self._table.get(self._key(0)))
 

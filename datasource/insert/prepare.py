@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
@@ -87,6 +87,54 @@ def _describe_key(table: StreamTable) -> str:
     if table.routing_key is None:
         return "The rows would be written without a routing key"
     return f"'{o.ROUTING_KEY.key}'='{table.routing_key}' would be the routing key of the rows"
+
+
+def find_stream_column(rows: StructType, options: o.Options) -> str | None:
+    """Return the column of the rows that names the stream of each; None for a write into one stream.
+
+    Raises InvalidOptionError for one that the rows do not have, or that is no text, and for a write without
+    transactions.
+    """
+    name = options.get(o.STREAM_COLUMN)
+    if name is None:
+        return None
+    given = f"'{options.name(o.STREAM_COLUMN)}'='{name}'"
+    if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
+        raise InvalidOptionError(
+            f"{given} writes a transaction for each stream, but '{options.name(o.WRITE_MODE)}'='{mode}' asks for none. "
+            "Leave one of them out."
+        )
+    found = [name] if name in rows.names else [one for one in rows.names if one.lower() == name.lower()]
+    if len(found) != 1:
+        raise InvalidOptionError(
+            f"{given} is not a column of the rows, which have {', '.join(rows.names)}. Name the one that has the name "
+            "of each row's stream."
+        )
+    column = rows[found[0]]
+    if not isinstance(column.dataType, StringType):
+        raise InvalidOptionError(
+            f"{given} is a column of type {column.dataType.simpleString()}, but the name of a stream is a STRING."
+        )
+    return column.name
+
+
+def rows_to_write(table: StreamTable, rows: StructType, options: o.Options) -> StructType:
+    """Return the columns of the rows without the one that names streams, unless the table has it too.
+
+    Raises what `find_stream_column` does.
+    """
+    column = find_stream_column(rows, options)
+    if column is None or column.lower() in (name.lower() for name in table.schema.names):
+        return rows
+    return StructType([field for field in rows if field.name != column])
+
+
+def refuse_stream_column(options: o.Options, why: str) -> None:
+    """Raise InvalidOptionError if a write is to go into several streams, but cannot; `why` begins with a place."""
+    if options.get(o.STREAM_COLUMN) is not None:
+        raise InvalidOptionError(
+            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not possible {why}. Leave it out."
+        )
 
 
 def write_settings(options: o.Options) -> WriteSettings:

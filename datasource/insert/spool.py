@@ -142,3 +142,35 @@ class Spool:
                 self._held -= len(block.data)
                 block.data, block.position = None, position
                 position += block.length
+
+
+_SHARE_BITS = 64
+
+
+class SpoolShare(Spool):
+    """The part of a spool that one of several streams has: all of them share its memory and its file."""
+
+    def __init__(self, whole: Spool, number: int) -> None:
+        """`number` tells the shares of a spool apart."""
+        super().__init__(0)
+        self._whole = whole
+        self._base = number << _SHARE_BITS
+
+    def room(self, segment_id: int, size: int, events: int) -> memoryview:
+        return self._whole.room(self._base | segment_id, size, events)
+
+    def take_filled(self) -> None:
+        self._whole.take_filled()
+
+    def segments(self) -> list[int]:
+        found = self._whole.segments()
+        return [one - self._base for one in found if one >> _SHARE_BITS == self._base >> _SHARE_BITS]
+
+    def size(self, segment_id: int) -> tuple[int, int]:
+        return self._whole.size(self._base | segment_id)
+
+    def digest(self, segment_id: int) -> bytes:
+        return self._whole.digest(self._base | segment_id)
+
+    def blocks(self, segment_id: int) -> Iterator[tuple[Frames, int]]:
+        return self._whole.blocks(self._base | segment_id)

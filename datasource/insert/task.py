@@ -55,6 +55,8 @@ class Unit(Enum):
 
     INSERT = "INSERT"
     MICRO_BATCH = "micro-batch"
+    PART_OF_INSERT = "INSERT in this stream"
+    PART_OF_MICRO_BATCH = "micro-batch in this stream"
 
     @property
     def nothing_visible(self) -> str:
@@ -66,6 +68,8 @@ class Unit(Enum):
         """Return how to write its rows after all."""
         if self is Unit.INSERT:
             return "run it again"
+        if self is Unit.PART_OF_INSERT:
+            return "write the rows for this stream again"
         return "start the query again, and it continues from its checkpoint"
 
     @property
@@ -144,12 +148,14 @@ class InsertWriter(DataSourceArrowWriter):
             # The driver keeps it alive too; this covers a driver without the service, and a restart of the service.
             transaction.keep_alive()
             try:
-                rows, reached = _spool_rows(spec, partition, iterator, spool)
+                rows = SpooledRows(spec, partition, spool)
+                for batch in iterator:
+                    rows.take(batch)
                 pravega.segments.seed_token(stream, spec.token)
                 for segment_id in spool.segments():
                     if segment_id in spec.endpoints:
                         pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
-                written = _append(pravega.segments, spec, partition, spool)
+                report = rows.append(pravega.segments)
             except TransactionNotOpenError:
                 raise transaction.explain_end() from None
             except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
@@ -157,34 +163,43 @@ class InsertWriter(DataSourceArrowWriter):
                 raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
             finally:
                 transaction.stop()
-        return InsertMessage(partition, rows, written, reached=reached)
+        return report
 
 
-def _spool_rows(
-    spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool
-) -> tuple[int, int | None]:
-    """Spool all rows; return their number and the event time that they have reached."""
-    table = spec.table
-    encoder = find_format(table.format).encoder(
-        spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
-    )
-    router = _router(spec, partition)
-    segment_ids = router.segment_ids
+class SpooledRows:
+    """The rows of a task for one stream: encoded, routed and spooled, until they are appended to its transaction."""
 
-    def room(place: int, size: int, events: int) -> memoryview:
-        return spool.room(segment_ids[place], size, events)
+    def __init__(self, spec: InsertSpec, partition: int, spool: Spool) -> None:
+        table = spec.table
+        self._spec, self._partition, self._spool = spec, partition, spool
+        self._encoder = find_format(table.format).encoder(
+            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
+        )
+        self._router = _router(spec, partition)
+        self._reached = ReachedTime(table)
+        self._rows = 0
 
-    rows, reached = 0, ReachedTime(table)
-    try:
-        for batch in batches:
-            payloads = encoder.encode(batch)
-            frame_by_place(payloads, router.places(batch), len(segment_ids), room)
-            spool.take_filled()
-            rows += batch.num_rows
-            reached.take(batch)
-    except (InvalidRowError, EventTooLargeError) as error:
-        raise type(error)(f"Table {table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
-    return rows, reached.millis
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Encode, route and spool rows. Raises InvalidRowError, EventTooLargeError."""
+        segment_ids = self._router.segment_ids
+
+        def room(place: int, size: int, events: int) -> memoryview:
+            return self._spool.room(segment_ids[place], size, events)
+
+        try:
+            payloads = self._encoder.encode(batch)
+            frame_by_place(payloads, self._router.places(batch), len(segment_ids), room)
+        except (InvalidRowError, EventTooLargeError) as error:
+            spec = self._spec
+            raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
+        self._spool.take_filled()
+        self._rows += batch.num_rows
+        self._reached.take(batch)
+
+    def append(self, store: SegmentStore) -> InsertMessage:
+        """Append all rows, and return the report of what was written."""
+        written = _append(store, self._spec, self._partition, self._spool)
+        return InsertMessage(self._partition, self._rows, written, reached=self._reached.millis)
 
 
 def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:

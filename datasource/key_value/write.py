@@ -22,6 +22,7 @@ from ..insert.task import InsertMessage
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
+from .epochs import add_epoch, put_entries_of_epoch
 from .keys import encode_keys
 from .scan import RAW, keys_of, same_entries_of, value_columns
 
@@ -33,11 +34,12 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class UpsertSpec:
-    """The plan of all tasks of a write. `schema` is that of its rows."""
+    """The plan of all tasks of a write. `schema` is that of its rows, `epoch` that of a micro-batch, if it has one."""
 
     table: StreamTable
     config: ClientConfig
     schema: StructType
+    epoch: int | None = None
 
 
 class UpsertWriter(DataSourceArrowWriter):
@@ -59,13 +61,17 @@ class UpsertWriter(DataSourceArrowWriter):
             entries, values = same_entries_of(pravega, spec.table), Values(spec)
             for batch in iterator:
                 count += batch.num_rows
+                rows = add_epoch(spec.table, batch, spec.epoch)
                 try:
-                    written = dict(zip(encode_keys(keys_of(spec.table), batch), values.of(batch), strict=True))
+                    written = dict(zip(encode_keys(keys_of(spec.table), rows), values.of(rows), strict=True))
                 except InvalidRowError as error:
                     raise InvalidRowError(
                         f"Table {spec.table.stream}: {error.message} Rows before it may be visible."
                     ) from None
-                put_entries(entries, written, threads)
+                if spec.epoch is None:
+                    put_entries(entries, written, threads)
+                else:
+                    put_entries_of_epoch(entries, spec.table, spec.epoch, written, threads)
         return InsertMessage(context.partitionId() if context is not None else 0, count, {})
 
 

@@ -17,7 +17,7 @@ from ..changes.current_rows import plan_current_rows, rule_for_rows
 from ..changes.position import BatchRequest, Position, check_options, check_positions, end_of_batch
 from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
-from ..insert.prepare import fit_to_rows, with_write_options
+from ..insert.prepare import fit_to_rows, refuse_stream_column, with_write_options
 from ..scan.dead_letters import check_target
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
@@ -65,6 +65,7 @@ class ChangeTable(TableKind):
         )
 
     def prepare_insert(self, rows: StructType) -> Self:
+        refuse_stream_column(self.options, f"on {self.stream}, a table of changes")
         table = with_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(

@@ -17,7 +17,7 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
 from ..changes.position import BatchRequest, Position, check_endless, check_options, check_positions, end_of_batch
 from ..changes.row_changes_stream import ChangesBatch
-from ..insert.prepare import fit_to_rows, with_write_options
+from ..insert.prepare import fit_to_rows, refuse_stream_column, rows_to_write, with_write_options
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
@@ -59,7 +59,10 @@ class EventTable(TableKind):
         return plan_events(self._read(), Measured(batch.slices), wanted, selection)
 
     def prepare_insert(self, rows: StructType) -> Self:
-        return replace(self, table=fit_to_rows(with_write_options(self), rows))
+        if not self.rows_are_all_events:
+            refuse_stream_column(self.options, f"on {self.name_of(self.table)}, a part of a stream")
+        written = rows_to_write(self.table, rows, self.options)
+        return replace(self, table=fit_to_rows(with_write_options(self), written))
 
     def start_of_changes(self) -> Position:
         check_endless(self.table.changes_range, self.options)

@@ -12,6 +12,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
+from ..key_value.epochs import with_epoch_column
 from ..key_value.scan import keys_of, plan_entries, same_entries_of
 from ..key_value.write import KeyedWriter, UpsertSpec, UpsertWriter, encoder_of_values
 from ..scan.planned_scan import PlannedScan
@@ -55,12 +56,12 @@ class KeyValueEntries(TableKind):
                 f"The rows have no column {', '.join(missing)}, which is part of the key of {self.stream}. Give each "
                 "row its key."
             )
-        encoder_of_values(self.table, rows)
+        encoder_of_values(self.table, with_epoch_column(self.table, rows))
         return self
 
-    def plain_writer(self, rows: StructType) -> DataSourceArrowWriter:
+    def plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter:
         same_entries_of(self.pravega, self.table).check_writable()
-        return UpsertWriter(UpsertSpec(self.table, self.pravega.config, rows))
+        return UpsertWriter(UpsertSpec(self.table, self.pravega.config, with_epoch_column(self.table, rows), epoch))
 
     def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         if rows.fields:

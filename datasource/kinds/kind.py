@@ -142,10 +142,11 @@ class TableKind(OpenTable, ABC):
         or codec that does not fit, InvalidSchemaError for columns that do not.
         """
 
-    def plain_writer(self, rows: StructType) -> DataSourceArrowWriter | None:
+    def plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter | None:
         """Return the tasks' writer of a write without a transaction; None for a write with one.
 
-        The table is one that `prepare_insert` returned. Raises InvalidOptionError for options that do not fit.
+        The table is one that `prepare_insert` returned. `epoch` is what a micro-batch writes into the column of epochs
+        of a key-value table that has one. Raises InvalidOptionError for options that do not fit.
         """
         return plain_writer(self, rows)
 

@@ -148,6 +148,15 @@ VALUE_FORMAT = Option(
     "json",
     formats=(KEY_VALUE_FORMAT,),
 )
+EPOCH_COLUMN = Option(
+    "epoch-column",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY,
+    "A BIGINT column outside the key, in which a streaming query writes the epoch of its micro-batch. It leaves "
+    "rows with a greater epoch alone. See [Results that change](key-value-tables.md#results-that-change).",
+    formats=(KEY_VALUE_FORMAT,),
+)
 PARTITIONS = Option(
     "partitions",
     whole_number(1, 1_000),

@@ -70,7 +70,15 @@ TXN_VERSION = Option(
     "Number of a write, for example that of a micro-batch. A write is left out unless its number is greater than all "
     "that the table has of the same `txn-app-id`.",
 )
-
+STREAM_COLUMN = Option(
+    "stream-column",
+    optional(TEXT),
+    None,
+    SettableAs.WRITE,
+    "A STRING column that names the stream of each row, in the scope of the table that is written to. These streams "
+    "must have its columns and format. The column itself is written only if the table has it. See "
+    "[Several streams](streaming.md#several-streams).",
+)
 
 CHECKPOINT = Option(
     "pravega.stream.checkpoint",

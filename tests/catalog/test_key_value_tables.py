@@ -320,6 +320,7 @@ def test_the_examples_of_the_page(spark: SparkSession, pravega: Pravega, scope: 
         ("de", 2, 96.0, 95.0),
         ("de", 2, 97.0, 95.0),
     ]
+    assert rows(spark, f"SELECT id, epoch FROM {name}.rated") == [(1, 2), (2, 2)]
     assert rows(spark, f"SELECT * FROM {name}.hottest") == [
         ("de", 1, 99.0, 2),
         ("de", 2, 97.0, 3),

@@ -28,7 +28,7 @@ POINTS = (
     Point("begin", "service", "client.transaction:Transaction.begin:before"),
     Point("begun", "service", "client.transaction:Transaction.begin:after"),
     Point("read", "worker", "client.segments.range_reader:SegmentRangeReader.__init__:after"),
-    Point("encoded", "worker", "datasource.insert.task:_spool_rows:after"),
+    Point("encoded", "worker", "datasource.insert.task:SpooledRows.append:before"),
     Point("append", "worker", "client.segments.append:SegmentAppender.append:after"),
     Point("appended", "worker", "client.segments.append:SegmentAppender.flush:after"),
     Point("ledger", "service", "datasource.commit_log.table:LogTable.read_companion:after"),

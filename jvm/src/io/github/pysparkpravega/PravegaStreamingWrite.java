@@ -19,6 +19,8 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
  * One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number.
  */
 final class PravegaStreamingWrite implements StreamingWrite {
+  private static final String EPOCH = "streaming.sql.batchId";
+
   private final PravegaTable table;
   private final LogicalWriteInfo info;
   private final StreamExecution query;
@@ -49,7 +51,12 @@ final class PravegaStreamingWrite implements StreamingWrite {
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
     return new EpochWrites(batch.writers(table.service().repeat(new BeginEpoch(
         table.handle(), info.schema(), physical.numPartitions(), info.options().asCaseSensitiveMap(),
-        query.id().toString(), query.runId().toString()))));
+        query.id().toString(), query.runId().toString(), epoch()))));
+  }
+
+  /** Returns the number of the micro-batch that this thread runs. Spark itself tells it only to tasks and the commit. */
+  private static long epoch() {
+    return Long.parseLong(SparkSession.active().sparkContext().getLocalProperty(EPOCH));
   }
 
   @Override

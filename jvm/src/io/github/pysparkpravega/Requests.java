@@ -136,8 +136,8 @@ interface Requests {
   record CommitInsert(String table, InsertHandle insert, List<byte[]> messages, boolean again)
       implements Request<Long> {}
   record AbortInsert(String table, InsertHandle insert) implements Request<Void> {}
-  record BeginEpoch(String table, StructType schema, int tasks, Map<String, String> options, String query, String run)
-      implements Request<InsertBegun> {}
+  record BeginEpoch(String table, StructType schema, int tasks, Map<String, String> options, String query, String run,
+      long epoch) implements Request<InsertBegun> {}
   record CommitEpoch(String table, InsertHandle insert, List<byte[]> messages, boolean again, String query, String run,
       long epoch, String offsets, @OrNull Long watermark) implements Request<Long> {}
   record BeginKeyedWrite(String table, StructType schema, Map<String, String> options)

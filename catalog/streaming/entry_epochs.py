@@ -1,0 +1,85 @@
+"""Gives the micro-batches that are written to a key-value table their epochs.
+
+What was given is kept with the table's columns: the last epoch, and for each query its newest runs and the epochs of
+its newest micro-batches. A micro-batch gets a greater epoch than all before it, also when the newest one of its query
+is repeated; an older one that is repeated gets the epoch that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark_pravega.datasource.key_value.epochs import find_epoch_column
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, QueryFencedError
+from pyspark_pravega.sql import options as o
+
+from ..dispatches import InsertStart
+from ..storage.connections import Catalog
+from ..storage.scope_table import RowKind, ScopeTable
+
+KEPT_BATCHES = 20
+KEPT_RUNS = 20
+KEPT_QUERIES = 16
+_EPOCHS = "epochs"
+
+
+def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertStart) -> int | None:
+    """Return the epoch of a micro-batch; None for another write, and for a table without epochs.
+
+    Raises QueryFencedError if another run of the query has begun, or the micro-batch is older than what is kept;
+    InvalidSchemaError if the query computes the column itself; PermissionDeniedError without READ_UPDATE on the table
+    in which the catalog keeps columns.
+    """
+    column = find_epoch_column(table)
+    if column is None or start.query is None:
+        return None
+    if any(name.lower() == column.lower() for name in start.schema.names):
+        raise InvalidSchemaError(
+            f"The rows have the column {column}, but the key-value table {table.stream} has "
+            f"'{o.EPOCH_COLUMN.key}'='{column}': the sink writes its epochs. Leave the column out of the query: "
+            f".drop('{column}')."
+        )
+    given = 0
+
+    def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonlocal given
+        if row.get("segment") != table.first_segment:
+            raise KeyValueTableNotFoundError(
+                f"The key-value table {table.stream} was dropped and made again meanwhile. Start the query again."
+            )
+        given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, start)
+        return {**row, _EPOCHS: epochs}
+
+    ScopeTable(catalog.pravega, table.stream.scope).change(RowKind.KEY_VALUE_TABLE, table.stream.name, change)
+    return given
+
+
+def _give(table: StreamTable, epochs: Mapping[str, Any], start: InsertStart) -> tuple[int, Mapping[str, Any]]:
+    """Return the epoch of a micro-batch, and what to keep."""
+    queries = dict(epochs["queries"])
+    query = queries.pop(start.query, {"runs": [], "batches": {}})
+    runs = list(query["runs"])
+    if start.run in runs[:-1]:
+        raise QueryFencedError(
+            f"Another run ({runs[-1]}) of query {start.query} has begun to write to the key-value table "
+            f"{table.stream}; this one ({start.run}) may not continue, and nothing of its micro-batch {start.epoch} is "
+            "written. Two runs have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
+        )
+    if start.run not in runs:
+        runs = [*runs, start.run][-KEPT_RUNS:]
+    batches = {int(number): epoch for number, epoch in query["batches"].items()}
+    last = epochs["last"]
+    if start.epoch >= max(batches, default=-1):
+        last = batches[start.epoch] = last + 1
+    elif start.epoch not in batches:
+        raise QueryFencedError(
+            f"The key-value table {table.stream} has the micro-batches of query {start.query} up to number "
+            f"{max(batches)}, and knows the epochs of the last {KEPT_BATCHES} alone. Number {start.epoch} is not among "
+            "them: was the checkpoint restored to an older state? Start with a new checkpoint; its rows replace these."
+        )
+    newest = dict(sorted(batches.items())[-KEPT_BATCHES:])
+    queries[start.query] = {"runs": runs, "batches": {str(number): epoch for number, epoch in newest.items()}}
+    kept = dict(list(queries.items())[-KEPT_QUERIES:])
+    return batches[start.epoch], {"last": last, "queries": kept}

@@ -1,0 +1,131 @@
+"""The driver's side of a write into several streams: keeps their transactions alive, and commits one after the other.
+
+Each stream has its own commit log and its own ledger. So each commit is one of an INSERT or of an epoch of its stream,
+and happens once however often it is repeated; docs/design/streaming-sink.md has the steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.transaction import PINGS_PER_LEASE, Transaction
+from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
+
+from ..tables.stream_table import StreamTable
+from .commit import CommitRequest, WriteSettings, clean_up
+from .dispatch_task import DispatchMessage
+from .epoch_commit import commit_epoch
+from .insert import Insert
+from .ledger import Epoch
+from .roster import Roster
+from .task import InsertMessage, Unit
+
+LOG = logging.getLogger(__name__)
+
+_PARTS = {Unit.INSERT: Unit.PART_OF_INSERT, Unit.MICRO_BATCH: Unit.PART_OF_MICRO_BATCH}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the tasks wrote for one stream."""
+
+    insert: Insert
+    messages: Sequence[InsertMessage]
+
+
+class Dispatch:
+    """One write into several streams. `table` is the one that is written to."""
+
+    def __init__(self, pravega: Pravega, table: StreamTable, roster: Roster, settings: WriteSettings) -> None:
+        self._pravega, self._table, self.roster = pravega, table, roster
+        self._settings = settings
+        self._ended = threading.Event()
+
+    def keep_alive(self) -> None:
+        """Keep the transactions of the roster alive, from a daemon thread, until `stop`."""
+        threading.Thread(target=self._ping_until_stopped, name=f"roster {self.roster.id}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Leave the transactions as they are."""
+        self._ended.set()
+
+    def commit(self, messages: Sequence[DispatchMessage], epoch: Epoch | None, *, again: bool) -> int:
+        """Make the rows for each stream visible at once, one stream after the other; return the number of all rows.
+
+        Raises what `Insert.commit` and `commit_epoch` raise. Then the rows for earlier streams are visible, as the
+        message says. `again` is that of a `CommitRequest`.
+        """
+        parts = self._rejoin(messages)
+        self.stop()
+        rows, done = 0, list[str]()
+        try:
+            for name, part in parts.items():
+                if epoch is None:
+                    rows += part.insert.commit(part.messages, CommitRequest(again=again))
+                else:
+                    rows += commit_epoch(self._pravega, part.insert.table, part.insert, part.messages, epoch)
+                done.append(name)
+        except PravegaError as error:
+            for name, part in parts.items():
+                if name not in done:
+                    clean_up(part.insert.abort)
+            if not done:
+                raise
+            raise type(error)(
+                f"{error.message.rstrip('.')}. The rows of this write for {len(done)} of {len(parts)} streams are "
+                f"visible already: {', '.join(done)}"
+            ) from error
+        finally:
+            for part in parts.values():
+                part.insert.transaction.stop()
+            clean_up(lambda: self.roster.end(self._pravega))
+        return rows
+
+    def abort(self) -> None:
+        """Abort the transactions of all streams."""
+        self.stop()
+        for name, transaction in self.roster.transactions(self._pravega).items():
+            try:
+                self._pravega.controller.abort_transaction(self._stream(name), transaction)
+            except TransactionNotOpenError:
+                continue
+        self.roster.end(self._pravega)
+
+    def _rejoin(self, messages: Sequence[DispatchMessage]) -> Mapping[str, _Part]:
+        """Return the parts of the write by stream, in the order in which they are committed."""
+        unit = _PARTS[self._settings.unit]
+        settings, lease = replace(self._settings, unit=unit), round(self._settings.lease * 1000)
+        parts = {}
+        for name in sorted({name for message in messages for name in message.streams}):
+            reports = [message.streams[name] for message in messages if name in message.streams]
+            transactions: set[uuid.UUID] = {report.transaction for report in reports}
+            if len(transactions) != 1:
+                raise TransactionMismatchError(
+                    f"The tasks wrote to {len(transactions)} transactions of stream {self._stream(name)}; nothing was "
+                    "committed."
+                )
+            transaction = Transaction.rejoin(self._pravega.controller, self._stream(name), transactions.pop(), lease)
+            transaction.keep_alive()
+            table = replace(self._table, stream=self._stream(name))
+            insert = Insert(self._pravega, table, transaction, settings)
+            parts[name] = _Part(insert, [report.message for report in reports])
+        return parts
+
+    def _stream(self, name: str) -> Stream:
+        return Stream(self._table.stream.scope, name)
+
+    def _ping_until_stopped(self) -> None:
+        lease = round(self._settings.lease * 1000)
+        while not self._ended.wait(self._settings.lease / PINGS_PER_LEASE):
+            try:
+                for name, transaction in self.roster.transactions(self._pravega).items():
+                    self._pravega.controller.ping_transaction(self._stream(name), transaction, lease)
+            except PravegaError as error:
+                if not self._ended.is_set():
+                    LOG.warning("A write to %s cannot be kept alive: %s", self._table.stream, error)

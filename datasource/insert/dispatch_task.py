@@ -1,0 +1,243 @@
+"""The task's side of a write into several streams: each row goes to the stream that a column names."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidRowError,
+    InvalidSchemaError,
+    PravegaError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    StreamNotFoundError,
+    TransactionNotOpenError,
+    shorten,
+)
+from pyspark_pravega.sql.identifiers import check_new_stream, hyphenate
+from pyspark_pravega.sql.options import Options
+
+from ..tables.loading import load_table
+from ..tables.open_table import OpenTable
+from ..tables.stream_table import StreamTable
+from ..workers.connections import borrow_connection
+from ..workers.user_errors import concise
+from .commit import WriteSettings
+from .insert import Insert
+from .prepare import fit_to_rows, with_write_options
+from .roster import Roster
+from .spool import Spool, SpoolShare
+from .task import InsertMessage, SpooledRows
+
+
+@dataclass(frozen=True)
+class DispatchSpec:
+    """The plan that all tasks share.
+
+    `table` is the one that is written to; `rows` are the columns that are written.
+    """
+
+    table: StreamTable
+    config: ClientConfig
+    options: Options
+    settings: WriteSettings
+    column: str
+    rows: StructType
+    roster: Roster
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """What a task wrote into one stream."""
+
+    transaction: uuid.UUID
+    message: InsertMessage
+
+
+@dataclass
+class DispatchMessage(WriterCommitMessage):
+    """A task's report: by the name of each stream, what it wrote there."""
+
+    partition: int
+    streams: Mapping[str, StreamReport]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A stream that has rows in this task."""
+
+    transaction: Transaction
+    rows: SpooledRows
+
+
+class DispatchWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks. The driver commits or aborts the transactions that tasks begin."""
+
+    def __init__(self, spec: DispatchSpec) -> None:
+        self._spec = spec
+
+    @concise
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one partition.
+
+        Raises InvalidRowError for a row whose column names no stream of the scope, StreamNotFoundError for one that
+        does not exist, InvalidSchemaError for one with other columns, and what `InsertWriter.write` raises.
+        """
+        spec = self._spec
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        with borrow_connection(spec.config) as pravega, Spool(spec.settings.spool_memory) as spool:
+            targets = _Targets(pravega, spec, partition, spool)
+            try:
+                for batch in iterator:
+                    targets.take(batch)
+                return DispatchMessage(partition, targets.append())
+            except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
+                raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
+            finally:
+                targets.stop()
+
+
+class _Targets:
+    """The streams that have rows in this task."""
+
+    def __init__(self, pravega: Pravega, spec: DispatchSpec, partition: int, spool: Spool) -> None:
+        self._pravega, self._spec = pravega, spec
+        self._partition, self._spool = partition, spool
+        self._found: dict[str, _Target] = {}
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Spool rows for their streams, in their order. Raises InvalidRowError, and what tells of a wrong stream."""
+        spec = self._spec
+        if not batch.num_rows:
+            return
+        names = batch.column(spec.column)
+        if names.null_count:
+            raise InvalidRowError(
+                f"Table {spec.table.stream}: '{spec.column}', which names the stream of each row, is NULL in a row. "
+                f"{spec.settings.unit.nothing_visible}. Leave such rows out by a condition, or name a stream for them."
+            )
+        coded = pc.dictionary_encode(names.cast(pa.string()))
+        streams = [_stream_name(spec, name) for name in coded.dictionary.to_pylist()]
+        wanted = sorted(set(streams))
+        self._join([name for name in wanted if name not in self._found])
+        places = np.array([wanted.index(name) for name in streams], np.int64)[coded.indices.to_numpy()]
+        order = np.argsort(places, kind="stable")
+        ends = np.cumsum(np.bincount(places, minlength=len(wanted)))
+        rows = batch.select(spec.rows.names)
+        for name, part in zip(wanted, np.split(order, ends[:-1]), strict=True):
+            self._found[name].rows.take(rows.take(pa.array(part)))
+
+    def append(self) -> Mapping[str, StreamReport]:
+        """Append all rows; return the reports by stream."""
+        reports = {}
+        for name, target in self._found.items():
+            try:
+                message = target.rows.append(self._pravega.segments)
+            except TransactionNotOpenError:
+                raise target.transaction.explain_end() from None
+            reports[name] = StreamReport(target.transaction.id, message)
+        return reports
+
+    def stop(self) -> None:
+        """Leave the transactions to the driver."""
+        for target in self._found.values():
+            target.transaction.stop()
+
+    def _join(self, names: Sequence[str]) -> None:
+        """Find the tables and transactions of streams that this task has no rows for yet."""
+        if not names:
+            return
+        spec, pravega = self._spec, self._pravega
+        tables = {name: _find_table(pravega, spec, name) for name in names}
+        lease = round(spec.settings.lease * 1000)
+        known = spec.roster.transactions(pravega)
+        begun = {
+            name: Transaction.begin(pravega.controller, table.stream, lease)
+            for name, table in tables.items()
+            if name not in known
+        }
+        try:
+            joined = spec.roster.join(pravega, {name: one.id for name, one in begun.items()})
+        except BaseException:
+            _abort(list(begun.values()))
+            raise
+        _abort([one for name, one in begun.items() if joined[name] != one.id])
+        for name, table in tables.items():
+            transaction = begun.get(name)
+            if transaction is None or transaction.id != joined[name]:
+                transaction = Transaction.rejoin(pravega.controller, table.stream, joined[name], lease)
+            transaction.keep_alive()
+            insert = Insert(pravega, table, transaction, spec.settings)
+            if transaction.token:
+                pravega.segments.seed_token(table.stream, transaction.token)
+            share = SpoolShare(self._spool, len(self._found))
+            self._found[name] = _Target(transaction, SpooledRows(insert.spec(spec.rows), self._partition, share))
+
+
+def _abort(transactions: Sequence[Transaction]) -> None:
+    for transaction in transactions:
+        with suppress(PravegaError):  # nobody has appended to it, and its lease ends it
+            transaction.abort()
+
+
+def _stream_name(spec: DispatchSpec, name: str) -> str:
+    """Return the name in Pravega of the stream that a row names. Raises InvalidRowError."""
+    found = hyphenate(name)
+    try:
+        check_new_stream(found)
+    except InvalidNameError:
+        scope = spec.table.stream.scope
+        raise InvalidRowError(
+            f"Table {spec.table.stream}: '{spec.column}' is '{shorten(name)}' in a row, but it must be the name of a "
+            f"stream of the scope {scope}, without the scope and without quotes. {spec.settings.unit.nothing_visible}."
+        ) from None
+    return found
+
+
+def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:
+    """Return the table of a stream for this write. Raises StreamNotFoundError, InvalidSchemaError."""
+    base, stream = spec.table, Stream(spec.table.stream.scope, name)
+    unit = spec.settings.unit
+    if stream == base.stream:
+        return base
+    try:
+        table = load_table(pravega, stream).table
+    except StreamNotFoundError:
+        raise StreamNotFoundError(
+            f"There is no stream {stream}, which '{spec.column}' names in a row. {unit.nothing_visible}. A name means "
+            f"a stream of the scope {stream.scope}. Create it, for example by CREATE TABLE ... LIKE the table of "
+            f"{base.stream}, and {unit.next_step}."
+        ) from None
+    if _layout(table) != _layout(base):
+        raise InvalidSchemaError(
+            f"Stream {stream}, which '{spec.column}' names in a row, is no table like {base.stream}: all streams of "
+            f"one write need its columns and format. {base.stream} has {_describe(base)}; {stream} has "
+            f"{_describe(table)}. {unit.nothing_visible}."
+        )
+    return fit_to_rows(with_write_options(OpenTable(pravega, table, spec.options)), spec.rows)
+
+
+def _layout(table: StreamTable) -> tuple[object, ...]:
+    return table.kind, table.format, table.framing, table.schema
+
+
+def _describe(table: StreamTable) -> str:
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
+    return f"the format {table.format} and the columns {columns}"
