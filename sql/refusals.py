@@ -46,6 +46,8 @@ _INSTEAD = {
     "INSERT WITH SCHEMA EVOLUTION": "Spark has it from 4.2 on. Use ALTER TABLE <table> ADD COLUMN, then INSERT INTO "
     "<table> BY NAME",
     "COMMENT ON COLUMN": "Spark has it from 4.3 on. Use ALTER TABLE <table> ALTER COLUMN <column> COMMENT '...'",
+    "A column of type TIME": "this session has no such type. SET spark.sql.timeType.enabled = true, which Spark has "
+    "from 4.1 on, or declare the column as STRING",
     "CREATE VIEW": "Spark supports views in such a catalog from 4.2 on. Create the view in spark_catalog, with the "
     "full names of the tables that it reads, or use CREATE TEMPORARY VIEW",
     "DESCRIBE HISTORY": "that is a statement of Delta. The versions are the rows of a table here: SELECT * FROM "

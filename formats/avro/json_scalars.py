@@ -163,7 +163,7 @@ def make_datum_writer(node: Scalar) -> FromJson:
             return lambda value: write_varint(
                 _require_number(parse_days(check_string(value)), value, "date such as 2024-01-31")
             )
-        case str(logical):
+        case str(logical) if logical not in avro.TIMES_OF_DAY:
             zoned, millis = not logical.startswith("local-"), logical in MILLIS
             return lambda value: write_varint(_parse_timestamp(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
     if isinstance(node, avro.Fixed) or node.name == "bytes":

@@ -2,7 +2,7 @@
 
 The writer's logical type says what the stored number means (its unit, its scale), the reader's what the
 column shows. Beyond the rules of the specification, an enum may be read as a string, a decimal with
-another scale (no digit may be lost) and a timestamp in another unit.
+another scale (no digit may be lost), and a timestamp or a time of day in another unit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
 from ..core.scalars import parse_decimal
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
+from ..core.times_of_day import UNITS, is_time_of_day, make_time_column
 from . import schema_model as avro
 
 Scalar = avro.Primitive | avro.Fixed | avro.Enum
@@ -65,7 +66,8 @@ def make_leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: 
 def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
     """Raise InvalidSchemaError if values of the writer's type cannot be read as the reader's."""
     if isinstance(writer, avro.Primitive) and isinstance(reader, avro.Primitive):
-        fits = writer.name in PROMOTED.get(reader.name, ()) and _has_compatible_time(writer, reader)
+        promoted = writer.name in PROMOTED.get(reader.name, ()) or _is_time_of_day(writer, reader)
+        fits = promoted and _has_compatible_time(writer, reader)
     elif isinstance(writer, avro.Enum) and isinstance(reader, avro.Primitive):
         fits = reader.name == "string"
     elif isinstance(writer, avro.Fixed) and isinstance(reader, avro.Fixed):
@@ -76,11 +78,22 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
         raise make_resolution_error(writer, reader, path)
 
 
+def _is_time_of_day(writer: avro.Primitive, reader: avro.Primitive) -> bool:
+    """Return whether a reader's column of times of day reads a writer's times of day, in whatever unit."""
+    return reader.logical in avro.TIMES_OF_DAY and _find_time_unit(writer) is not None
+
+
+def _find_time_unit(node: avro.Primitive | avro.Fixed) -> str | None:
+    return avro.find_time_unit(node.attributes.get("logicalType"), node.name)
+
+
 def _has_compatible_time(writer: avro.Primitive, reader: avro.Primitive) -> bool:
     """Return whether numbers of a writer's time type can be read as a reader's time type. Plain numbers can be any."""
     said = writer.attributes.get("logicalType")
-    if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or said not in _TIMES:
+    if reader.logical not in _TIMES or not isinstance(said, str) or said not in _TIMES:
         return True
+    if reader.logical in avro.TIMES_OF_DAY:
+        return said in avro.TIMES_OF_DAY
     return said == reader.logical or (said in _TIMESTAMPS and reader.logical in _TIMESTAMPS)
 
 
@@ -119,6 +132,9 @@ def _choose_maker(writer: avro.Primitive | avro.Fixed, reader: avro.Primitive | 
         return _make_binary
     if reader.logical == "date":
         return _make_date
+    if reader.logical in avro.TIMES_OF_DAY:
+        counted = UNITS[_find_time_unit(writer) or _find_time_unit(reader) or "us"]
+        return lambda path, data_type: _make_time(path, data_type, counted)
     if reader.logical is not None:
         unit = writer.logical if writer.logical and "timestamp" in writer.logical else reader.logical
         return lambda path, data_type: _make_timestamp(path, data_type, unit in MILLIS)
@@ -203,6 +219,10 @@ def _make_date(path: str, data_type: DataType) -> Column | None:
         return pa.array(values, pa.int32()).view(pa.date32())
 
     return Leaf(path, pa.date32(), _keep, store=store, native=_PLAIN)
+
+
+def _make_time(path: str, data_type: DataType, unit: int) -> Column | None:
+    return make_time_column(path, data_type, lambda value: value * unit) if is_time_of_day(data_type) else None
 
 
 def _make_timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:

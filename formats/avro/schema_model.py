@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from pyspark.sql.types import TimeType
+
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import is_valid_decimal
+from ..core.spark_types import SPARK_TYPE, is_valid_decimal, parse_spark_type
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -29,7 +31,10 @@ _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "uuid": ("string", "fixed"),
     "decimal": ("bytes", "fixed"),
 }
-"""The logical types that are not read as their base type. All others (times of day, nanosecond timestamps) are."""
+"""The logical types that are not read as their base type. All others (nanosecond timestamps) are."""
+
+TIMES_OF_DAY: Mapping[str, tuple[str, str]] = {"time-millis": ("int", "ms"), "time-micros": ("long", "us")}
+"""The base type and the unit of times of day. They are read as their base type, unless "spark.type" says TIME(p)."""
 
 
 @dataclass(eq=False)
@@ -125,6 +130,12 @@ class Union(Node):
 def is_null(node: Node) -> bool:
     """Return whether this is the type null."""
     return isinstance(node, Primitive) and node.name == "null"
+
+
+def find_time_unit(logical: object, base: str) -> str | None:
+    """Return the unit of a logical type of times of day; None for others, and on another base type than its own."""
+    own_base, unit = TIMES_OF_DAY.get(str(logical), ("", None))
+    return unit if own_base == base else None
 
 
 def split_null(node: Node) -> tuple[list[Node], bool]:
@@ -360,6 +371,9 @@ class _Parser:
 
 def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
     logical = value.get("logicalType")
+    if isinstance(logical, str) and find_time_unit(logical, base) is not None:
+        declared = isinstance(parse_spark_type(value.get(SPARK_TYPE)), TimeType)
+        return (logical if declared else None), 0, 0
     if not isinstance(logical, str) or base not in _LOGICAL_BASE.get(logical, ()):
         return None, 0, 0
     if logical == "uuid" and size not in (None, 16):

@@ -6,7 +6,8 @@
 | "spark.type" on an int or a string | what it says |
 | decimal on bytes or fixed, up to 38 digits | decimal(p, s); binary if larger |
 | date; timestamp-millis, -micros; local-timestamp-... | date; timestamp; timestamp_ntz |
-| time-millis, time-micros, timestamp-nanos | the base type: int, bigint, bigint |
+| time-millis, time-micros | time(p) with that "spark.type"; else the base type: int, bigint |
+| timestamp-nanos | the base type: bigint |
 | duration | refused: Spark has no type for months, days and milliseconds together |
 | uuid on string or fixed(16), enum | string |
 | fixed | binary |
@@ -137,6 +138,9 @@ class _AvroToSpark:
         assert isinstance(node, (avro.Primitive, avro.Fixed))
         if node.logical == "decimal":
             return DecimalType(node.precision, node.scale)
+        own = parse_spark_type(node.attributes.get(SPARK_TYPE))
+        if node.logical in avro.TIMES_OF_DAY and own is not None:
+            return own
         if node.logical is not None:
             return _LOGICAL[node.logical]
         if isinstance(node, avro.Fixed):
@@ -146,7 +150,6 @@ class _AvroToSpark:
                     "no type"
                 )
             return BinaryType()
-        own = parse_spark_type(node.attributes.get(SPARK_TYPE))
         if node.name == "string" and isinstance(own, (StringType, CharType, VarcharType)):
             return own
         if node.name == "int" and own is not None and own.simpleString() in ("tinyint", "smallint"):

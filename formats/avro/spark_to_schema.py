@@ -7,6 +7,7 @@
 | string; char(n), varchar(n), collated | string; with "spark.type" |
 | decimal(p, s) | bytes, logical decimal |
 | date | int date |
+| time(p) | with "spark.type": int time-millis up to 3 digits, long time-micros up to 6 |
 | timestamp, timestamp_ntz | long timestamp-micros, long local-timestamp-micros; -millis by `avro.timestamp` |
 | array, map<string, v>, struct | array, map, record named after its path |
 
@@ -51,7 +52,8 @@ from ..core.defaults import EXACT, drop_initial_value, read_initial_value
 from ..core.format import Settings
 from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, is_valid_decimal, split_comment
 from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
-from .schema_model import is_valid_name
+from ..core.times_of_day import count_digits, is_time_of_day
+from .schema_model import TIMES_OF_DAY, is_valid_name
 
 _PRIMITIVES: dict[type[DataType], Any] = {
     BooleanType: "boolean",
@@ -64,6 +66,7 @@ _PRIMITIVES: dict[type[DataType], Any] = {
     BinaryType: "bytes",
     DateType: {"type": "int", "logicalType": "date"},
 }
+_MILLIS_DIGITS = 3
 _TIMESTAMPS: dict[type[DataType], str] = {TimestampType: "timestamp", TimestampNTZType: "local-timestamp"}
 
 TIMESTAMP_UNIT = "avro.timestamp"
@@ -157,6 +160,10 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
             return found
         if (logical := _TIMESTAMPS.get(type(data_type))) is not None:
             return {"type": "long", "logicalType": f"{logical}-{self._timestamps}"}
+        if is_time_of_day(data_type):
+            logical = "time-millis" if count_digits(data_type) <= _MILLIS_DIGITS else "time-micros"
+            base, _ = TIMES_OF_DAY[logical]
+            return {"type": base, "logicalType": logical, SPARK_TYPE: data_type.simpleString()}
         if isinstance(data_type, (StringType, CharType, VarcharType)):
             name = data_type.simpleString()
             return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}

@@ -17,7 +17,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
+from ..core.spark_types import SPARK_TYPE
 from ..core.spark_visitor import join_path
+from ..core.times_of_day import UNITS, check_times
 from ..core.writing import (
     BINARY,
     BatchEncoder,
@@ -288,6 +290,16 @@ class _FixedDecimal(_Fixed):
         return [cells]
 
 
+class _TimeOfDay(ValueCells):
+    def __init__(self, path: str, data_type: DataType, unit: str | None) -> None:
+        super().__init__(path)
+        self._type = data_type
+        self._unit = UNITS[unit or "us"]
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        return [write_varint_cells(check_times(array, rows, self, self._type) // self._unit)]
+
+
 def _write_branch_number(branch: int) -> pa.Scalar:
     return make_constant(write_varint_cells(np.array([branch], np.int64))[0].as_py())
 
@@ -329,7 +341,7 @@ def _make_single_cells(node: avro.Node, data_type: DataType, path: str) -> Value
     if isinstance(node, avro.Enum) and name.startswith("string"):
         return _Enum(path, node)
     if isinstance(node, avro.Fixed | avro.Primitive):
-        found = _make_scalar_cells(node, name, path)
+        found = _make_scalar_cells(node, data_type, path)
         if found is not None:
             return found
     raise _make_mismatch_error(node, data_type, path)
@@ -341,8 +353,9 @@ def _make_mismatch_error(node: avro.Node, data_type: DataType, path: str) -> Inv
     )
 
 
-def _make_scalar_cells(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
-    """Return a writer of plain values, None if the types do not match. `name` is that of the Spark type."""
+def _make_scalar_cells(node: avro.Fixed | avro.Primitive, data_type: DataType, path: str) -> ValueCells | None:
+    """Return a writer of plain values, None if the types do not match."""
+    name = data_type.simpleString()
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":
             return None
@@ -351,6 +364,9 @@ def _make_scalar_cells(node: avro.Fixed | avro.Primitive, name: str, path: str) 
         return _Uuid(path, isinstance(node, avro.Fixed)) if name.startswith("string") else None
     if isinstance(node, avro.Fixed):
         return _Fixed(path, node.size) if name == "binary" else None
+    if node.logical in avro.TIMES_OF_DAY:
+        same = name == node.attributes.get(SPARK_TYPE)
+        return _TimeOfDay(path, data_type, avro.find_time_unit(node.logical, node.name)) if same else None
     if node.logical is not None:
         wanted = "date" if node.logical == "date" else "timestamp"
         if node.logical.startswith("local-"):

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
     VarcharType,
 )
 
@@ -98,6 +99,7 @@ _PLAIN: dict[str, DataType] = {
 }
 _WITH_LENGTH = re.compile(r"(char|varchar)\((\d{1,9})\)")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+_TIME = re.compile(r"time\(([0-6])\)")
 _COLLATED = re.compile(r"string collate (\w+)")
 
 
@@ -114,6 +116,8 @@ def parse_spark_type(name: object) -> DataType | None:
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2])
         return DecimalType(precision, scale) if is_valid_decimal(precision, scale) else None
+    if match := _TIME.fullmatch(name):
+        return TimeType(int(match[1]))
     if match := _COLLATED.fullmatch(name):
         return StringType(match[1])
     return None

@@ -140,7 +140,7 @@ WHY_UNSUPPORTED: dict[str, str] = {
     "NullType": "a column that is always null has no type to write; cast it to one",
     "VariantType": "use format json, or cast it to string with to_json, or to the type it holds",
     "UserDefinedType": "user-defined types exist only in the session; store the underlying SQL type",
-    "TimeType": "Spark does not let Python data sources read TIME by default; cast to string, or store a number",
+    "TimeType": "times of day have at most 6 digits after the seconds there; use TIME(6), or cast it to string",
     "GeometryType": "store st_asbinary(column) as binary",
     "GeographyType": "store st_asbinary(column) as binary",
 }

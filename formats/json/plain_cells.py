@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 from ..core.columns import NumberText
 from ..core.framing import Undecodable
 from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, shorten_value, write_json
+from ..core.times_of_day import UNITS, check_times, write_times
 from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
 from .documents import DocumentParser
@@ -223,6 +224,21 @@ class TimestampCells(TextCells):
         # The session's time zone is part of Spark's type, but not of the instant.
         text = micros.view(self._type).cast(pa.large_string())
         return self.quote(pc.replace_substring(text, " ", "T").cast(BINARY))
+
+
+class TimeCells(TextCells):
+    """Writes times of day with the digits of their column: none, 3 or 6; or as numbers since midnight."""
+
+    def __init__(self, path: str, data_type: DataType, timestamps: str) -> None:
+        super().__init__(path)
+        self._type = data_type
+        self._count = None if timestamps == ISO else make_epoch_writer(timestamps)
+
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        nanos = check_times(array, rows, self, self._type)
+        if self._count is not None:
+            return self._count(pa.array(nanos // UNITS["us"])).cast(BINARY)
+        return self.quote(write_times(nanos, self._type).cast(BINARY))
 
 
 _YEARS = "a {} outside the years 0001 to 9999, the range of dates in JSON; use format avro"

@@ -10,8 +10,10 @@
 | binary | string, contentEncoding base64 | "AAEC" |
 | date | string, format date | "2024-01-31" |
 | timestamp | string, format date-time | "2024-01-31T12:00:00.000000Z" |
+| time(p) | string | "12:34:56.789", with no digits, 3 or 6 |
 | timestamp_ntz | string | "2024-01-31T12:00:00.000000" |
 | timestamp, timestamp_ntz by `json.timestamp-format` | number | 1706702400, 1706702400.5 |
+| time(p) by `json.timestamp-format` | number since midnight | 45296, 45296.789 |
 | variant | any type | {"any": ["value"]} |
 | array | array | [1, 2] |
 | map<string, v> | object with additionalProperties | {"key": 1} |
@@ -43,6 +45,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
     VarcharType,
     VariantType,
 )
@@ -58,6 +61,7 @@ from ..core.spark_types import (
     split_comment,
 )
 from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported
+from ..core.times_of_day import is_time_of_day
 
 SPARK_CONTAINS_NULL = "spark.containsNull"
 
@@ -72,6 +76,7 @@ PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     DateType: {"type": "string", "format": "date"},
     TimestampType: {"type": "string", "format": "date-time"},
     TimestampNTZType: {"type": "string"},
+    TimeType: {"type": "string"},
     StringType: {"type": "string"},
     CharType: {"type": "string"},
     VarcharType: {"type": "string"},
@@ -79,7 +84,7 @@ PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
 }
 """The schema of each type of plain values except decimals, without "spark.type"."""
 
-NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType)
+NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType, TimeType)
 """Types that are, or can be, written as a number."""
 
 
@@ -154,8 +159,10 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         found = PRIMITIVES.get(type(data_type))
         if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             found = {"type": "number"}
-        if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):
+        if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
             found = {"type": "number"}
+        if isinstance(data_type, TimeType) and not is_time_of_day(data_type):
+            found = None
         if found is None:
             self.refuse(data_type, path, explain_unsupported(data_type))
         return found | {SPARK_TYPE: data_type.simpleString()}

@@ -1,5 +1,7 @@
 """Reads and writes JSON timestamps that are numbers since 1970, for writers that do not use ISO 8601.
 
+Times of day are numbers since midnight, of the same unit. They are read exactly, or not at all.
+
 A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction if it is whole.
 A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 on its own clock.
 """
@@ -18,6 +20,7 @@ from pyspark.sql.types import DataType, TimestampType
 from ..core.columns import Column, Leaf, Misfit, NumberText, describe_kind
 from ..core.format import Settings
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, shorten_value
+from ..core.times_of_day import UNITS, count_nanos, make_time_column
 
 TIMESTAMP_FORMAT = "json.timestamp-format"
 ISO = "iso"
@@ -58,6 +61,18 @@ def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column
         return micros.view(arrow_type)
 
     return Leaf(path, arrow_type, exact, fast=fast, kinds=frozenset((int, type(None))), store=store)
+
+
+def make_counted_time_column(path: str, data_type: DataType, timestamps: str) -> Column:
+    """Return a column of times of day that reads numbers of a unit since midnight."""
+    unit = EPOCH_UNITS[timestamps] * UNITS["us"]
+
+    def read(value: Any) -> int:
+        if type(value) is not int and type(value) is not NumberText:
+            raise Misfit(f"expected a time of day as a number ({timestamps}), found {describe_kind(value)}")
+        return count_nanos(value, unit)
+
+    return make_time_column(path, data_type, read)
 
 
 def _scale(text: str, unit: int) -> int:

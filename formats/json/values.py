@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
     VariantType,
 )
 
@@ -58,9 +59,10 @@ from ..core.scalars import (
     write_json,
 )
 from ..core.spark_visitor import find_map_without_string_keys, join_path
+from ..core.times_of_day import is_time_of_day, make_time_column, parse_time_of_day
 from ..native import Spec, Unplanned
 from . import schema_model as model
-from .timestamps import ISO, make_epoch_column
+from .timestamps import ISO, make_counted_time_column, make_epoch_column
 from .variants import make_variant_column
 
 
@@ -102,8 +104,10 @@ def make_column(data_type: DataType, path: str, node: model.Node | None, timesta
         return _make_anything(path) if isinstance(node, model.Anything) else _make_string(path)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
         return make_epoch_column(path, data_type, timestamps)
+    if timestamps != ISO and is_time_of_day(data_type):
+        return make_counted_time_column(path, data_type, timestamps)
     make = _LEAVES.get(type(data_type))
-    if make is None:
+    if make is None or (isinstance(data_type, TimeType) and not is_time_of_day(data_type)):
         raise UnsupportedTypeError(
             f"column '{path}' has type {data_type.simpleString()}, which format json cannot read"
         )
@@ -140,7 +144,7 @@ def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: 
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
         return needs_number_text(data_type.valueType, values, timestamps)
-    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
+    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
         return True
     return isinstance(data_type, DecimalType | VariantType) or isinstance(node, model.Anything)
 
@@ -298,6 +302,15 @@ def _make_timestamp(path: str, data_type: DataType) -> Column:
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
+def _make_time(path: str, data_type: DataType) -> Column:
+    def read(value: Any) -> int:
+        if type(value) is not str:
+            raise Misfit(f"expected a time of day as a string, found {describe_kind(value)}")
+        return parse_time_of_day(value)
+
+    return make_time_column(path, data_type, read)
+
+
 def _check_range(array: pa.Array, first: int, last: int) -> None:
     bounds = pc.min_max(array).as_py()
     if bounds["min"] is not None and not (first <= bounds["min"] and bounds["max"] <= last):
@@ -314,6 +327,7 @@ _LEAVES: dict[type[DataType], Callable[[str, DataType], Column]] = {
     DateType: _make_date,
     TimestampType: _make_timestamp,
     TimestampNTZType: _make_timestamp,
+    TimeType: _make_time,
 }
 
 

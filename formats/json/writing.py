@@ -31,11 +31,12 @@ from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 from ..core.arrow_types import replace_char_types
 from ..core.spark_types import ROOT_COLUMN, find_wider_number
 from ..core.spark_visitor import join_path
+from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
 from ..native import NativeWriter, Spec, make_json_writer
 from . import schema_model as model
 from .document_rules import make_document_rules
-from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimestampCells
+from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimeCells, TimestampCells
 from .schema_parser import parse_json_schema
 from .schema_to_spark import make_spark_struct
 from .timestamps import ISO
@@ -242,6 +243,8 @@ def make_cells(data_type: DataType, path: str, timestamps: str = ISO, node: mode
         return FiniteCells(path)
     if isinstance(data_type, (TimestampType, TimestampNTZType)):
         return TimestampCells(path, "UTC" if isinstance(data_type, TimestampType) else None, timestamps)
+    if is_time_of_day(data_type):
+        return TimeCells(path, data_type, timestamps)
     for kind, make in LEAVES.items():
         if isinstance(data_type, kind):
             return make(path)

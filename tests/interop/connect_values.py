@@ -7,7 +7,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
@@ -306,6 +306,16 @@ def _timestamp(form: str, value: Any, data_type: t.DataType, semantic: str) -> d
     return found[0] if isinstance(data_type, t.TimestampNTZType) else found[0].replace(tzinfo=UTC)
 
 
+def _time(form: str, value: Any, data_type: t.TimeType, semantic: str) -> time:
+    parsed = clock(value) if form == "time" or (form == "text" and not value.endswith("Z")) else None
+    if parsed is None:
+        raise ImpossibleError
+    hour, minute, second, nano = parsed
+    if hour > 23 or minute > 59 or second > 59 or nano % 10 ** (9 - data_type.precision):
+        raise ImpossibleError
+    return time(hour, minute, second, nano // 1000)
+
+
 _SCALARS: tuple[tuple[Any, Any], ...] = (
     (t.BooleanType, _boolean),
     (t.IntegralType, _whole),
@@ -314,4 +324,5 @@ _SCALARS: tuple[tuple[Any, Any], ...] = (
     (t.BinaryType, _bytes),
     (t.DateType, _date),
     ((t.TimestampType, t.TimestampNTZType), _timestamp),
+    (t.TimeType, _time),
 )

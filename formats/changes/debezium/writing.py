@@ -5,6 +5,7 @@
 | date | days since 1970 |
 | timestamp | "2024-01-31T12:00:00.000000Z" |
 | timestamp_ntz | number in the column's unit (`debezium.time-units`, `debezium.time-precision`), else microseconds |
+| time(p) | number in the unit of `debezium.time-units`, `debezium.time-precision`, else microseconds, since midnight |
 | decimal | digits as a string; with `debezium.decimal` = precise base64 of the unscaled number, double a number |
 | binary | base64; with `debezium.binary` = base64-url-safe or hex a string of that kind |
 | others | as format json writes them |
@@ -32,20 +33,24 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampNTZType,
+    TimeType,
 )
 
-from pyspark_pravega.errors import InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
 
 from ...core.arrow_types import replace_char_types
+from ...core.columns import Misfit
 from ...core.format import Settings
-from ...core.spark_visitor import find_map_without_string_keys
+from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_types
+from ...core.times_of_day import UNITS as CLOCK_UNITS
+from ...core.times_of_day import find_wrong_times
 from ...core.writing import BatchEncoder, make_constant
 from ...json.schema_to_spark import json_schema_to_spark
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
 from ..encodings.texts import HEX, URL_SAFE, encode_bytes
 from ..feed import OWN_CONNECTOR as CONNECTOR
-from ..feed import UNITS, WRITTEN_AT
+from ..feed import TIME_UNITS, UNITS, WRITTEN_AT
 
 _EXACT = Context(prec=80)
 
@@ -97,7 +102,10 @@ class RowDocuments:
         struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._fields = struct.fields
-        self._units = [rules.unit(field.name) or "us" for field in struct.fields]
+        self._units = [
+            (rules.unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
+            for field in struct.fields
+        ]
         self._decimal = rules.decimal
         self._binary = rules.binary if rules.binary in (URL_SAFE, HEX) else ""
         self._encoder = JsonEncoder(
@@ -110,11 +118,17 @@ class RowDocuments:
         Raises InvalidRowError naming the column for a row that the schema does not allow.
         """
         columns = [
-            self._convert(batch.column(field.name), field.dataType, unit)
+            self._convert_column(batch.column(field.name), field, unit)
             for field, unit in zip(self._fields, self._units, strict=True)
         ]
         names = [field.name for field in self._fields]
         return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
+
+    def _convert_column(self, array: Any, field: StructField, unit: str) -> pa.Array:
+        try:
+            return self._convert(array, field.dataType, unit)
+        except Misfit as error:
+            raise InvalidRowError(f"a row cannot be written: column '{field.name}' is {error}") from None
 
     def _type(self, data_type: DataType) -> DataType:
         """Return the type whose JSON is the one that Debezium writes for a column."""
@@ -124,7 +138,7 @@ class RowDocuments:
             return ArrayType(self._type(data_type.elementType), data_type.containsNull)
         if isinstance(data_type, MapType):
             return MapType(data_type.keyType, self._type(data_type.valueType), data_type.valueContainsNull)
-        if isinstance(data_type, DateType | TimestampNTZType):
+        if isinstance(data_type, DateType | TimestampNTZType | TimeType):
             return LongType()
         if isinstance(data_type, DecimalType):
             return data_type if self._decimal == "double" else StringType()
@@ -133,13 +147,15 @@ class RowDocuments:
         return data_type
 
     def _convert(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
-        """Convert values to the type of `_type`."""
+        """Convert values to the type of `_type`. Raises Misfit for a time of day that its unit does not have."""
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if isinstance(data_type, DateType):
             return array.view(pa.int32()).cast(pa.int64())
         if isinstance(data_type, TimestampNTZType):
             return _convert_to_units(array.view(pa.int64()), unit)
+        if isinstance(data_type, TimeType):
+            return _count_times(array, data_type, unit)
         if isinstance(data_type, DecimalType) and self._decimal != "double":
             return array.cast(pa.string()) if self._decimal == "string" else _write_unscaled(array)
         if isinstance(data_type, BinaryType) and self._binary:
@@ -177,6 +193,22 @@ def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
         return micros
     numbers = micros.fill_null(0).to_numpy(zero_copy_only=False) // factor
     return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+
+
+def _has_times(field: StructField) -> bool:
+    return any(isinstance(leaf, TimeType) for leaf in iterate_leaf_types(field.dataType))
+
+
+def _count_times(array: pa.Array, data_type: TimeType, unit: str) -> pa.Array:
+    """Return times of day as whole units since midnight. Raises Misfit for one with more digits."""
+    nanos = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    for wrong, words in find_wrong_times(nanos, data_type):
+        if wrong.any():
+            raise Misfit(words)
+    counts, rest = np.divmod(nanos, CLOCK_UNITS[unit])
+    if rest.any():
+        raise Misfit(f"a time of day with more digits than its unit '{unit}' has; change '{TIME_UNITS}'")
+    return pa.array(counts, pa.int64(), mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _write_unscaled(array: pa.Array) -> pa.Array:

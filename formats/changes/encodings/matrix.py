@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
 )
 
 from .kafka_connect_schema import FieldSchema
@@ -45,6 +46,7 @@ class Target(Enum):
     BINARY = "BINARY"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP, TIMESTAMP_NTZ"
+    TIME = "TIME"
     ARRAY = "ARRAY"
     MAP = "MAP"
     STRUCT = "STRUCT"
@@ -70,6 +72,8 @@ class Reading(Enum):
     MOMENT = "timestamp"
     DECLARED_UNIT = "by `debezium.time-units`"
     UNIT_OR_MOMENT = "by unit, or a timestamp as text"
+    CLOCK = "time of day"
+    UNIT_OR_CLOCK = "by unit, or a time of day as text"
     ELEMENTS = "elements"
     ENTRIES = "entries"
     JSON_OBJECT = "entries of its JSON object"
@@ -94,30 +98,31 @@ def _make_matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
     s, r, no = Semantic, Reading, None
     # fmt: off
     return _make_rows([
-        # the event's type      BOOLEAN WHOLE     FLOATING  DECIMAL         STRING    BINARY              DATE            TIMESTAMP         ARRAY       MAP            STRUCT  # noqa: E501
-        (s.NO_SCHEMA,          (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.ELEMENTS, r.ENTRIES,     r.FIELDS)),  # noqa: E501
-        (s.BOOLEAN,            (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.INTEGER,            (r.FLAG, r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             r.DECLARED_UNIT,  no,         no,            no)),  # noqa: E501
-        (s.FLOAT,              (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.STRING,             (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   r.BINARY_MODE,      r.DAYS,         r.MOMENT,         no,         r.JSON_OBJECT, no)),  # noqa: E501
-        (s.WORDS,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.JSON,               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         r.JSON_OBJECT, no)),  # noqa: E501
-        (s.BYTES,              (no,     no,       no,       no,             r.BASE64, r.BYTES,            no,             no,               no,         no,            no)),  # noqa: E501
-        (s.DECIMAL,            (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.VARIABLE_DECIMAL,   (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,         no,            r.FIELDS)),  # noqa: E501
-        (s.DATE,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.DAYS,         no,               no,         no,            no)),  # noqa: E501
-        (s.ISO_DATE,           (no,     no,       no,       no,             r.TEXT,   no,                 r.DAYS,         no,               no,         no,            no)),  # noqa: E501
-        (s.TIMESTAMP,          (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.MIDNIGHT,     r.MOMENT,         no,         no,            no)),  # noqa: E501
-        (s.ISO_TIMESTAMP,      (no,     no,       no,       no,             r.TEXT,   no,                 r.MIDNIGHT,     r.MOMENT,         no,         no,            no)),  # noqa: E501
-        (s.TIME,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.ISO_TIME,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.YEAR,               (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.DURATION,           (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.INTERVAL,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
-        (s.ARRAY,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               r.ELEMENTS, no,            no)),  # noqa: E501
-        (s.MAP,                (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         r.ENTRIES,     r.FIELDS)),  # noqa: E501
-        (s.STRUCT,             (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         r.ENTRIES,     r.FIELDS)),  # noqa: E501
-        (s.UNION,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        # the event's type      BOOLEAN WHOLE     FLOATING  DECIMAL         STRING    BINARY              DATE            TIMESTAMP         TIME             ARRAY       MAP            STRUCT  # noqa: E501
+        (s.NO_SCHEMA,          (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.UNIT_OR_CLOCK, r.ELEMENTS, r.ENTRIES,     r.FIELDS)),  # noqa: E501
+        (s.BOOLEAN,            (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.INTEGER,            (r.FLAG, r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             r.DECLARED_UNIT,  r.DECLARED_UNIT, no,         no,            no)),  # noqa: E501
+        (s.FLOAT,              (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.STRING,             (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   r.BINARY_MODE,      r.DAYS,         r.MOMENT,         r.CLOCK,         no,         r.JSON_OBJECT, no)),  # noqa: E501
+        (s.WORDS,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.JSON,               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.JSON_OBJECT, no)),  # noqa: E501
+        (s.BYTES,              (no,     no,       no,       no,             r.BASE64, r.BYTES,            no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.DECIMAL,            (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.VARIABLE_DECIMAL,   (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,              no,         no,            r.FIELDS)),  # noqa: E501
+        (s.DATE,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.DAYS,         no,               no,              no,         no,            no)),  # noqa: E501
+        (s.ISO_DATE,           (no,     no,       no,       no,             r.TEXT,   no,                 r.DAYS,         no,               no,              no,         no,            no)),  # noqa: E501
+        (s.TIMESTAMP,          (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.MIDNIGHT,     r.MOMENT,         no,              no,         no,            no)),  # noqa: E501
+        (s.ISO_TIMESTAMP,      (no,     no,       no,       no,             r.TEXT,   no,                 r.MIDNIGHT,     r.MOMENT,         no,              no,         no,            no)),  # noqa: E501
+        (s.TIME,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 no,             no,               r.CLOCK,         no,         no,            no)),  # noqa: E501
+        (s.ISO_TIME,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               r.CLOCK,         no,         no,            no)),  # noqa: E501
+        (s.ZONED_TIME,         (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.YEAR,               (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.DURATION,           (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.INTERVAL,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
+        (s.ARRAY,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              r.ELEMENTS, no,            no)),  # noqa: E501
+        (s.MAP,                (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.ENTRIES,     r.FIELDS)),  # noqa: E501
+        (s.STRUCT,             (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         r.ENTRIES,     r.FIELDS)),  # noqa: E501
+        (s.UNION,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,              no,         no,            no)),  # noqa: E501
     ])
     # fmt: on
 
@@ -134,6 +139,7 @@ _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...]
     (BinaryType, Target.BINARY),
     (DateType, Target.DATE),
     ((TimestampType, TimestampNTZType), Target.TIMESTAMP),
+    (TimeType, Target.TIME),
     (ArrayType, Target.ARRAY),
     (MapType, Target.MAP),
     (StructType, Target.STRUCT),
@@ -162,7 +168,8 @@ def explain_refusal(schema: FieldSchema, data_type: DataType) -> str:
     own = describe_column_type(choose_type(schema))
     instead = own if own == "STRING" else f"{own} or STRING"
     hint = ""
-    if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and find_target(data_type) is Target.TIMESTAMP:
+    target = find_target(data_type)
+    if target is not None and MATRIX[semantic].get(target) is Reading.DECLARED_UNIT:
         hint = ", or name its unit in the table property 'debezium.time-units', for example 'created=ms'"
     return (
         f"the event's type is {describe_schema(schema)}, which a column of type {describe_column_type(data_type)} "

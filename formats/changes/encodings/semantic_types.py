@@ -49,7 +49,8 @@ class Semantic(Enum):
     TIMESTAMP = "Timestamp, MicroTimestamp, NanoTimestamp"
     ISO_TIMESTAMP = "ZonedTimestamp, IsoTimestamp"
     TIME = "Time, MicroTime, NanoTime"
-    ISO_TIME = "ZonedTime, IsoTime"
+    ISO_TIME = "IsoTime"
+    ZONED_TIME = "ZonedTime"
     YEAR = "Year"
     DURATION = "MicroDuration, NanoDuration"
     INTERVAL = "Interval"
@@ -97,7 +98,7 @@ NAMED = MappingProxyType(
         _TIME + "Time": _make_counted(Semantic.TIME, "ms", " of a day"),
         _TIME + "MicroTime": _make_counted(Semantic.TIME, "us", " of a day"),
         _TIME + "NanoTime": _make_counted(Semantic.TIME, "ns", " of a day"),
-        _TIME + "ZonedTime": Meaning(Semantic.ISO_TIME, _TEXT, "a time of day of ISO 8601 with its offset"),
+        _TIME + "ZonedTime": Meaning(Semantic.ZONED_TIME, _TEXT, "a time of day of ISO 8601 with its offset"),
         _TIME + "IsoTime": Meaning(Semantic.ISO_TIME, _TEXT, "a time of day of ISO 8601"),
         _TIME + "Year": Meaning(Semantic.YEAR, _NUMBERS, "a year"),
         _TIME + "MicroDuration": _make_counted(Semantic.DURATION, "us", "", (*_NUMBERS, "float64")),

@@ -36,7 +36,8 @@ class Rules:
     `unit_by_column` and `default_unit` (one of UNITS, ASSUMED_MS, None: unknown) are the units of whole numbers in
     columns of timestamps. `decimal` is the mode of decimals ("string", "precise", "double"), `binary` that of bytes
     ("bytes", "base64", "base64-url-safe", "hex", "": unknown). `placeholder` stands for values that were not sent.
-    `connector` is "" if unknown.
+    `connector` is "" if unknown. `clock_unit` is the unit of times of day in all columns; None: it depends on the
+    column. `utc_clocks`: times of day are texts that end with Z, of columns without a time zone.
     """
 
     unit_by_column: Mapping[str, str]
@@ -45,6 +46,8 @@ class Rules:
     binary: str
     placeholder: str
     connector: str = ""
+    clock_unit: str | None = None
+    utc_clocks: bool = False
 
     @classmethod
     def of(cls, settings: Settings, connector: str = "") -> Rules:
@@ -60,17 +63,23 @@ class Rules:
             settings.get(BINARY, ""),
             settings.get(UNAVAILABLE_VALUE, DEFAULT_UNAVAILABLE_VALUE),
             connector,
+            _UNITS_OF_PRECISIONS.get(precision, "us" if connector == OWN_CONNECTOR else None),
+            precision == "isostring",
         )
 
     def unit(self, column: str) -> str | None:
         """Return the unit of whole numbers in a column."""
         return self.unit_by_column.get(column, self.default_unit)
 
-    def unknown_unit(self) -> str:
+    def unit_of_times(self, column: str) -> str | None:
+        """Return the unit of whole numbers that are times of day in a column."""
+        return self.unit_by_column.get(column) or self.clock_unit
+
+    def unknown_unit(self, what: str = "timestamps") -> str:
         """Return the message about a number {} of unknown unit: it names the connector and the property to set."""
         written = f"the connector '{self.connector}' writes" if self.connector else "an event without connector has"
         return (
             "the unit of the number {} is unknown: "
-            f"{written.replace('{', '{{').replace('}', '}}')} timestamps in a unit that depends on the column, and the "
+            f"{written.replace('{', '{{').replace('}', '}}')} {what} in a unit that depends on the column, and the "
             "event has no schema; set the table property 'debezium.time-units', for example 'created=ms'"
         )

@@ -16,9 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import DataType
 
 from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, count_micros
+from ...core.times_of_day import UNITS as CLOCK_UNITS
+from ...core.times_of_day import count_nanos, make_time_column, parse_time_of_day
 from ..feed import UNITS
 from .settings import ASSUMED_MS
 
@@ -180,6 +183,24 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
 
     native = ("moment", -1 if unit is None else UNITS[unit])
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
+
+
+def make_clock_column(path: str, data_type: DataType, unit: str | None, unknown: str, *, utc: bool) -> Leaf:
+    """Return a column of times of day that reads units since midnight, or a time of day as text.
+
+    `unknown`: the message about a number if `unit` is None. `utc`: texts may end with Z.
+    """
+
+    def read(value: Any) -> int:
+        if type(value) is int:
+            if unit is None:
+                raise Misfit(unknown.format(value))
+            return count_nanos(value, CLOCK_UNITS[unit])
+        if type(value) is not str:
+            raise Misfit(f"expected a whole number or a time of day as a string, found {describe_kind(value)}")
+        return parse_time_of_day(value.removesuffix("Z") if utc else value)
+
+    return make_time_column(path, data_type, read)
 
 
 def _divide_by_thousand(numbers: pa.Array) -> pa.Array:

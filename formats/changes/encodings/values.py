@@ -17,12 +17,13 @@ from pyspark_pravega.errors import UnsupportedTypeError
 from ...core.arrow_types import find_arrow_type
 from ...core.columns import Column, Leaf, ListColumn, Misfit, StructColumn, StructMember
 from ...core.spark_visitor import join_path
+from ...core.times_of_day import is_time_of_day
 from ..feed import OWN_CONNECTOR
 from .kafka_connect_schema import FieldSchema
 from .maps import EntriesColumn
 from .matrix import Reading, Target, describe_column_type, explain_refusal, find_reading, find_target
 from .numbers import make_decimal_column, make_flag_column, make_floating_column, make_whole_column
-from .semantic_types import describe_schema, find_unit
+from .semantic_types import Semantic, describe_schema, find_semantic, find_unit
 from .settings import Rules
 from .texts import (
     BASE64,
@@ -38,6 +39,7 @@ from .times import (
     is_any_day,
     is_day_of_postgres,
     is_no_day,
+    make_clock_column,
     make_date_column,
     make_midnight_column,
     make_timestamp_column,
@@ -48,6 +50,7 @@ _MAXWELL = "maxwell"
 """Maxwell always writes bytes as base64, and never writes decimals as objects."""
 
 _NO_TEXT = "expected a timestamp as a string, found the number {}"
+_NO_CLOCK = "expected a time of day as a string, found the number {}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class _Image(StructColumn):
 
 def _make_column(cell: _Cell) -> Column:
     target = find_target(cell.data_type)
-    if target is None:
+    if target is None or (target is Target.TIME and not is_time_of_day(cell.data_type)):
         raise UnsupportedTypeError(
             f"column '{cell.path}' has type {cell.data_type.simpleString()}, which no Debezium format can read"
         )
@@ -177,6 +180,19 @@ def _make_timestamp(cell: _Cell, reading: Reading) -> Column:
     return make_timestamp_column(cell.path, arrow_type, unit, "the number {} is not a text")
 
 
+def _make_time(cell: _Cell, reading: Reading) -> Column:
+    if reading is Reading.DECLARED_UNIT and cell.declared is None:
+        assert cell.schema is not None
+        return _make_refusing_column(cell, explain_refusal(cell.schema, cell.data_type))
+    if cell.schema is None:
+        unit = cell.declared or (None if cell.plain else cell.rules.clock_unit)
+        unknown = _NO_CLOCK if cell.plain else cell.rules.unknown_unit("times of day")
+        return make_clock_column(cell.path, cell.data_type, unit, unknown, utc=cell.rules.utc_clocks)
+    unit = cell.declared if reading is Reading.DECLARED_UNIT else find_unit(cell.schema) or None
+    utc = find_semantic(cell.schema) is Semantic.ISO_TIME
+    return make_clock_column(cell.path, cell.data_type, unit, "the number {} is not a text", utc=utc)
+
+
 def _make_array(cell: _Cell, reading: Reading) -> Column:
     assert isinstance(cell.data_type, ArrayType)
     element = cell.part("element", cell.data_type.elementType, cell.schema.element if cell.schema else None)
@@ -232,6 +248,7 @@ _BUILDERS: Mapping[Target, Callable[[_Cell, Reading], Column]] = MappingProxyTyp
         Target.BINARY: _make_binary,
         Target.DATE: _make_date,
         Target.TIMESTAMP: _make_timestamp,
+        Target.TIME: _make_time,
         Target.ARRAY: _make_array,
         Target.MAP: _make_map,
         Target.STRUCT: _make_struct,

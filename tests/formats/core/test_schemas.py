@@ -73,7 +73,7 @@ UNSUPPORTED = [
     DayTimeIntervalType(),
     YearMonthIntervalType(),
     VariantType(),
-    TimeType(),
+    TimeType(7),
     GeometryType(4326),
     GeographyType(4326),
     _Point(),

@@ -172,6 +172,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap asked) {
     StructType schema = CatalogV2Util.v2ColumnsToStructType(columns());
+    TimeColumns.check(schema, this::refuse);
     if (asked.containsKey(WITH_HIDDEN_COLUMNS)) {
       for (MetadataColumn hidden : metadataColumns()) {
         schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
@@ -192,6 +193,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    TimeColumns.check(info.schema(), this::refuse);
     if (madeForStream) {
       madeForStream = false;
       description = service.call(new SettleTable(handle(), info.schema(), info.options().asCaseSensitiveMap(),

@@ -6,6 +6,7 @@ import org.apache.spark.sql.types.CharType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.TimeType;
 import org.apache.spark.sql.types.VarcharType;
 
 /** A type as JDBC describes it: java.sql.Types, characters or digits, digits behind the point, base of the digits. */
@@ -37,6 +38,9 @@ record JdbcType(int number, Integer size, Integer digits, Integer radix) {
     }
     if (type instanceof VarcharType text) {
       return new JdbcType(Types.VARCHAR, text.length(), null, null);
+    }
+    if (type instanceof TimeType time) {
+      return new JdbcType(Types.TIME, 15, time.precision(), null);
     }
     if (type instanceof StringType) {
       return new JdbcType(Types.VARCHAR, null, null, null);
