@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark_pravega.errors import InvalidOptionError
 
 from .identifiers import quote
-from .options import AT_CONSUMER, CONSUMER, START_STREAM_CUT, Options
+from .options import AT_CONSUMER, CONSUMER, MAX_EVENT_TIME_DRIFT, START_STREAM_CUT, Options
 
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it with `pyspark-pravega "
@@ -260,4 +260,17 @@ def refuse_consumer(options: Options, what: str, *, begins: bool = True) -> None
             f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
             "spark.readStream.option('consumer', '...').table('...'). Leave it out"
             f"{hint}."
+        )
+
+
+def refuse_drift(options: Options, what: str) -> None:
+    """Raise InvalidOptionError if a read whose segments are not kept in step by event time is asked to do so.
+
+    `what` names the read.
+    """
+    if options.get(MAX_EVENT_TIME_DRIFT) is not None:
+        raise InvalidOptionError(
+            f"'{options.name(MAX_EVENT_TIME_DRIFT)}'='{options.text(MAX_EVENT_TIME_DRIFT)}' is given, but {what} has "
+            "no micro-batches that it could bound. It is an option of streaming queries on the events of a table: "
+            "spark.readStream.option('max-event-time-drift', '5min').table('...'). Leave it out."
         )

@@ -17,6 +17,7 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
@@ -108,6 +109,7 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         resolved = catalog.options(read=request.options, properties=table.scan_properties)
         refuse_consumer(resolved, "a program that follows a table")
+        check_times(catalog.pravega, table.members if kind.of_several else [table], resolved)
         limits = limits_of(resolved)
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)

@@ -119,7 +119,8 @@ class MergedReading:
             segments = self._memory.segments(self._catalog.pravega, table.stream)
             stream = TableStream(self._catalog.pravega, segments, read)
             members[name] = MemberStream(read, stream, query.member(name))
-        return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
+        drift = self._options.get(o.MAX_EVENT_TIME_DRIFT)
+        return MergedTableStream(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS), drift=drift)
 
     def _list_loaded(self) -> dict[str, tuple[StreamTable, str | None]]:
         scope, table = self._table.stream.scope, self._table

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.errors import UnsupportedOperationError
 
@@ -33,6 +34,7 @@ def answer(
         options = catalog.options(read=request.options, properties=table.scan_properties)
         check_followed(table, request.columns, options)
         if isinstance(request, r.LimitsOfStream):
+            check_times(catalog.pravega, table.members, options)
             return limits_of(options)
         if isinstance(request, r.PlanRealTime | r.EndOfRealTime):
             raise UnsupportedOperationError(

@@ -12,12 +12,14 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.stream_source.real_time import follow
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refuse_drift
 
 from .. import protocol as r
 from ..protocol.replies import MicroBatchEnd, PlannedRead
@@ -40,8 +42,9 @@ def find_last(catalog: Catalog, memory: SourceMemory, request: r.LastOfStream) -
 
 
 def find_limits(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStream) -> Limits:
-    """Return the limits in a query's options."""
+    """Return the limits in a query's options. Raises InvalidOptionError for a drift in times that a table lacks."""
     with _open_stream(catalog, memory, request) as (read, _):
+        check_times(catalog.pravega, [read.table], read.options)
         return limits_of(read.options)
 
 
@@ -95,6 +98,7 @@ def plan_real_time(
                 "The columns _event_time and _event_time_upper have the watermarks that are known when a batch is "
                 "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."
             )
+        refuse_drift(read.options, "real-time mode")
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)
         batch = MicroBatch(stream.open_slices(since), request.columns, request.checkpoint)

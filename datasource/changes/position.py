@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, InvalidOptionError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refuse_consumer
+from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
@@ -86,8 +86,9 @@ class BatchRequest:
 
 
 def check_options(options: o.Options) -> None:
-    """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, and a consumer."""
+    """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, a consumer and a drift."""
     refuse_consumer(options, "CHANGES", begins=False)
+    refuse_drift(options, "CHANGES")
     check_unbounded(options, "CHANGES has bounds of its own.")
 
 

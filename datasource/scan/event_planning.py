@@ -17,7 +17,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Prave
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refuse_consumer
+from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import HeadRow
@@ -64,6 +64,7 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
     """
     pravega, table, options = opened.pravega, opened.table, opened.options
     refuse_consumer(options, "a batch")
+    refuse_drift(options, "a batch")
     for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
         if options.get(option) == nonsense:
             raise InvalidOptionError(

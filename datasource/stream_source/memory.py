@@ -19,6 +19,7 @@ from pyspark_pravega.client.stream import Stream
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
 from .admission import Backlog, Key, Limits, Walks, count_up_to
+from .event_time_drift import EventTimePace
 from .frontier import Frontier, StreamSegments
 
 LOG = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class QueryMemory:
     lost_ranges: int = 0
     unread_version: int = 1
     ahead: Ahead[Admission] = field(default_factory=Ahead)
+    pace: EventTimePace = field(default_factory=EventTimePace)
     members: dict[str, QueryMemory] = field(default_factory=dict)
     """The memory of each stream, if the query reads several as one."""
     lock: threading.Lock = field(default_factory=threading.Lock)

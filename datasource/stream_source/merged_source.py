@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -19,6 +20,7 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoun
 
 from ..positions.snapshot import SegmentSlice
 from .admission import NO_LIMITS, Limits, Walker, admit
+from .event_time_drift import keep_in_step
 from .frontier import Frontier
 from .memory import QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset
@@ -84,11 +86,15 @@ class MemberStream:
 
 
 class MergedTableStream:
-    """The streams that one query reads now, by name. `strict`: removed events end the query."""
+    """The streams that one query reads now, by name.
 
-    def __init__(self, members: Mapping[str, MemberStream], *, strict: bool) -> None:
+    `strict`: removed events end the query. `drift`: how far segments may be ahead of the slowest one in event time.
+    """
+
+    def __init__(self, members: Mapping[str, MemberStream], *, strict: bool, drift: timedelta | None = None) -> None:
         self._members = members
         self._strict = strict
+        self._drift = drift
 
     def read_offset(self, text: str) -> MergedOffset:
         """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit.
@@ -146,7 +152,7 @@ class MergedTableStream:
         }
         if due:
             memory.begin(Frontier({}, {}))
-            found = admit(walker, begins, ends, limits)
+            found = admit(walker, begins, ends | self._ends_in_step(frontiers, limits), limits)
             for name, frontier in frontiers.items():
                 self._members[name].memory.begin(frontier)
                 if frontier.bytes:
@@ -180,6 +186,18 @@ class MergedTableStream:
                 since.offsets[name], None if last is None else last.offsets[name]
             )
         )
+
+    def _ends_in_step(self, frontiers: Mapping[str, Frontier], limits: Limits) -> dict[_Segment, int]:
+        """Return the ends of segments that the drift in event time bounds."""
+        drift = self._drift
+        if drift is None or limits == NO_LIMITS:  # the trigger `once` takes everything
+            return {}
+        looks = self._of_each(
+            list(frontiers),
+            lambda name: self._members[name].stream.time_ahead(frontiers[name], self._members[name].memory.pace),
+        )
+        found = keep_in_step(looks, drift)
+        return {(name, segment): end for name, ends in found.items() for segment, end in ends.items()}
 
     def _of_members(self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]) -> dict[str, SourceOffset]:
         return self._of_each(names, lambda name: self._unless_gone(lambda: find(self._members[name].stream)))

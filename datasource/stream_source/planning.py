@@ -20,6 +20,7 @@ from ..positions.bounds import bounds_text, end_bound, end_option, start_bound
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
+from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
 from .frontier import (
     EndCut,
     Frontier,
@@ -120,7 +121,7 @@ class TableStream:
         memory = QueryMemory() if memory is None else memory
         bounds = [None if last is None else last.cut, self._end_bound()]
         walker = self.walker()
-        ahead = memory.ahead.take(_key(since.cut.positions, bounds, limits))
+        ahead = memory.ahead.take(self._key(since.cut.positions, bounds, limits))
         tails = {} if ahead is None else self._segments.ends(ahead.ends)
         if ahead is None:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
@@ -133,13 +134,15 @@ class TableStream:
             if last is None and not memory.is_due(walker, frontier, limits):
                 cancellation.sleep(_TOO_FEW_REST)
                 return self._nothing_new(since, frontier, memory)
-            ahead = Admission(frontier, admit(walker, frontier.begins, frontier.ends, limits))
+            ahead = self._admit(frontier, limits, memory.pace)
             tails = frontier.tails
         memory.begin(ahead.frontier)
         reached = enter_successors(self._segments, since.cut.positions, ahead.ends, *bounds)
         metrics = self._progress.measure(reached, tails, walker, memory)
         if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
-            memory.ahead.begin(_key(reached, bounds, limits), lambda: self._admit(reached, bounds, limits))
+            memory.ahead.begin(
+                self._key(reached, bounds, limits), lambda: self._look_ahead(reached, bounds, limits, memory.pace)
+            )
         return BatchEnd(
             self._read.offset(reached, since.begin if since.is_first else None),
             self._read.offset(tails),
@@ -169,14 +172,30 @@ class TableStream:
         """Return the metrics of a query that has read up to `reached`."""
         return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
-    def _admit(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Admission:
-        frontier = self._frontier(since, bounds)
-        return Admission(frontier, admit(self.walker(), frontier.begins, frontier.ends, limits))
+    def time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
+        """Return what the stream's watermarks say of a frontier; None if there are none, or nothing is unread."""
+        return pace.look(self._pravega, self._read.stream, frontier)
+
+    def _look_ahead(
+        self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits, pace: EventTimePace
+    ) -> Admission:
+        return self._admit(self._frontier(since, bounds), limits, pace)
+
+    def _admit(self, frontier: Frontier, limits: Limits, pace: EventTimePace) -> Admission:
+        ends: Mapping[int, int] = frontier.ends
+        drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
+        if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
+            ends = keep_in_step({"": self.time_ahead(frontier, pace)}, drift).get("", ends)
+        return Admission(frontier, admit(self.walker(), frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
         frontier = self._log.measure_settled(lambda until: find_frontier(self._segments, since, *bounds, until))
         self._check_lost(frontier)
         return frontier
+
+    def _key(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
+        cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
+        return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
@@ -271,11 +290,6 @@ class TableStream:
             raise CheckpointError(
                 f"Stream {stream} was dropped and made again while the query was reading it. {START_ANEW}"
             )
-
-
-def _key(since: SegmentOffsets, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
-    cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
-    return tuple(frozenset(cut.items()) for cut in cuts), limits
 
 
 def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:

@@ -146,6 +146,15 @@ MAX_TRIGGER_DELAY = Option(
     "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, counted from the one before.",
     "15min",
 )
+MAX_EVENT_TIME_DRIFT = Option(
+    "max-event-time-drift",
+    optional(at_least(DURATION, timedelta(milliseconds=1), "1ms")),
+    None,
+    SettableAs.READ,
+    "Streaming: segments are kept in step by event time, as far as watermarks tell: a micro-batch goes no further than "
+    "the first watermark that is more than this beyond the slowest segment with unread events. For tables with "
+    "`event-time`, or whose writers note times.",
+)
 CONSUMER = Option(
     "consumer",
     optional(TEXT),

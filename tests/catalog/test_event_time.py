@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import window
 
@@ -333,3 +333,89 @@ def test_only_columns_with_times_are_event_times(quick_spark: SparkSession, quic
         days.option("event-time.delay", "5min").append()
     with pytest.raises(AnalysisException, match="'event-time' names 'no', which is not a column"):
         days.option("event-time", "no").append()
+
+
+def taking(batches: dict[int, set[str]], fail_at: int | None = None) -> Callable[[DataFrame, int], None]:
+    """Note the rows of each micro-batch; one of them fails after it was read."""
+
+    def take(batch: DataFrame, number: int) -> None:
+        found = {row.name for row in batch.collect()}
+        assert batches.setdefault(number, found) == found, "a micro-batch that is read again has the same rows"
+        if number == fail_at:
+            raise RuntimeError("down")
+
+    return take
+
+
+def test_a_drift_in_event_time_bounds_micro_batches(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    """Rows far apart in event time, in one stream and in two, and a query that fails in the middle."""
+    for name, first in (("a", 0), ("b", 3)):
+        quick_spark.sql(
+            f"CREATE TABLE quick.`{quick_scope}`.{name} (name STRING, at TIMESTAMP) TBLPROPERTIES "
+            "('event-time'='at', 'routing-key'='name', 'scaling.min-segments'='2')"
+        )
+        for minute in range(first + 1, first + 6):
+            rows = f"SELECT concat('{name}{minute}-', id), timestamp_millis({NOON + minute * MINUTE}) FROM range(9)"
+            quick_spark.sql(f"INSERT INTO quick.`{quick_scope}`.{name} {rows}")
+            watermarks(pravega, Stream(quick_scope, name), NOON + minute * MINUTE)
+
+    def rows_of(**minutes: Iterable[int]) -> set[str]:
+        return {f"{name}{minute}-{id}" for name, each in minutes.items() for minute in each for id in range(9)}
+
+    batches: dict[int, set[str]] = {}
+    one = quick_spark.sql(f"SELECT name FROM STREAM quick.`{quick_scope}`.a WITH ('max-event-time-drift'='1 minute')")
+    with pytest.raises(StreamingQueryException, match="down"):
+        run_available(one.writeStream.foreachBatch(taking(batches, fail_at=1)), tmp_path / "one")
+    assert len(run_available(one.writeStream.foreachBatch(taking(batches)), tmp_path / "one")) == 2
+    assert batches == {0: rows_of(a=[1]), 1: rows_of(a=[2, 3]), 2: rows_of(a=[4, 5])}
+
+    read = quick_spark.readStream.format("pravega").option("catalog", "quick").option("scope", quick_scope)
+    both = read.option("streams", "a,b").option("max-event-time-drift", "2min").load().select("name")
+    batches.clear()
+    with pytest.raises(StreamingQueryException, match="down"):
+        run_available(both.writeStream.foreachBatch(taking(batches, fail_at=1)), tmp_path / "both")
+    run_available(both.writeStream.foreachBatch(taking(batches)), tmp_path / "both")
+    # `b` waits for the first events of `a`, whose watermark is the first of them all; then its own are of any time.
+    assert batches == {
+        0: rows_of(a=[1], b=[4]), 1: rows_of(a=[2, 3, 4]), 2: rows_of(a=[5], b=[5, 6, 7]), 3: rows_of(b=[8])
+    }  # fmt: skip
+
+
+def test_where_a_drift_in_event_time_makes_no_sense(
+    quick_spark: SparkSession, quick_scope: str, tmp_path: Path
+) -> None:
+    table, drift = f"quick.`{quick_scope}`.timeless", {"maxEventTimeDrift": "5 minutes"}
+    quick_spark.sql(f"CREATE TABLE {table} (id BIGINT, at TIMESTAMP)")
+    quick_spark.sql(f"CREATE TABLE quick.`{quick_scope}`.other (id BIGINT, at TIMESTAMP)")
+    stream = quick_spark.readStream.options(**drift)
+    said = rf"PRAVEGA_INVALID_OPTION.*{quick_scope}.*'maxEventTimeDrift'='5 minutes' needs the times of events, but"
+    with pytest.raises(AnalysisException, match=f"{said} {quick_scope}/timeless has none.*'event-time'"):
+        stream.table(table)
+    read = quick_spark.readStream.format("pravega").option("catalog", "quick").option("scope", quick_scope)
+    several = read.options(streams="timeless,other", **drift).load()
+    with pytest.raises(StreamingQueryException, match=f"{said} {quick_scope}/timeless, {quick_scope}/other has none"):
+        run_available(several.writeStream.format("noop"), tmp_path / "several")
+    batch = quick_spark.read.options(**drift)
+    for reading in (batch.table(table), batch.changes(table)):
+        with pytest.raises(
+            AnalysisException, match="'maxEventTimeDrift'='5 minutes' is given, but .* no micro-batches"
+        ):
+            reading.collect()
+    with pytest.raises(AnalysisException, match="'max-event-time-drift' cannot be a table property"):
+        quick_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('max-event-time-drift'='5 minutes')")
+    quick_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('event-time'='at')")
+    changes = quick_spark.readStream.options(**drift).changes(table)
+    with pytest.raises(StreamingQueryException, match="'maxEventTimeDrift'='5 minutes' is given, but CHANGES has no"):
+        run_available(changes.writeStream.format("noop"), tmp_path / "changes")
+    endless = stream.table(table).where("id >= 0").writeStream.foreach(lambda row: None).outputMode("update")
+    endless = endless.option("checkpointLocation", str(tmp_path / "now")).trigger(realTime="5 minutes")  # type: ignore[call-overload]
+    query = endless.start()
+    try:
+        with pytest.raises(
+            StreamingQueryException, match="PRAVEGA_INVALID_OPTION.*real-time mode has no micro-batches"
+        ):
+            query.awaitTermination(120)
+    finally:
+        query.stop()

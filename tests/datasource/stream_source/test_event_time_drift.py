@@ -1,0 +1,160 @@
+"""Segments in step by event time: where micro-batches end by the watermarks of real streams."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from tests.catalog.changes_streams import scale
+from tests.catalog.test_debezium import write
+from tests.datasource.stream_source.queries import Batch, Query
+from tests.debezium import Record
+
+NOON = 1_700_000_000_000
+MINUTE = 60_000
+KEYS = 12
+
+
+@pytest.fixture(scope="module")
+def pravega(quick_config: ClientConfig) -> Iterator[Pravega]:
+    """A cluster that makes a watermark every second."""
+    with connect(quick_config) as connected:
+        yield connected
+
+
+@pytest.fixture
+def stream(pravega: Pravega, quick_scope: str) -> Stream:
+    """A stream of two segments."""
+    stream = Stream(quick_scope, "timed")
+    pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=2)))
+    return stream
+
+
+def write_minute(pravega: Pravega, stream: Stream, minute: int, keys: Iterable[int] = range(KEYS)) -> None:
+    """Write an event for each key, and wait for the watermark of this minute behind them."""
+    write(pravega, stream, [Record(f"key-{key}", b"%d:%d" % (minute, key)) for key in keys])
+    note_minute(pravega, stream, minute)
+
+
+def note_minute(pravega: Pravega, stream: Stream, minute: int) -> None:
+    """Note a time for the end of a stream, as often as a server forgets it, and wait for its watermark."""
+    deadline = time.monotonic() + 60
+    while NOON + minute * MINUTE not in times(pravega, stream):
+        assert time.monotonic() < deadline
+        pravega.controller.note_time("writer", tail_cut(pravega, stream), NOON + minute * MINUTE)
+        time.sleep(0.2)
+
+
+def times(pravega: Pravega, stream: Stream) -> list[int]:
+    return [mark.time for _, mark in read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))]
+
+
+def minutes(batch: Batch) -> dict[int, list[int]]:
+    """The minutes of a batch's events, by segment."""
+    return {
+        segment: sorted({int(event.partition(b":")[0]) for event in events}) for segment, events in batch.events.items()
+    }
+
+
+def read(query: Query, since: StreamCut | None = None) -> list[Batch]:
+    """All micro-batches; each is planned by a service that knows nothing, and again with the same ends."""
+    at = query.start()
+    if since is not None:
+        at = replace(at, cut=since, begin=since.positions)
+    found: list[Batch] = []
+    while True:
+        query = replace(query, memory=SourceMemory())
+        batch = query.next(at)
+        if batch is None:
+            return found
+        assert batch.count and query.batch(at, batch.end) == batch
+        found.append(batch)
+        at = batch.end
+
+
+def drifting(pravega: Pravega, stream: Stream, drift: str = "2 minutes", **more: str) -> Query:
+    return Query(pravega, stream, {"max-event-time-drift": drift, **more})
+
+
+def shown(batches: Iterable[Batch]) -> list[Mapping[int, list[int]]]:
+    return [minutes(batch) for batch in batches]
+
+
+def test_segments_are_read_in_step(pravega: Pravega, stream: Stream) -> None:
+    """Whatever else bounds a micro-batch: no event lies beyond the first watermark behind the drift."""
+    for minute in range(1, 7):
+        write_minute(pravega, stream, minute)
+    begin, cut = Query(pravega, stream).start().cut, None
+    for _, mark in read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)):
+        if mark.time == NOON + 4 * MINUTE:
+            cut = mark.positions
+    assert cut is not None
+    write(pravega, stream, [Record(f"key-{key}", b"9:%d" % key) for key in range(KEYS)])  # no watermark behind them
+    both = [[1], [2, 3, 4], [5, 6, 9]]
+    assert shown(read(drifting(pravega, stream))) == [{0: each, 1: each} for each in both]
+    query = drifting(pravega, stream)
+    assert shown(query.batches()) == [{0: each, 1: each} for each in both], "one service for all micro-batches"
+    # One segment is four minutes ahead and waits for the other one.
+    ahead = StreamCut(stream, {0: begin.positions[0], 1: cut[1]})
+    alone = [{0: [1]}, {0: [2, 3, 4]}, {0: [5, 6, 9], 1: [5, 6, 9]}]
+    assert shown(read(drifting(pravega, stream), ahead)) == alone
+    assert shown(read(drifting(pravega, stream, "1 hour"), ahead))[1:] == [{0: [2, 3, 4, 5, 6, 9], 1: [5, 6, 9]}], (
+        "events before the first watermark may be of any time"
+    )
+    assert shown(read(drifting(pravega, stream, "1ms"), ahead)) == [
+        {0: [1]}, {0: [2]}, {0: [3]}, {0: [4]}, {0: [5], 1: [5]}, {0: [6], 1: [6]}, {0: [9], 1: [9]}
+    ]  # fmt: skip
+    assert shown(read(Query(pravega, stream), ahead)) == [{0: [1, 2, 3, 4, 5, 6, 9], 1: [5, 6, 9]}]
+    few = read(drifting(pravega, stream, maxRowsPerTrigger="3"), ahead)
+    assert max(batch.count for batch in few) == 3
+    assert sum(batch.count for batch in few) == sum(batch.count for batch in read(Query(pravega, stream), ahead))
+    first = next(number for number, batch in enumerate(few) if 1 in batch.events)
+    assert {minute for batch in few[:first] for minute in minutes(batch)[0]} >= {1, 2}
+
+
+def test_a_segment_without_unread_events_holds_nothing_back(pravega: Pravega, stream: Stream) -> None:
+    router = SegmentRouter(pravega.controller.current_segments(stream))
+    left = [key for key in range(KEYS) if int(router.route(hash_keys([f"key-{key}"]))[0]) == 0]
+    assert 0 < len(left) < KEYS
+    write_minute(pravega, stream, 1)
+    for minute in range(2, 6):
+        write_minute(pravega, stream, minute, left)
+    query = drifting(pravega, stream, "1 minute")
+    batches = list(query.batches())
+    assert shown(batches) == [{0: [1], 1: [1]}, {0: [2, 3]}, {0: [4, 5]}]
+    write(pravega, stream, [Record(f"key-{key}", b"6:%d" % key) for key in range(KEYS)])
+    assert shown(query.batches(batches[-1].end)) == [{0: [6], 1: [6]}]
+
+
+def test_splits_and_merges(pravega: Pravega, stream: Stream) -> None:
+    """Every event comes once, those of a key in their order, and no micro-batch is empty."""
+    for minute in range(1, 7):
+        write_minute(pravega, stream, minute)
+        scale(pravega, stream, minute - 1)
+    for drift in ("1ms", "1 minute", "3 minutes"):
+        for batches in (read(drifting(pravega, stream, drift)), list(drifting(pravega, stream, drift).batches())):
+            found: dict[int, list[int]] = {}
+            for batch in batches:
+                assert batch.count
+                for segment in sorted(batch.events):
+                    for event in batch.events[segment]:
+                        minute, key = map(int, event.split(b":"))
+                        found.setdefault(key, []).append(minute)
+            assert found == {key: list(range(1, 7)) for key in range(KEYS)}
+
+
+def test_times_that_no_writer_has_noted(pravega: Pravega, stream: Stream) -> None:
+    """Nothing is bounded then; a catalog refuses the option."""
+    write(pravega, stream, [Record(f"key-{key}", b"1:%d" % key) for key in range(KEYS)])
+    assert shown(read(drifting(pravega, stream))) == [{0: [1], 1: [1]}]
