@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
@@ -29,26 +30,36 @@ def alter_merged(
     Raises UnsupportedOperationError for other changes, InvalidOptionError, and the errors of `load_streams`.
     """
     shown = catalog.named(*called)
-    given: dict[str, str | None] = {**row["properties"], "comment": row["comment"]}
-    for change in changes:
-        if change.kind not in ("SetProperty", "RemoveProperty") or change.property in ("location", "collation"):
-            raise UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
-        option = o.find_option(str(change.property))
-        key = str(change.property) if option is None else option.key
-        given[key] = change.value
-        if change.value is not None and _OTHER.get(key) in row["properties"]:
-            given[_OTHER[key]] = None
-    comment = given.pop("comment")
-    with prefix_errors("Table", add_stream_name(shown, called, stream)):
-        asked = {key: text for key, text in given.items() if text is not None}
-        properties = check_properties(catalog, asked, stream.scope)
-        table = load_streams(catalog, stream, properties)
-        new = {**row, **make_row(table, properties, comment)}
+    asked = _read_changes(changes, shown)
+    made: list[tuple[StreamTable, Mapping[str, Any]]] = []
 
     def changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before.get("id") != row["id"]:
             raise StreamNotFoundError(f"There is no table {shown} any more.")
-        return new
+        given: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
+        for key, value in asked:
+            given[key] = value
+            if value is not None and _OTHER.get(key) in before["properties"]:
+                given[_OTHER[key]] = None
+        comment = given.pop("comment")
+        kept = {key: text for key, text in given.items() if text is not None}
+        properties = check_properties(catalog, kept, stream.scope)
+        table = load_streams(catalog, stream, properties)
+        made.append((table, {**before, **make_row(table, properties, comment)}))
+        return made[-1][1]
 
-    ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, changed)
+    with prefix_errors("Table", add_stream_name(shown, called, stream)):
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, changed)
+    table, new = made[-1]
     return describe(catalog, table, new, called)
+
+
+def _read_changes(changes: Sequence[TableChange], shown: str) -> list[tuple[str, str | None]]:
+    """Return the keys and new values (None: removed) of properties. Raises UnsupportedOperationError for others."""
+    asked = []
+    for change in changes:
+        if change.kind not in ("SetProperty", "RemoveProperty") or change.property in ("location", "collation"):
+            raise UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
+        option = o.find_option(str(change.property))
+        asked.append((str(change.property) if option is None else option.key, change.value))
+    return asked

@@ -70,9 +70,9 @@ class MergedReading:
         self._memory = memory
         self._table, self._required, self._options = followed.table, followed.required, followed.options
         self._choice = MemberChoice.of(self._options, self._table.stream.scope)
-        # The identities are those from the start of the query, so they distinguish it from an earlier one.
-        identities = tuple((member.stream, member.identity) for member in self._table.members)
-        key = (id(catalog.pravega), self._table.stream, identities, frozenset(self._options.texts().items()))
+        # What the members were at the start of the query distinguishes it from one before they were changed.
+        members = tuple((one.stream, one.identity, one.schema.json(), one.schema_text) for one in self._table.members)
+        key = (id(catalog.pravega), self._table.stream, members, frozenset(self._options.texts().items()))
         found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._list_loaded()))
         with found.lock:
             if time.monotonic() - found.at >= self._options.get(o.DISCOVERY_INTERVAL).total_seconds():
@@ -106,10 +106,11 @@ class MergedReading:
         """Plan what a micro-batch reads; dropped streams are left out if the query may continue without them."""
         reading = self._open()
         found = reading.slices(reading.read_offset(since), reading.read_offset(until))
-        slices = {name: pieces for name, pieces in found.items() if pieces}
-        table = replace(self._table, members=tuple(self._streams[name][0] for name in slices))
+        numbers = {name: number for number, name in enumerate(self._streams)}
+        table = replace(self._table, members=tuple(member for member, _ in self._streams.values()))
         merged = MergedStreams(self._catalog.pravega, table, self._options)
-        return merged.plan_slices(list(slices.values()), self._required, checkpoint)
+        slices = {numbers[name]: pieces for name, pieces in found.items() if pieces}
+        return merged.plan_slices(slices, self._required, checkpoint)
 
     def _open(self, query: QueryMemory | None = None) -> MergedTableStream:
         query = QueryMemory() if query is None else query
@@ -129,6 +130,7 @@ class MergedReading:
 
     def _discover(self, before: FoundStreams) -> dict[str, tuple[StreamTable, str | None]]:
         names = self._choice.find_existing(self._catalog.pravega)
+        before.unfinished = {name: since for name, since in before.unfinished.items() if name in names}
         found = {name: before.streams[name] for name in names if name in before.streams}
         for name in names:
             if name not in found and (member := self._new_member(name, before.unfinished)) is not None:

@@ -6,6 +6,7 @@ import enum
 import json
 import ssl
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -15,6 +16,7 @@ import httpx
 from pyspark_pravega.errors import (
     AuthenticationError,
     IncompatibleSchemaError,
+    InvalidOptionError,
     InvalidSchemaError,
     PermissionDeniedError,
     PravegaError,
@@ -72,21 +74,29 @@ class Response:
 
 
 class HttpServer:
-    """One server, by the address with which all its URLs begin. Thread-safe; each request has its own connection."""
+    """One server, by the address with which all its URLs begin. Thread-safe: no two requests share a connection."""
 
     def __init__(self, uri: str, context: ssl.SSLContext | None) -> None:
-        """Send nothing yet. `context` is for https."""
+        """Send nothing yet. `context` is for https. Raises InvalidOptionError for an address that no URL can have."""
         base = uri.rstrip("/")
+        try:
+            httpx.URL(base)
+        except httpx.InvalidURL as error:
+            raise InvalidOptionError(
+                f"the schema registry address {uri} is none ({error}); give one, such as http://localhost:9092"
+            ) from None
         parts = urlsplit(base)
         self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         self._base = base
-        self._client = httpx.Client(
+        # Without the client above it, which writes a line into the log of the program for each request, and follows
+        # proxies of the environment: the server belongs to the cluster.
+        self._transport = httpx.HTTPTransport(
             # Without https nothing is verified; True would read the system's certificates for nothing.
             verify=False if context is None else context,
-            # Proxies of the environment are not used: the server belongs to the cluster.
             trust_env=False,
             limits=httpx.Limits(max_keepalive_connections=_KEPT, keepalive_expiry=None),
         )
+        self._closed = False
 
     def request(
         self,
@@ -104,10 +114,13 @@ class HttpServer:
         answer. Raises NotTakenError, NotAnsweredError, NoAnswerError, and OSError if there is no connection.
         """
         url = f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}"
-        if self._client.is_closed:
+        if self._closed:
             raise RuntimeError("the client is closed; connect again")
+        timeout = {"timeout": httpx.Timeout(seconds).as_dict()}
+        request = httpx.Request(method, url, json=body, headers=headers, extensions=timeout)
         try:
-            answer = self._client.request(method, url, json=body, headers=headers, timeout=seconds)
+            with closing(self._transport.handle_request(request)) as answer:
+                content = answer.read()
         except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotTakenError from error
         except httpx.TimeoutException as error:
@@ -116,11 +129,12 @@ class HttpServer:
             raise _find_system_error(error) or NoAnswerError() from error
         except httpx.HTTPError as error:
             raise NoAnswerError from error
-        return Response(method, answer.url.path, answer.status_code, answer.reason_phrase, answer.content)
+        return Response(method, request.url.path, answer.status_code, answer.reason_phrase, content)
 
     def close(self) -> None:
-        """Close the connections. Later requests fail."""
-        self._client.close()
+        """Close the connections, also of requests that wait for their answers. These and later ones fail."""
+        self._closed = True
+        self._transport.close()
 
 
 def _find_system_error(error: BaseException) -> OSError | None:

@@ -129,7 +129,7 @@ def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Po
     Returns `since` itself if the stream still ends there.
     """
     if _is_still(pravega, stream, since.cut):
-        pause_between_looks(since.cut.positions)
+        pause_between_looks(len(since.cut.positions))
         return since
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 

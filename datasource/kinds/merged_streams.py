@@ -86,8 +86,13 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
         return make_record_batch(arrays, schema, batch.num_rows)
 
 
-def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
-    """Merge the scans of several streams. `required` are the columns that Spark needs, at least one."""
+def merge_scans(
+    origins: Sequence[Mapping[str, str]], planned: Sequence[PlannedScan], required: StructType
+) -> PlannedScan:
+    """Merge the scans of several streams, whose `origins` are the values of the columns that name them.
+
+    `required` are the columns that Spark needs, at least one.
+    """
     counted = [scan.source.counted for scan in planned]
     output = with_counts(required) if any(counted) else required
     readers: list[PlannedReader[object, InputPartition]] = []
@@ -96,7 +101,7 @@ def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
         assert isinstance(scan.reader, PlannedReader)
         readers.append(scan.reader)
         partitions += [MemberPartition(number, partition) for partition in scan.reader.planned]
-    plan = MergedPlan(readers, [origin_of_member(members, member) for member in members], output, counted)
+    plan = MergedPlan(readers, origins, output, counted)
     keyed = None
     if any(scan.keyed for scan in planned):
         counts = [scan.keyed or (scan.segments, scan.segments) for scan in planned]
@@ -154,11 +159,12 @@ class MergedStreams(EventTable):
             f"{list_members(self.table)}."
         )
 
-    def plan_slices(self, slices: Sequence[Sequence[SegmentSlice]], columns: StructType, query: str) -> PlannedScan:
-        """Fix how a micro-batch reads these slices, which are given for each of the table's members."""
+    def plan_slices(self, slices: Mapping[int, Sequence[SegmentSlice]], columns: StructType, query: str) -> PlannedScan:
+        """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
         return self._merge(
             columns,
             lambda number, columns: self._member(number).plan_micro_batch(MicroBatch(slices[number], columns, query)),
+            list(slices),
         )
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
@@ -174,7 +180,7 @@ class MergedStreams(EventTable):
             # One that is not read is measured all the same: other scans of the query end where this one does.
             return planned if _fulfils(origins[number], about_origin) else _without_partitions(planned)
 
-        return self._merge(wanted.columns, plan_member)
+        return self._merge(wanted.columns, plan_member, range(len(self.table.members)))
 
     def _chooses_events(self, condition: Condition) -> bool:
         origin = origin_of_member(self.table.members, self.table.members[0])
@@ -184,7 +190,10 @@ class MergedStreams(EventTable):
         member = self.table.members[number]
         return EVENT_KINDS[member.kind](self.pravega, member, self.options)
 
-    def _merge(self, required: StructType, plan: Callable[[int, StructType], PlannedScan]) -> PlannedScan:
+    def _merge(
+        self, required: StructType, plan: Callable[[int, StructType], PlannedScan], numbers: Sequence[int]
+    ) -> PlannedScan:
+        """Merge the scans that `plan` makes for the members of these numbers."""
         table = self.table
         known = {*table.schema.fieldNames(), *HIDDEN_COLUMNS, *ORIGIN_COLUMNS}
         unknown = [name for name in required.fieldNames() if name not in known]
@@ -208,8 +217,9 @@ class MergedStreams(EventTable):
             return plan(number, StructType([field for field in required if field.name in names]))
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            planned = list(threads.map(cancellation.carry_over(plan_member), range(len(table.members))))
-        return merge_scans(table.members, planned, strings)
+            planned = list(threads.map(cancellation.carry_over(plan_member), numbers))
+        origins = [origin_of_member(table.members, table.members[number]) for number in numbers]
+        return merge_scans(origins, planned, strings)
 
 
 def _is_about_origin(condition: Condition, origin: Mapping[str, str]) -> bool:

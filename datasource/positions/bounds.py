@@ -42,8 +42,10 @@ class Bound:
     about: str | None = None
 
 
-def start_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
+def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
     """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
+
+    `delay` is by how many milliseconds the times that the stream's writers note lie before the latest ones they wrote.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one, and what `consumer_cut`
     does.
@@ -59,7 +61,7 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
         asked = _microseconds(options, o.START_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
         if isinstance(oldest, MarkedTimes):
-            return _bound_by_mark(oldest.last_before(asked))
+            return _bound_by_mark(oldest.last_before(asked - 1000 * delay))
         before = log.newest_by(asked - 1)
         return Bound(None if before is None else before.cut)
     return Bound(named_cut(options, o.START_STREAM_CUT))

@@ -41,7 +41,10 @@ class MarkedTimes:
         return self._find_newest(lambda mark: mark.time * 1000 <= time)
 
     def last_before(self, time: int) -> tuple[StreamCut, int] | None:
-        """Return the newest position before which no writer had reached a time, and its own time."""
+        """Return the newest position at which no writer had noted a time, and its own time.
+
+        Events before it may have that time all the same, if their writer had not noted it yet.
+        """
         return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
 
     def _find_newest(self, fits: Callable[[Watermark], bool]) -> tuple[StreamCut, int] | None:

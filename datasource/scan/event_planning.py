@@ -70,7 +70,7 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
-    start = start_bound(pravega, table.stream, options)
+    start = start_bound(pravega, table.stream, options, table.event_time_delay)
     if table.as_of is not None:
         end = Bound(end_as_of(pravega, table.stream, table.as_of, options), table.as_of.about)
     else:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import SegmentRange
-from pyspark_pravega.errors import InvalidRowError
+from pyspark_pravega.errors import InvalidOptionError, InvalidRowError
 
 from ..positions.snapshot import SegmentSlice
 from ..tables.loading import promised_key, stored_properties
@@ -69,10 +69,14 @@ def segments_of_keys(
     pravega, table = opened.pravega, opened.table
     column = table.promised_key
     # The routing key differs if the options of a query say what the events are.
-    if column is None or column != table.routing_key or len(slices) < 2:
+    if column is None or column != table.routing_key or len(slices) < 2 or not conditions:
         return None
-    # Its case may differ from that of the column, which can be renamed.
-    keys = _possible_texts(conditions, RoutingKey.of(column, table.schema), table.schema)
+    try:
+        # Its case may differ from that of the column, which can be renamed.
+        key = RoutingKey.of(column, table.schema)
+    except InvalidOptionError:  # an older version of the schema, which a query may ask for, lacks a column of it
+        return None
+    keys = _possible_texts(conditions, key, table.schema)
     positions = None if keys is None else _positions(keys)
     if positions is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -145,10 +145,10 @@ class Frontier:
         return sum(self.ends[segment] - begin for segment, begin in self.begins.items())
 
 
-def pause_between_looks(segments: Collection[int]) -> None:
+def pause_between_looks(segments: int) -> None:
     """Pause before another look at very many segments, so that looking takes only a part of the time."""
-    if len(segments) > _MANY_SEGMENTS:
-        cancellation.sleep(min(len(segments) * _REST_PER_SEGMENT, _LONGEST_REST))
+    if segments > _MANY_SEGMENTS:
+        cancellation.sleep(min(segments * _REST_PER_SEGMENT, _LONGEST_REST))
 
 
 def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: StreamCut | None) -> Frontier:

@@ -21,13 +21,15 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoun
 from ..positions.snapshot import SegmentSlice
 from .admission import NO_LIMITS, Limits, Walker, admit
 from .event_time_drift import keep_in_step
-from .frontier import Frontier
+from .frontier import Frontier, pause_between_looks
 from .memory import QueryMemory
-from .offset import START_ANEW, SourceOffset, check_offset
-from .planning import StreamedTable, TableStream
+from .offset import START_ANEW, SourceOffset, check_offset, is_of_earlier_stream
+from .planning import TOO_FEW_REST, StreamedTable, TableStream
 
 FORMAT = 1
 """The version of the JSON below, which contains that of `SourceOffset`."""
+_SEGMENTS_OF_A_LOOK = 8
+"""How many segments more cost as much as looking at another stream."""
 _FEW_STREAMS = 16
 """The most streams that are reported one by one."""
 _THREADS = 8
@@ -99,7 +101,8 @@ class MergedTableStream:
     def read_offset(self, text: str) -> MergedOffset:
         """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit.
 
-        Raises DataLossError for a missing stream, unless it may be skipped.
+        Raises DataLossError for a missing stream, and CheckpointError for one that was dropped and made again, unless
+        it may be skipped.
         """
         offsets = MergedOffset.from_json(text).offsets
         gone = sorted(offsets.keys() - self._members.keys())
@@ -109,7 +112,20 @@ class MergedTableStream:
                 "the options do not name it any more. Name it again, or set the read option 'fail-on-data-loss' to "
                 "false to continue without it."
             )
-        known = {name: offset for name, offset in offsets.items() if name in self._members}
+        made_again = {
+            name
+            for name, member in self._members.items()
+            if name in offsets and is_of_earlier_stream(offsets[name], member.read.identity)
+        }
+        if made_again and self._strict:
+            raise CheckpointError(
+                f"Stream {', '.join(sorted(made_again))} was dropped and made again since the checkpoint was written, "
+                "so its positions are meaningless in the new one. Set the read option 'fail-on-data-loss' to false to "
+                "continue, with the new stream from its oldest event on, or start the query with a new checkpoint "
+                "location, from which it reads all streams again."
+            )
+        # One that was made again is a new stream, which enters at its head.
+        known = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}
         for name, offset in known.items():
             read = self._members[name].read
             check_offset(offset, read.stream, read.identity, read.table.schema)
@@ -161,6 +177,8 @@ class MergedTableStream:
                         since.offsets[name], mine, None if lasts is None else lasts[name]
                     )
         new = [name for name in self._members if name not in since.offsets and (lasts is None or name in lasts)]
+        if not due and not new:
+            self._rest(begins, waits=begins != ends)
         # Streams that were dropped since they were found are left out: the query has not read them.
         reached |= self._of_members(new, TableStream.head)
         latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
@@ -179,6 +197,13 @@ class MergedTableStream:
             names,
             lambda name: self._unless_gone(lambda: self._members[name].stream.slices(begun[name], until.offsets[name])),
         )
+
+    def _rest(self, begins: Mapping[_Segment, int], *, waits: bool) -> None:
+        """Pause before another look. `waits`: there are rows, but fewer than the query wants at once."""
+        if waits:
+            cancellation.sleep(TOO_FEW_REST)
+        else:
+            pause_between_looks(len(begins) + _SEGMENTS_OF_A_LOOK * len(self._members))
 
     def _frontier(self, name: str, since: MergedOffset, last: MergedOffset | None) -> Frontier | None:
         return self._unless_gone(

@@ -116,7 +116,7 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
             f"The checkpoint belongs to a query on stream {offset.cut.stream}, but this one reads stream {stream}. "
             f"{START_ANEW}"
         )
-    if None not in (identity, offset.identity) and identity != offset.identity:
+    if is_of_earlier_stream(offset, identity):
         raise CheckpointError(
             f"Stream {stream} was dropped and made again since the checkpoint was written, so its positions are "
             f"meaningless in the new one. {START_ANEW}"
@@ -135,4 +135,9 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
             )
 
 
-__all__ = ["FORMAT", "SourceOffset", "check_offset", "columns_read"]
+def is_of_earlier_stream(offset: SourceOffset, identity: str | None) -> bool:
+    """Return whether an offset belongs to a stream that was dropped, before the one with this identity was made."""
+    return None not in (identity, offset.identity) and identity != offset.identity
+
+
+__all__ = ["FORMAT", "SourceOffset", "check_offset", "columns_read", "is_of_earlier_stream"]

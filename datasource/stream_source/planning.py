@@ -36,7 +36,7 @@ from .progress import Progress
 
 LOG = logging.getLogger(__name__)
 
-_TOO_FEW_REST = 0.1
+TOO_FEW_REST = 0.1
 """Pause in seconds while there are too few rows: counting them costs more than looking for events."""
 
 
@@ -88,7 +88,7 @@ class TableStream:
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
         options, stream = self._read.options, self._read.stream
-        bound = start_bound(self._pravega, stream, options)
+        bound = start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
         if bound.about is not None:
             LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
         cut = bound.cut
@@ -126,13 +126,13 @@ class TableStream:
         if ahead is None:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
             if not seen.bytes and not seen.lost:
-                pause_between_looks(since.cut.positions)
+                pause_between_looks(len(since.cut.positions))
                 return self._nothing_new(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
             if not frontier.bytes:
                 return self._nothing_new(since, frontier, memory)
             if last is None and not memory.is_due(walker, frontier, limits):
-                cancellation.sleep(_TOO_FEW_REST)
+                cancellation.sleep(TOO_FEW_REST)
                 return self._nothing_new(since, frontier, memory)
             ahead = self._admit(frontier, limits, memory.pace)
             tails = frontier.tails

@@ -285,6 +285,23 @@ def test_times_of_java_are_places_in_a_stream_without_versions(
     assert sorted(row.value for row in sink.rows()) == ["3a", "3b", "4"]
 
 
+def test_a_place_for_a_time_allows_for_the_delay_of_the_table(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str
+) -> None:
+    """Writers have reached later times than they note."""
+    table, stream = f"quick.`{quick_scope}`.delayed", Stream(quick_scope, "delayed")
+    delayed = "'event-time'='at', 'event-time.delay'='10 minutes'"
+    quick_spark.sql(f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ({delayed})")
+    for minute in (20, 40):
+        write_minutes(quick_spark, table, minute, options="WITH ('write-mode'='at-least-once')")
+        watermarks(pravega, stream, NOON + (minute - 10) * MINUTE)
+
+    def count(minute: int) -> int:
+        return quick_spark.read.option("start-timestamp", str(NOON + minute * MINUTE)).table(table).count()
+
+    assert [count(minute) for minute in (15, 19, 25)] == [2, 2, 1]
+
+
 def explained(rows: DataFrame) -> str:
     return str(rows._jdf.queryExecution().toString())
 

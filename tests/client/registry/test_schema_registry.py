@@ -306,6 +306,12 @@ def test_no_address(client_config: ClientConfig) -> None:
         SchemaRegistry(dataclasses.replace(client_config, registry_uri=None), "s")
 
 
+@pytest.mark.parametrize("host", ["10.0.0.256", "\N{SNOWMAN}..example"])
+def test_an_address_that_cannot_be_one(client_config: ClientConfig, host: str) -> None:
+    with pytest.raises(InvalidOptionError, match=f"schema registry address http://{host}:9092 is none.*such as"):
+        SchemaRegistry(dataclasses.replace(client_config, registry_uri=f"http://{host}:9092"), "s")
+
+
 def other_address(config: ClientConfig, uri: str) -> SchemaRegistry:
     changed = dataclasses.replace(config, registry_uri=uri, request_timeout=2, retry_timeout=0.5)
     return SchemaRegistry(changed, "s")
