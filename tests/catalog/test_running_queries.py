@@ -135,7 +135,7 @@ def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
 def test_the_namespace_of_the_catalog_lists_its_tables(sql: SqlClient) -> None:
     assert any("queries" in row for row in sql.run("SHOW TABLES IN pravega.system"))
     assert sql.run("SHOW TABLES IN pravega.system LIKE 'quarries*'") == []
-    described = dict(row[:2] for row in sql.run("DESCRIBE pravega.system.queries"))
+    described = {row[0]: row[1] for row in sql.run("DESCRIBE pravega.system.queries")}
     assert described["name"] == "string" and described["updated_at"] == "timestamp"
 
 
