@@ -212,6 +212,14 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
             halls.call(f"{halls.given()}, {more}")
         assert words in str(raised.value), words
         assert halls.shown() == {}
+    sql.run(
+        f"CREATE TABLE {halls.scope}.latest (id BIGINT, twice BIGINT) USING pravega "
+        "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
+    )
+    with pytest.raises(SqlError, match="'transaction.timeout' has no meaning for"):
+        halls.call(
+            f"{halls.given(into=halls.into.replace('doubled', 'latest'))}, options => map('transaction.timeout', '1min')"
+        )
     halls.start()
     for words, changes in {
         "runs already, on": {},
