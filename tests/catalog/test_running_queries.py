@@ -217,9 +217,8 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
     )
     with pytest.raises(SqlError, match="'transaction.timeout' has no meaning for"):
-        halls.call(
-            f"{halls.given(into=halls.into.replace('doubled', 'latest'))}, options => map('transaction.timeout', '1min')"
-        )
+        latest = halls.given(into=halls.into.replace("doubled", "latest"))
+        halls.call(f"{latest}, options => map('transaction.timeout', '1min')")
     halls.start()
     for words, changes in {
         "runs already, on": {},
