@@ -25,10 +25,21 @@ _PARSER = DocumentParser(exact_numbers=True)
 
 def make_variant_column(path: str) -> Column:
     """Return the column that reads any JSON value."""
-    return Leaf(path, find_arrow_type(VariantType()), _encode, kinds=frozenset())
+    return Leaf(path, find_arrow_type(VariantType()), encode_variant, kinds=frozenset())
 
 
-def _encode(value: Any) -> dict[str, bytes]:
+def parse_variant(text: str) -> dict[str, bytes] | None:
+    """Return the VARIANT of a JSON text, None for null. Raises Misfit for any other text."""
+    try:
+        value = _PARSER.document(_PARSER.text(text.encode()))
+    except (Undecodable, UnicodeEncodeError) as error:
+        shown = ascii(text) if isinstance(error, UnicodeEncodeError) else f"'{shorten_value(text)}'"
+        raise Misfit(f"the string {shorten_value(shown)} is no JSON: {error}") from None
+    return None if value is None else encode_variant(value)
+
+
+def encode_variant(value: Any) -> dict[str, bytes]:
+    """Return the VARIANT of a JSON value that is not null. Raises Misfit if there is none."""
     _check_order_of_keys(value)
     try:
         encoded, metadata = VariantUtils.parse_json(write_json(value))
@@ -52,6 +63,22 @@ def _check_order_of_keys(value: Any) -> None:
             _check_order_of_keys(part)
 
 
+def write_variants(array: pa.Array) -> pa.StringArray:
+    """Return the JSON text of each value. Raises Misfit for a value without one."""
+    return pa.array(
+        [None if each is None else _write_variant(each).decode() for each in array.to_pylist()], pa.string()
+    )
+
+
+def _write_variant(variant: dict[str, bytes]) -> bytes:
+    try:
+        text = VariantUtils.to_json(variant["value"], variant["metadata"]).encode()
+        _PARSER.document(_PARSER.text(text))
+    except (Undecodable, ValueError, OverflowError) as error:
+        raise Misfit(f"a VARIANT that has no JSON ({shorten_value(str(error))})") from error
+    return text
+
+
 class VariantCells(JsonCells):
     """Writes values as the JSON that they stand for."""
 
@@ -59,9 +86,7 @@ class VariantCells(JsonCells):
         texts = []
         for row, variant in zip(rows, array.to_pylist(), strict=True):
             try:
-                text = VariantUtils.to_json(variant["value"], variant["metadata"]).encode()
-                _PARSER.document(_PARSER.text(text))
-            except (Undecodable, ValueError, OverflowError) as error:
-                self.refuse(row, f"a VARIANT that has no JSON ({shorten_value(str(error))})")
-            texts.append(text)
+                texts.append(_write_variant(variant))
+            except Misfit as error:
+                self.refuse(row, str(error))
         return pa.array(texts, BINARY)
