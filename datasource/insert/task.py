@@ -103,6 +103,7 @@ class SegmentWrite:
     events: int
     ranges: tuple[tuple[int, int], ...]
     resumed: bool
+    retries: int = 0
 
 
 @dataclass
@@ -110,7 +111,8 @@ class InsertMessage(WriterCommitMessage):
     """A task's report: the number of rows and, by segment id, what it wrote there.
 
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
-    reached, in milliseconds since 1970; see `ReachedTime`.
+    reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
+    `retries` the connections that were lost meanwhile, for Spark's metrics.
     """
 
     partition: int
@@ -118,6 +120,8 @@ class InsertMessage(WriterCommitMessage):
     segments: dict[int, SegmentWrite]
     lost: int = 0
     reached: int | None = None
+    bytes: int = 0
+    retries: int = 0
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -157,7 +161,8 @@ class InsertWriter(DataSourceArrowWriter):
                 raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
             finally:
                 transaction.stop()
-        return InsertMessage(partition, rows, written, reached=reached)
+        size, retries = sum(one.bytes for one in written.values()), sum(one.retries for one in written.values())
+        return InsertMessage(partition, rows, written, reached=reached, bytes=size, retries=retries)
 
 
 def _spool_rows(
@@ -256,7 +261,8 @@ def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool)
             for segment_id, appender in under_way.items():
                 appender.flush()
                 size, events = spool.size(segment_id)
-                written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
+                resumed = appender.skipped_events > 0
+                written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), resumed, appender.retries)
     return written
 
 

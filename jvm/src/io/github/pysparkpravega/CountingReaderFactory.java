@@ -21,9 +21,9 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
   private static final class Reader extends DelegatingReader {
     private final int columns;
     private ColumnarBatch batch;
-    private long badEvents;
-    private long leftOut;
-    private long told;
+    private final long[] numbers = new long[ScanMetrics.ALL.size()];
+    private final long[] telling = new long[numbers.length];
+    private int bit;
 
     Reader(PartitionReader<ColumnarBatch> python, int columns) {
       super(python);
@@ -39,12 +39,21 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
           batch = new ColumnarBatch(columns(found), found.numRows());
           return true;
         }
-        for (int row = 0; row < found.numRows(); row++, told++) { // Spark may cut what a task tells into batches
-          badEvents += told % 2 == 0 ? counts.getLong(row) : 0;
-          leftOut += told % 2 == 0 ? 0 : counts.getLong(row);
+        for (int row = 0; row < found.numRows(); row++) { // Spark may cut what a task tells into batches
+          take(counts.getBoolean(row));
         }
       }
       return false;
+    }
+
+    /** Takes the next bit of the numbers, which come as 64 bits each, the lowest one first. */
+    private void take(boolean set) {
+      telling[bit / Long.SIZE] |= set ? 1L << bit % Long.SIZE : 0;
+      if (++bit == telling.length * Long.SIZE) {
+        Arrays.setAll(numbers, index -> numbers[index] + telling[index]);
+        Arrays.fill(telling, 0);
+        bit = 0;
+      }
     }
 
     private ColumnVector[] columns(ColumnarBatch batch) {
@@ -60,18 +69,7 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      CustomTaskMetric[] others = python.currentMetricsValues();
-      CustomTaskMetric[] all = Arrays.copyOf(others, others.length + 2);
-      all[others.length] = new Count(BadEventsMetric.NAME, badEvents);
-      all[others.length + 1] = new Count(LeftOutMetric.NAME, leftOut);
-      return all;
-    }
-  }
-
-  private record Count(String name, long value) implements CustomTaskMetric {
-    /** Spark asks from 4.2 on. */
-    public CustomTaskMetric mergeWith(CustomTaskMetric other) {
-      return new Count(name, value + other.value());
+      return TaskMetric.values(python.currentMetricsValues(), ScanMetrics.ALL, numbers);
     }
   }
 }
