@@ -22,7 +22,10 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
     private final int columns;
     private ColumnarBatch batch;
     private final long[] numbers = new long[ScanMetrics.ALL.size()];
-    private final long[] telling = new long[numbers.length];
+    private int metric;
+    private long number;
+    private int shift;
+    private int octet;
     private int bit;
 
     Reader(PartitionReader<ColumnarBatch> python, int columns) {
@@ -46,14 +49,22 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
       return false;
     }
 
-    /** Takes the next bit of the numbers, which come as 64 bits each, the lowest one first. */
+    /** Takes the next bit of a byte, which has seven bits of a number, and says whether more of it follow. */
     private void take(boolean set) {
-      telling[bit / Long.SIZE] |= set ? 1L << bit % Long.SIZE : 0;
-      if (++bit == telling.length * Long.SIZE) {
-        Arrays.setAll(numbers, index -> numbers[index] + telling[index]);
-        Arrays.fill(telling, 0);
-        bit = 0;
+      octet |= set ? 1 << bit : 0;
+      if (++bit < Byte.SIZE) {
+        return;
       }
+      number |= (octet & 0x7FL) << shift;
+      shift += 7;
+      if (octet < 0x80) {
+        numbers[metric] += number;
+        metric = (metric + 1) % numbers.length;
+        number = 0;
+        shift = 0;
+      }
+      octet = 0;
+      bit = 0;
     }
 
     private ColumnVector[] columns(ColumnarBatch batch) {
