@@ -68,8 +68,8 @@ def test_scans(spark: SparkSession, table: str, pravega: Pravega, scope: str) ->
 def test_a_streaming_query(spark: SparkSession, table: str, pravega: Pravega, scope: str, tmp_path: Path) -> None:
     spark.sql(f"CREATE TABLE pravega.`{scope}`.copy (id BIGINT, text STRING) USING pravega")
     writer = spark.readStream.table(table).where("id < 100").writeStream
-    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
-    query = query.toTable(f"pravega.`{scope}`.copy")
+    writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    query = writer.toTable(f"pravega.`{scope}`.copy")
     assert query.awaitTermination(120)
     assert shown(spark, *READ, *WRITTEN) == [
         2, size(pravega, scope, "numbers"), 0, 100, size(pravega, scope, "copy"), 0
