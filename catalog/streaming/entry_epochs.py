@@ -21,7 +21,7 @@ from ..storage.scope_table import RowKind, ScopeTable
 
 KEPT_BATCHES = 20
 KEPT_RUNS = 20
-KEPT_QUERIES = 16
+KEPT_QUERIES = 64
 _EPOCHS = "epochs"
 
 

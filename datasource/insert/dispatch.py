@@ -10,6 +10,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark_pravega.client import Pravega
@@ -63,6 +64,7 @@ class Dispatch:
         """
         parts = self._rejoin(messages)
         self.stop()
+        self._abort_others(parts)
         rows, done = 0, list[str]()
         try:
             for name, part in parts.items():
@@ -91,11 +93,22 @@ class Dispatch:
         """Abort the transactions of all streams."""
         self.stop()
         for name, transaction in self.roster.transactions(self._pravega).items():
-            try:
-                self._pravega.controller.abort_transaction(self._stream(name), transaction)
-            except TransactionNotOpenError:
-                continue
+            self._abort(name, transaction)
         self.roster.end(self._pravega)
+
+    def _abort_others(self, parts: Mapping[str, _Part]) -> None:
+        """Abort the transactions that only tasks have joined whose attempts were lost."""
+
+        def abort() -> None:
+            for name, transaction in self.roster.transactions(self._pravega).items():
+                if name not in parts or parts[name].insert.transaction.id != transaction:
+                    self._abort(name, transaction)
+
+        clean_up(abort)
+
+    def _abort(self, name: str, transaction: uuid.UUID) -> None:
+        with suppress(TransactionNotOpenError):
+            self._pravega.controller.abort_transaction(self._stream(name), transaction)
 
     def _rejoin(self, messages: Sequence[DispatchMessage]) -> Mapping[str, _Part]:
         """Return the parts of the write by stream, in the order in which they are committed."""
@@ -111,10 +124,11 @@ class Dispatch:
                     "committed."
                 )
             transaction = Transaction.rejoin(self._pravega.controller, self._stream(name), transactions.pop(), lease)
-            transaction.keep_alive()
             table = replace(self._table, stream=self._stream(name))
             insert = Insert(self._pravega, table, transaction, settings)
             parts[name] = _Part(insert, [report.message for report in reports])
+        for part in parts.values():
+            part.insert.transaction.keep_alive()
         return parts
 
     def _stream(self, name: str) -> Stream:

@@ -41,7 +41,7 @@ from ..workers.user_errors import concise
 from .commit import WriteSettings
 from .insert import Insert
 from .prepare import fit_to_rows, with_write_options
-from .roster import Roster
+from .roster import Roster, check_number
 from .spool import Spool, SpoolShare
 from .task import InsertMessage, SpooledRows
 
@@ -180,9 +180,10 @@ class _Targets:
         if not names:
             return
         spec, pravega = self._spec, self._pravega
+        known = spec.roster.transactions(pravega)
+        check_number({*known, *names})
         tables = {name: _find_table(pravega, spec, name) for name in names}
         lease = round(spec.settings.lease * 1000)
-        known = spec.roster.transactions(pravega)
         begun = {
             name: Transaction.begin(pravega.controller, table.stream, lease)
             for name, table in tables.items()
@@ -198,7 +199,8 @@ class _Targets:
             transaction = begun.get(name)
             if transaction is None or transaction.id != joined[name]:
                 transaction = Transaction.rejoin(pravega.controller, table.stream, joined[name], lease)
-            transaction.keep_alive()
+            else:  # the driver does it too, unless its service is started again; one task suffices for that
+                transaction.keep_alive()
             insert = Insert(pravega, table, transaction, spec.settings)
             if transaction.token:
                 pravega.segments.seed_token(table.stream, transaction.token)
@@ -250,7 +252,9 @@ def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:
 
 
 def _layout(table: StreamTable) -> tuple[object, ...]:
-    return table.kind, table.format, table.framing, table.schema
+    # Comments and defaults may differ, and so may what is NOT NULL: each stream's rows are checked for that.
+    columns = [(field.name, field.dataType.simpleString()) for field in table.schema]
+    return table.kind, table.format, table.framing, columns
 
 
 def _describe(table: StreamTable) -> str:

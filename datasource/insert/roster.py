@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
@@ -59,16 +59,11 @@ class Roster:
             if there is None:
                 raise QueryFencedError(
                     f"Another attempt of this write to stream {self.stream} has begun, or it has ended. Nothing of "
-                    "this one is visible."
+                    "this one is visible. If two runs of one query are alive, stop one of them."
                 )
             joined.clear()
             joined.update({**begun, **there})
-            if len(joined) > MOST_STREAMS:
-                raise UnsupportedOperationError(
-                    f"One write into several streams, or one micro-batch, has rows for at most {MOST_STREAMS} streams. "
-                    f"This one has rows for more: {', '.join(sorted(joined)[:5])} and {len(joined) - 5} others. "
-                    "Nothing of it is visible. Write in several steps, or make the micro-batches of the query smaller."
-                )
+            check_number(joined)
             return None if joined == there else self._value(joined)
 
         CommitLog(pravega, self.stream).replace_companion(self.number, change)
@@ -92,3 +87,13 @@ class Roster:
         if row.get("write") != str(self.id):
             return None
         return {name: uuid.UUID(transaction) for name, transaction in row["transactions"].items()}
+
+
+def check_number(names: Collection[str]) -> None:
+    """Raise UnsupportedOperationError for more streams than one write may have rows for."""
+    if len(names) > MOST_STREAMS:
+        raise UnsupportedOperationError(
+            f"One write into several streams, or one micro-batch, has rows for at most {MOST_STREAMS} streams. "
+            f"This one has rows for more: {', '.join(sorted(names)[:5])} and {len(names) - 5} others. "
+            "Nothing of it is visible. Write in several steps, or make the micro-batches of the query smaller."
+        )

@@ -62,6 +62,7 @@ class TimeAhead:
     frontier: Frontier
     marks: Iterator[Watermark]
     ranges: _Ranges
+    is_behind_all: bool
 
     def ends(self, latest: int, *, moves: bool) -> dict[int, int]:
         """Return where each segment comes to the first watermark beyond a time; its end, if there is none.
@@ -117,17 +118,21 @@ class EventTimePace:
             ranges |= mark.ranges
             if not _is_passed(mark, unread, ranges):
                 ahead = itertools.chain([mark], _note_ranges((later for _, later in marks), ranges))
-                return TimeAhead(_BEFORE_ALL if newest is None else newest.time, frontier, ahead, ranges)
+                return TimeAhead(_BEFORE_ALL if newest is None else newest.time, frontier, ahead, ranges, False)
             newest = mark
             everywhere = everywhere and _is_passed(mark, begins, ranges)
             if everywhere:
                 self._passed = _PassedMark(pravega, mark, end)
-        return None if newest is None else TimeAhead(newest.time, frontier, iter(()), ranges)
+        return None if newest is None else TimeAhead(newest.time, frontier, iter(()), ranges, True)
 
 
 def keep_in_step(looks: Mapping[Key, TimeAhead | None], drift: timedelta) -> dict[Key, dict[int, int]]:
-    """Return how far each stream's segments may go, without streams that have no watermarks or no unread events."""
-    known = {key: look for key, look in looks.items() if look is not None}
+    """Return how far each stream's segments may go, without streams that are not bounded.
+
+    These have no watermarks, no unread events, or none before their newest watermark. They hold nothing back either: a
+    stream whose writers note no more times would keep the others from being read for as long as it gets events.
+    """
+    known = {key: look for key, look in looks.items() if look is not None and not look.is_behind_all}
     if not known:
         return {}
     slowest = min(look.reached for look in known.values())

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.catalog.dispatches import InsertStart
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
-from pyspark_pravega.catalog.streaming.entry_epochs import KEPT_BATCHES, begin_epoch_of_entries
+from pyspark_pravega.catalog.streaming.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
 from pyspark_pravega.catalog.tables.key_value_tables import load
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
@@ -98,10 +98,10 @@ def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespac
         begin(number, "second")
     with pytest.raises(QueryFencedError, match="Number 3 is not among them"):
         begin(3, "second")
-    for number in range(40):
+    for number in range(KEPT_QUERIES + 2):
         begin(0, query=f"query {number}")
     row = ScopeTable(pravega, stream.scope).read(RowKind.KEY_VALUE_TABLE, "latest")
-    assert row is not None and len(row["epochs"]["queries"]) == 16
+    assert row is not None and len(row["epochs"]["queries"]) == KEPT_QUERIES
     assert begin_epoch_of_entries(catalog, described.table, InsertStart(1, rows, 1, {})) is None
     spark.sql(f"DROP TABLE {namespace}.latest")
     with pytest.raises(KeyValueTableNotFoundError, match="dropped and made again"):
