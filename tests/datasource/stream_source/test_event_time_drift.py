@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -15,6 +16,8 @@ from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfigura
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.stream_source.event_time_drift import EventTimePace, keep_in_step
+from pyspark_pravega.datasource.stream_source.frontier import Frontier
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import write
@@ -135,6 +138,24 @@ def test_a_segment_without_unread_events_holds_nothing_back(pravega: Pravega, st
     assert shown(batches) == [{0: [1], 1: [1]}, {0: [2, 3]}, {0: [4, 5]}]
     write(pravega, stream, [Record(f"key-{key}", b"6:%d" % key) for key in range(KEYS)])
     assert shown(query.batches(batches[-1].end)) == [{0: [6], 1: [6]}]
+
+
+def test_a_stream_whose_watermarks_have_stopped_holds_no_other_back(pravega: Pravega, stream: Stream) -> None:
+    """It is far behind in event time for ever, and gets events all the same."""
+    stopped = Stream(stream.scope, "stopped")
+    pravega.controller.create_stream(stopped, StreamConfiguration(ScalingPolicy(min_segments=1)))
+    begins = {}
+    for each, minute in ((stopped, 1), (stream, 60)):
+        write_minute(pravega, each, minute)
+        begins[each] = dict(tail_cut(pravega, each).positions)
+    write(pravega, stopped, [Record("key", b"1:0")])
+    for minute in (61, 62, 63, 64):
+        write_minute(pravega, stream, minute)
+    ends = {each: dict(tail_cut(pravega, each).positions) for each in begins}
+    looks = {each: EventTimePace().look(pravega, each, Frontier(begins[each], ends[each])) for each in begins}
+    found = keep_in_step(looks, timedelta(minutes=2))
+    assert found.keys() == {stream}
+    assert all(begins[stream][segment] < end < ends[stream][segment] for segment, end in found[stream].items())
 
 
 def test_splits_and_merges(pravega: Pravega, stream: Stream) -> None:
