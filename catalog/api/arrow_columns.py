@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType, TimeType
 
 from pyspark_pravega.errors import UnsupportedTypeError, shorten
 from pyspark_pravega.formats.core.arrow_types import find_arrow_type
@@ -57,10 +57,12 @@ def to_spark_type(name: str, type: pa.DataType | DataType) -> DataType:
         raise UnsupportedTypeError(
             f"Column {name} has the Arrow type {type}, but Spark's decimals have at most 38 digits."
         )
+    if pa.types.is_time32(type):
+        return TimeType(0 if type.unit == "s" else 3)
     try:
         return from_arrow_type(type)
     except (PySparkException, AttributeError, KeyError):
         raise UnsupportedTypeError(
             f"Column {name} has the Arrow type {type}, which a table cannot have. Cast it: unsigned numbers to the "
-            "next larger signed type, times of day to a string."
+            "next larger signed type, times of day to time64."
         ) from None

@@ -83,13 +83,26 @@ def _is_time_of_day(writer: avro.Primitive, reader: avro.Primitive) -> bool:
     return reader.logical in avro.TIMES_OF_DAY and _find_time_unit(writer) is not None
 
 
+def _find_unknown_time(node: avro.Primitive) -> str | None:
+    """Return the words by which a writer says that its numbers are times of day in a unit that is not known here."""
+    logical, connect = node.attributes.get("logicalType"), node.attributes.get("connect.name")
+    if isinstance(logical, str) and logical.startswith("time-") and _find_time_unit(node) is None:
+        return logical
+    return connect if isinstance(connect, str) and connect.startswith("io.debezium.time.") else None
+
+
 def _find_time_unit(node: avro.Primitive | avro.Fixed) -> str | None:
     return avro.find_time_unit(node.attributes.get("logicalType"), node.name)
 
 
 def _has_compatible_time(writer: avro.Primitive, reader: avro.Primitive) -> bool:
-    """Return whether numbers of a writer's time type can be read as a reader's time type. Plain numbers can be any."""
+    """Return whether numbers of a writer's time type can be read as a reader's time type.
+
+    Plain numbers of the reader's own base type can be any, other whole numbers any but times of day.
+    """
     said = writer.attributes.get("logicalType")
+    if reader.logical in avro.TIMES_OF_DAY and _find_time_unit(writer) is None:
+        return writer.name == reader.name and said not in _TIMES and _find_unknown_time(writer) is None
     if reader.logical not in _TIMES or not isinstance(said, str) or said not in _TIMES:
         return True
     if reader.logical in avro.TIMES_OF_DAY:
@@ -114,7 +127,7 @@ def describe_type(node: avro.Node) -> str:
     if isinstance(node, avro.Named):
         return f"{type(node).__name__.lower()} '{node.name}'"
     if isinstance(node, avro.Primitive):
-        said = node.attributes.get("logicalType")
+        said = _find_unknown_time(node) or node.attributes.get("logicalType")
         return f"{node.name} ({said})" if isinstance(said, str) else node.name
     return type(node).__name__.lower()
 

@@ -6,6 +6,7 @@ JSON lacks, are written as strings, as `to_json` shows them in UTC.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark.sql.types import VariantType
 from pyspark.sql.variant_utils import VariantUtils
 
 from ..core.arrow_types import find_arrow_type
-from ..core.columns import Column, Leaf, Misfit
+from ..core.columns import Column, Leaf, Misfit, NumberText
 from ..core.framing import Undecodable
 from ..core.scalars import shorten_value, write_json
 from ..core.writing import BINARY, Rows, make_constant
@@ -47,11 +48,26 @@ def parse_variant(text: str) -> dict[str, bytes] | None:
 def encode_variant(value: Any) -> dict[str, bytes]:
     """Return the VARIANT of a JSON value that is not null. Raises Misfit if there is none."""
     _check_order_of_keys(value)
+    _check_numbers(value)
     try:
         encoded, metadata = VariantUtils.parse_json(write_json(value))
     except (ValueError, OverflowError) as error:
         raise Misfit(f"no VARIANT can hold the value ({error})") from error
     return {"value": encoded, "metadata": metadata}
+
+
+def _check_numbers(value: Any) -> None:
+    """Raise Misfit for a number beyond the range of doubles, which would become infinite."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_numbers(part)
+    elif isinstance(value, NumberText | float | int):
+        try:
+            finite = math.isfinite(float(value))
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise Misfit(f"no VARIANT can hold the number {shorten_value(value)}, which is out of the range of double")
 
 
 def _check_order_of_keys(value: Any) -> None:

@@ -176,6 +176,7 @@ def _create_table(
         options = {**job.written_options.get(id(base), {}), **options}
     table = _build_table(name, options, job, findings)
     table.columns, table.comment = columns, comment
+    job.check_streams(table)
     table.several = job.name_several(table)
     if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"

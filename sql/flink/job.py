@@ -98,15 +98,27 @@ class Job:
     def name_several(self, table: DeclaredTable) -> str | None:
         """Return the name for a table of all sources of a table; None if they are to be read one by one.
 
-        That is so for sources with stream cuts, for changes, and if the table's name cannot be that of another table.
+        That is so for sources with stream cuts, for changes, and if the table's name cannot be that of another table,
+        because it is that of a stream which this table or an earlier one has.
         """
         options, name = table.options, table.name.replace("_", "-")
         if len(options.sources) < 2 or options.starts or options.ends or options.format in CHANGES:
             return None
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", name) or name in table.streams:
             return None
+        if table.full_name(name) in {other.full_name(one) for other in self.tables.values() for one in other.streams}:
+            return None
         known = self.several.setdefault(table.full_name(name), options.sources)
         return table.name if known == options.sources else None
+
+    def check_streams(self, table: DeclaredTable) -> None:
+        """Raise Untranslatable for a stream whose name an earlier table of several streams has."""
+        for stream in table.streams:
+            if table.full_name(stream) in self.several:
+                raise Untranslatable(
+                    f"The stream {stream} has the name of a table of several streams that the script declares before: "
+                    "put the CREATE TABLE of this one first, and the streams are read one by one"
+                )
 
     def is_pravega(self, catalog: str) -> bool:
         """Return whether a catalog of Flink is a Pravega catalog."""

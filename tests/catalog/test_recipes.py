@@ -125,6 +125,8 @@ def test_history_in_files(spark: SparkSession, namespace: str, tmp_path: Path) -
         copier.result()
         written = [writer.result() for writer in writers]
     assert read() == (written[0] + 3, written[1]) and len(set(counts)) > 2 and written[1] > 0
+    ever, present = (spark.sql(f"SELECT id, temp, at FROM {each} ORDER BY id").collect() for each in (view, stream))
+    assert ever == present
 
 
 def test_an_upgrade_and_the_way_back(

@@ -83,9 +83,11 @@ def _variant(schema: Mapping[str, Any], written: Any) -> Any:
     if kind not in ("array", "map", "struct") and (schema.get("name") or "").startswith(_NAMED) and name != "Json":
         raise ImpossibleError
     try:
-        return json.loads(written) if isinstance(written, str) else written
+        value = json.loads(written) if isinstance(written, str) else written
+        json.dumps(json.loads(json.dumps(value), parse_int=float), allow_nan=False)  # no number is infinite as a double
     except ValueError:
         raise ImpossibleError from None
+    return value
 
 
 def _object(written: str, data_type: t.MapType) -> Any:

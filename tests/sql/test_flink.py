@@ -210,3 +210,16 @@ def test_a_name_of_several_streams_stands_for_the_same_streams_in_all_of_a_scrip
     assert made.count("TBLPROPERTIES ('streams'='a,b')") == 4 and "'a,c'" not in made
     assert made.count("FROM pravega.iot.t AS t") == 2
     assert "SELECT id FROM pravega.iot.a UNION ALL SELECT id FROM pravega.iot.c" in made
+
+
+def test_a_name_of_several_streams_is_that_of_no_stream_of_the_script() -> None:
+    options = SOURCE.replace("'scan.streams' = 's', ", "")
+    several = f"CREATE TABLE halls (id INT) WITH ({options}, 'scan.streams' = 'a;b');"
+    sink = f"CREATE TABLE result (id INT) WITH ({options}, 'sink.stream' = 'halls');"
+    insert = "INSERT INTO result SELECT id FROM halls;"
+    made = translate(sink + several + insert).script
+    assert "TBLPROPERTIES ('streams'" not in made
+    assert "SELECT id FROM STREAM pravega.iot.a UNION ALL SELECT id FROM STREAM pravega.iot.b" in made
+    refused = translate(several + sink + insert)
+    assert "INSERT INTO pravega.iot.halls" not in refused.script
+    assert "The stream halls has the name of a table of several streams" in str(refused)

@@ -89,6 +89,16 @@ def test_a_text_that_is_no_json_makes_its_event_bad(text: str) -> None:
     assert "io.debezium.data.Json (string, a JSON text), the column's VARIANT" in bad[1].reason
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1E+309", "9" * 310])
+def test_a_number_that_would_be_infinite_makes_its_event_bad(number: str) -> None:
+    for name, schema in (("debezium-json", changelog_schema(VARIANT)), ("json", VARIANT)):
+        events = [b'{"after":{"x":[%b]},"op":"c"}', b'{"after":{"x":"{\\"k\\":%b}"},"op":"c"}']
+        decoder = find_format(name).decoder(schema)
+        for payload in events if name != "json" else [b'{"x":%b}']:
+            _, bad = decoder.decode_valid(EventBuffer.of([payload % number.encode()]))
+            assert "no VARIANT can hold the number" in bad[0].reason and "the range of double" in bad[0].reason
+
+
 @pytest.mark.parametrize("name", ["io.debezium.time.Date", "io.debezium.time.MicroTime", "io.debezium.data.Bits"])
 def test_values_without_a_meaning_in_json_are_refused(name: str) -> None:
     kind = {"io.debezium.time.Date": "int32", "io.debezium.time.MicroTime": "int64"}.get(name, "bytes")

@@ -89,7 +89,7 @@ def test_avro_counts_of_other_programs(writer: str, digits: int) -> None:
         assert "which cannot be read as int (time-millis)" in read(1)
         return
     if writer == "plain int" and digits == 6:
-        assert read(5) == time(0, 0, 0, 5)
+        assert "which cannot be read as long (time-micros)" in read(5)
         return
     assert read(45_296_000 * per_milli) == time(12, 34, 56)
     assert read(0) == time(0)

@@ -39,10 +39,7 @@ record JdbcType(int number, Integer size, Integer digits, Integer radix) {
     if (type instanceof VarcharType text) {
       return new JdbcType(Types.VARCHAR, text.length(), null, null);
     }
-    if (type instanceof TimeType time) {
-      return new JdbcType(Types.TIME, 15, time.precision(), null);
-    }
-    if (type instanceof StringType) {
+    if (type instanceof StringType || type instanceof TimeType) { // results have times of day as text
       return new JdbcType(Types.VARCHAR, null, null, null);
     }
     return BY_NAME.getOrDefault(type.typeName(), OTHER);
