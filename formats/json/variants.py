@@ -1,7 +1,7 @@
 """VARIANT columns: JSON values of any kind, in Spark's binary form while they are rows.
 
-Spark's own Python encodes and decodes the values. A JSON null is NULL. Dates, times and bytes, which JSON lacks, are
-written as strings, as `to_json` shows them.
+Spark's own Python encodes the values; `variant_text` decodes them. A JSON null is NULL. Dates, times and bytes, which
+JSON lacks, are written as strings, as `to_json` shows them in UTC.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import VariantType
 from pyspark.sql.variant_utils import VariantUtils
 
@@ -17,11 +18,16 @@ from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit, NumberText
 from ..core.framing import Undecodable
 from ..core.scalars import shorten_value, write_json
-from ..core.writing import BINARY, Rows
-from .documents import DocumentParser
+from ..core.writing import BINARY, Rows, make_constant
+from .documents import DEEPEST, DocumentParser
 from .plain_cells import JsonCells
+from .variant_text import is_sorted_as_in_java, write_variant_text
 
 _PARSER = DocumentParser(exact_numbers=True)
+_NULL = make_constant(b"null")
+
+_SURELY_SMALL = 1 << 20
+"""A text of so many characters fits into the 16 MiB that a VARIANT can have: none makes more than 8 bytes."""
 
 
 def make_variant_column(path: str) -> Column:
@@ -65,12 +71,9 @@ def _check_numbers(value: Any) -> None:
 
 
 def _check_order_of_keys(value: Any) -> None:
-    """Raise Misfit for an object whose keys Java sorts otherwise than Python: Spark would not find some of them.
-
-    Java compares UTF-16, in which characters beyond U+FFFF come before those from U+E000 on.
-    """
+    """Raise Misfit for an object whose keys Java sorts otherwise than Python: Spark would not find some of them."""
     if isinstance(value, dict):
-        if not all(map(str.isascii, value)) and sorted(value) != sorted(value, key=lambda key: key.encode("utf-16-be")):
+        if not is_sorted_as_in_java(list(value)):
             raise Misfit("no VARIANT can hold an object whose keys mix characters beyond U+FFFF with some below it")
         for part in value.values():
             _check_order_of_keys(part)
@@ -80,29 +83,44 @@ def _check_order_of_keys(value: Any) -> None:
 
 
 def write_variants(array: pa.Array) -> pa.StringArray:
-    """Return the JSON text of each value. Raises Misfit for a value without one."""
-    return pa.array(
-        [None if each is None else _write_variant(each).decode() for each in array.to_pylist()], pa.string()
-    )
+    """Return the JSON text of each value, null for a JSON null. Raises Misfit for a value that could not be read."""
+    texts = [None if each is None else _write_variant(each, DEEPEST) for each in array.to_pylist()]
+    return pa.array([None if text == "null" else text for text in texts], pa.string())
 
 
-def _write_variant(variant: dict[str, bytes]) -> bytes:
-    try:
-        text = VariantUtils.to_json(variant["value"], variant["metadata"]).encode()
-        _PARSER.document(_PARSER.text(text))
-    except (Undecodable, ValueError, OverflowError) as error:
-        raise Misfit(f"a VARIANT that has no JSON ({shorten_value(str(error))})") from error
+def _write_variant(variant: dict[str, bytes], deepest: int) -> str:
+    text = write_variant_text(variant["value"], variant["metadata"], deepest)
+    if len(text) > _SURELY_SMALL:
+        try:
+            encode_variant(_PARSER.document(text))
+        except Misfit as error:
+            raise Misfit(f"a VARIANT that could not be read back ({error})") from error
     return text
 
 
 class VariantCells(JsonCells):
-    """Writes values as the JSON that they stand for."""
+    """Writes values as the JSON that they stand for. `level`: how many objects and arrays are around each."""
+
+    def __init__(self, path: str, level: int) -> None:
+        super().__init__(path)
+        self._deepest = DEEPEST - level
+
+    def cells(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
+        """Return the cells of any array, null for NULL and for a JSON null. Raises what the other cells do."""
+        written = super().cells(array, rows, nullable)
+        nulls = pc.equal(written, _NULL).fill_null(False)
+        first = pc.index(nulls, True).as_py()
+        if first < 0:
+            return written
+        if not nullable:
+            self.refuse(rows[first], self.no_null)
+        return pc.if_else(nulls, pa.scalar(None, BINARY), written)
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         texts = []
         for row, variant in zip(rows, array.to_pylist(), strict=True):
             try:
-                texts.append(_write_variant(variant))
+                texts.append(_write_variant(variant, self._deepest).encode())
             except Misfit as error:
                 self.refuse(row, str(error))
         return pa.array(texts, BINARY)

@@ -81,7 +81,8 @@ class JsonEncoder(BatchEncoder):
             struct = _fit(struct, table)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root
-        self._object = _Object("", struct, timestamps, node)
+        # A root that is no object has no object around it.
+        self._object = _Object("", struct, timestamps, node, level=-1 if self._wrapped else 0)
         self._rules = make_document_rules(parsed, schema_text, timestamps) if parsed and schema_text else None
         self._native: NativeWriter | None = make_json_writer(self._plan, self.header)
 
@@ -126,13 +127,13 @@ def _fit(rows: StructType, table: StructType) -> StructType:
 
 
 class _Object(JsonCells):
-    def __init__(self, path: str, struct: StructType, timestamps: str, node: model.Node | None) -> None:
+    def __init__(self, path: str, struct: StructType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         self._members: list[tuple[pa.Scalar, JsonCells, Nulls]] = []
         for place, field in enumerate(struct.fields):
             begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
             known = node.properties.get(field.name) if isinstance(node, model.Object) else None
-            cells = make_cells(field.dataType, join_path(path, field.name), timestamps, known)
+            cells = make_cells(field.dataType, join_path(path, field.name), timestamps, known, level + 1)
             nulls = Nulls.WRITTEN if field.nullable else Nulls.REFUSED
             if field.nullable and known is not None and not known.takes_null:
                 cells.no_null = _NO_NULL
@@ -177,10 +178,10 @@ class _Object(JsonCells):
 
 
 class _Array(JsonCells):
-    def __init__(self, path: str, array: ArrayType, timestamps: str, node: model.Node | None) -> None:
+    def __init__(self, path: str, array: ArrayType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         known = node.items if isinstance(node, model.Array) else None
-        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, known)
+        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, known, level + 1)
         self._nullable = _can_take_null(array.containsNull, known, self._element)
 
     def plan(self) -> Spec:
@@ -195,11 +196,11 @@ class _Array(JsonCells):
 
 
 class _Map(JsonCells):
-    def __init__(self, path: str, map_type: MapType, timestamps: str, node: model.Node | None) -> None:
+    def __init__(self, path: str, map_type: MapType, timestamps: str, node: model.Node | None, level: int) -> None:
         super().__init__(path)
         known = node.values if isinstance(node, model.Map) else None
         self._key = StringCells(join_path(path, "key"))
-        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, known)
+        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, known, level + 1)
         self._nullable = _can_take_null(map_type.valueContainsNull, known, self._value)
 
     def plan(self) -> Spec:
@@ -224,19 +225,22 @@ def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) ->
     return nullable
 
 
-def make_cells(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
+def make_cells(
+    data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None, level: int = 0
+) -> JsonCells:
     """Return a writer of a column of this type. Raises UnsupportedTypeError naming the column.
 
-    `node`: the schema of its values in the table's schema text, if there is one.
+    `node`: the schema of its values in the table's schema text, if there is one. `level`: how many objects and arrays
+    are around each value.
     """
     if isinstance(data_type, StructType):
-        return _Object(path, data_type, timestamps, node)
+        return _Object(path, data_type, timestamps, node, level)
     if isinstance(data_type, ArrayType):
-        return _Array(path, data_type, timestamps, node)
+        return _Array(path, data_type, timestamps, node, level)
     if isinstance(data_type, MapType):
-        return _Map(path, data_type, timestamps, node)
+        return _Map(path, data_type, timestamps, node, level)
     if isinstance(data_type, VariantType):
-        return VariantCells(path)
+        return VariantCells(path, level)
     if isinstance(node, model.Anything) and (node.types & CONTAINERS or "string" not in node.types):
         return KeptCells(path, node.types)
     if isinstance(node, model.Scalar) and node.foreign and isinstance(data_type, (FloatType, DoubleType)):

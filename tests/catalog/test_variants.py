@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +90,125 @@ def test_keys_that_java_sorts_otherwise_are_a_bad_event(
     ]
 
 
+def doubles(text: str) -> str:
+    """A JSON text whose numbers with an exponent are Python's: Java before 19 shows more digits than it must."""
+    return re.sub(r"-?\d+\.\d+E-?\d+", lambda found: repr(float(found[0])), text)
+
+
+def written(spark: SparkSession, table: str) -> dict[int, str]:
+    """The text of `v` that the event of each row has, found before the texts of `s`."""
+    found = {}
+    for row in spark.sql(f"SELECT id, s, _raw FROM {table} WHERE v IS NOT NULL").collect():
+        event = bytes(row._raw)[5:].decode()
+        found[row.id] = event.removeprefix(f'{{"id":{row.id},"v":').removesuffix(
+            ',"s":' + json.dumps(row.s, ensure_ascii=False) + "}"
+        )
+    return found
+
+
+OWN_VALUES = [
+    f"parse_json(r'{text}')" for text in (
+        *EDGES, "5", '"it is a text"', '[1,{"k":98765432109876543210987654321098.5}]', "0.0000001", "-0.00",
+        "0.00000012345678901234567890123", "-99999999999999999999999999999999999999",
+        '"\\u001f\\\\u001f\\n\\u007f\\u2028/"',
+        '{"\\u0001": {"b": {"a": "it is \\u017c"}}}',
+    )
+] + [
+    "to_variant_object(named_struct('a', DATE'2026-11-26', 'b', 1.5D))", "CAST(X'0001' AS VARIANT)",
+    "CAST(TIMESTAMP_NTZ'2024-01-31 12:00:00.5' AS VARIANT)", "CAST(TIMESTAMP'2024-07-31 12:00:00.123456' AS VARIANT)",
+    "CAST(TIMESTAMP'1883-11-18 12:00:00' AS VARIANT)", "CAST(DATE'-0044-03-15' AS VARIANT)",
+    "CAST(DATE'+12345-01-01' AS VARIANT)", "CAST(TIMESTAMP'+12345-01-01 00:00:00' AS VARIANT)",
+    *(f"CAST(CAST('{number}' AS {kind}) AS VARIANT)" for kind in ("FLOAT", "DOUBLE")
+      for number in (
+          "0.1", "-0.0", "1e10", "100", "9999999", "1e7", "0.001", "0.00099", "1.5e-20", "16777216", "12.75",
+      )),
+    "CAST(1e-7BD AS VARIANT)", "CAST(0.00000000000000000000000000000000000007BD AS VARIANT)", "NULL",
+]  # fmt: skip
+
+
+AGAIN = "schema_of_variant(parse_json(to_json(v)))"
+"""The type of a value that has been read, and is written and read again: 1000.0 is 1000 then."""
+
+
 def test_what_is_written_is_what_to_json_says(spark: SparkSession, table: str) -> None:
-    values = [f"parse_json('{text}')" for text in ("5", '"5"', "[1, 2.50]", '{"b": {"a": "it is \u017c"}}')]
-    values += ["to_variant_object(named_struct('a', DATE'2026-11-26', 'b', 1.5D))", "CAST(X'0001' AS VARIANT)", "NULL"]
-    rows = ", ".join(f"({number}, {value}, '')" for number, value in enumerate(values))
-    spark.sql(f"INSERT INTO {table} SELECT id, v, to_json(v) FROM VALUES {rows} t(id, v, s)")
-    found = spark.sql(f"SELECT id, to_json(v) AS v, s FROM {table} ORDER BY id").collect()
-    assert [json.loads(row.v) if row.v else None for row in found] == [
-        json.loads(row.s) if row.s else None for row in found
-    ]
-    assert len(found) == len(values)
-    for value in ("CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS FLOAT)"):
-        with pytest.raises(PySparkException, match="column 'v' is a VARIANT that has no JSON"):
+    """And what is read is what `parse_json` makes of that."""
+    chance = random.Random(6)
+    values = OWN_VALUES + [f"parse_json(r'{json.dumps(any_document(chance))}')" for _ in range(200)]
+    rows = ", ".join(f"({number}, {value})" for number, value in enumerate(values))
+    spark.sql(f"INSERT INTO {table} SELECT id, v, to_json(v) FROM VALUES {rows} t(id, v)")
+    parsed = "CASE WHEN is_variant_null(parse_json(s)) THEN NULL ELSE parse_json(s) END"
+    found = spark.sql(
+        f"SELECT id, s, to_json(v) AS v, schema_of_variant(v) AS kind, to_json({parsed}) AS wanted, "
+        f"schema_of_variant({parsed}) AS wanted_kind FROM {table} ORDER BY id"
+    ).collect()
+    assert [row.id for row in found] == list(range(len(values)))
+    texts = written(spark, table)
+    for row in found:
+        assert (row.v, row.kind) == (row.wanted, row.wanted_kind), (row, values[row.id])
+        assert doubles(texts.get(row.id, "null")) == doubles(row.s or "null"), (row, values[row.id])
+    assert len(texts) > len(values) / 2
+
+
+def test_rows_are_copied_as_they_are(spark: SparkSession, scope: str, table: str) -> None:
+    rows = ", ".join(f"({number}, parse_json(r'{text}'))" for number, text in enumerate(EDGES))
+    spark.sql(f"INSERT INTO {table} SELECT id, v, to_json(v) FROM VALUES {rows} t(id, v)")
+    copy = f"pravega.`{scope}`.copy"
+    spark.sql(f"CREATE TABLE {copy} LIKE {table}")
+    spark.sql(f"INSERT INTO {copy} SELECT * FROM {table}")
+    shown = spark.sql(f"SELECT id, to_json(v), {AGAIN} FROM {table} ORDER BY id").collect()
+    assert written(spark, copy) == {row[0]: row[1] for row in shown if row[1] is not None}
+    assert spark.sql(f"SELECT id, to_json(v), schema_of_variant(v) FROM {copy} ORDER BY id").collect() == shown
+
+
+def test_rows_of_key_value_tables_stay_as_they_are(spark: SparkSession, scope: str) -> None:
+    table = f"pravega.`{scope}`.held"
+    columns, properties = "id INT, v VARIANT, n INT", "'format'='kvtable', 'primary-key'='id', 'value-format'='json'"
+    spark.sql(f"CREATE TABLE {table} ({columns}) TBLPROPERTIES ({properties})")
+    rows = ", ".join(f"({number}, parse_json(r'{text}'), 0)" for number, text in enumerate(EDGES))
+    spark.sql(f"INSERT INTO {table} VALUES {rows}")
+    query = f"SELECT id, to_json(v), schema_of_variant(v), n FROM {table} ORDER BY id"
+    before = spark.sql(f"SELECT id, to_json(v), {AGAIN} FROM {table} ORDER BY id").collect()
+    spark.sql(f"UPDATE {table} SET n = 1")
+    after = spark.sql(query).collect()
+    assert after == [(*row, 1) for row in before] and len(after) == len(EDGES)
+    with pytest.raises(PySparkException, match="column 'v' is a VARIANT whose .* more than 511 levels deep"):
+        spark.sql(f"UPDATE {table} SET v = parse_json('{'[' * 512}{']' * 512}') WHERE id = 1")
+    assert spark.sql(query).collect() == after
+
+
+def test_instants_are_written_in_utc(spark: SparkSession, table: str) -> None:
+    """Whatever the session's time zone is, as those of TIMESTAMP columns are."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        spark.sql(
+            f"INSERT INTO {table} VALUES (1, CAST(TIMESTAMP'2024-01-31 12:00:00.5' AS VARIANT), ''), "
+            "(2, CAST(TIMESTAMP_NTZ'2024-01-31 12:00:00.5' AS VARIANT), '')"
+        )
+        assert written(spark, table) == {1: '"2024-01-31 17:00:00.5+00:00"', 2: '"2024-01-31 12:00:00.5"'}
+        instant = "v::timestamp = TIMESTAMP'2024-01-31 12:00:00.5'"
+        assert spark.sql(f"SELECT id FROM {table} WHERE {instant} ORDER BY id").collect() == [(1,), (2,)]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_values_that_could_not_be_read_are_refused(spark: SparkSession, scope: str, table: str) -> None:
+    one, too_deep = "\ufb00", "[" * 512 + "]" * 512
+    for value, words in (
+        ("CAST('NaN' AS DOUBLE)", "has no JSON .it holds NaN"),
+        ("CAST('-Infinity' AS FLOAT)", "has no JSON .it holds infinity"),
+        (f'parse_json(\'[{{"{one}": 1, "\U00010000": 2}}]\')', "could not be read back .*keys mix characters"),
+        (f"parse_json('{too_deep}')", "whose arrays and objects are nested more than 511 levels deep"),
+    ):
+        with pytest.raises(PySparkException, match=f"column 'v' is a VARIANT (that )?{words}"):
             spark.sql(f"INSERT INTO {table} VALUES (9, CAST({value} AS VARIANT), '')")
-    assert spark.table(table).count() == len(values)
+    spark.sql(f"INSERT INTO {table} VALUES (1, parse_json('{too_deep[1:-1]}'), '')")
+    assert [row.v for row in spark.sql(f"SELECT to_json(v) AS v FROM {table}").collect()] == [too_deep[1:-1]]
+    required = f"pravega.`{scope}`.required"
+    spark.sql(f"CREATE TABLE {required} (v VARIANT NOT NULL) TBLPROPERTIES ('format'='json')")
+    with pytest.raises(PySparkException, match="column 'v' is null, but the column is NOT NULL"):
+        spark.sql(f"INSERT INTO {required} VALUES (parse_json('null'))")
+    assert spark.table(required).count() == 0
 
 
 def test_nested_required_and_added(spark: SparkSession, scope: str) -> None:
