@@ -7,12 +7,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.catalog.running.kept_query import LEASE
+from pyspark_pravega.catalog.running.kept_query import LEASE, KeptQueries, QueryState
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import children, running
 from tests.sql_clients import ShellClient
@@ -125,7 +128,26 @@ def test_another_server_takes_over_with_no_row_lost_or_doubled(servers: Servers,
     assert written() == list(range(last - 100))
 
 
-def test_a_query_that_no_server_runs_is_started_again_or_stopped(servers: Servers, scope: str, tmp_path: Path) -> None:
+def plant_settings(queries: KeptQueries, scope: str, name: str, checkpoint: str) -> None:
+    """Keep a copy of a query that waits for a server, with settings that no session may have."""
+    kept = queries.read(scope, name)
+    assert kept is not None
+    settings = {
+        **kept.definition.settings,
+        "spark.sql.catalog.pravega.controller-uri": "tcp://127.0.0.1:1",
+        "spark.sql.catalog.other": "io.github.pysparkpravega.PravegaCatalog",
+        "spark.sql.warehouse.dir": "/nowhere",
+        "spark.submit.deployMode": "cluster",
+    }
+    definition = replace(kept.definition, settings=settings, checkpoint=checkpoint)
+    status = kept.status.now(state=QueryState.WAITING, server=None)
+    planted = replace(kept, name="planted", definition=definition, status=status)
+    queries.change(scope, "planted", lambda found: planted)
+
+
+def test_a_query_that_no_server_runs_is_started_again_or_stopped(
+    servers: Servers, scope: str, tmp_path: Path, pravega: Pravega
+) -> None:
     spark, name = servers.spark, f"copied-{scope}"
     spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id BIGINT) USING pravega")
     spark.sql(f"CREATE TABLE pravega.`{scope}`.copies (id BIGINT) USING pravega")
@@ -145,6 +167,10 @@ def test_a_query_that_no_server_runs_is_started_again_or_stopped(servers: Server
     assert stopped.stopped
     server = servers.begin()
     server.run(start)
+    plant_settings(KeptQueries(Catalog({}, pravega)), scope, name, f"{tmp_path}/planted")
+    wait_for(lambda: servers.shown("planted").state == "RUNNING")
+    wait_for(lambda: spark.table(f"pravega.`{scope}`.copies").count() == 4)  # it has a checkpoint of its own
+    spark.sql("CALL pravega.system.stop_query(name => 'planted')")
     kill_with_its_service(server.pid)
     [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()
     assert stopped.stopped
