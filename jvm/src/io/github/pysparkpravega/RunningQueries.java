@@ -86,7 +86,7 @@ final class RunningQueries {
     SparkSession session = running.newSession(settings);
     boolean ownConf = !running.hasConf(session, service.conf());
     String current = names.currentCatalog().name();
-    if (ownConf || isOlder(session.version(), 4, 3)) { // the service refuses it
+    if (ownConf || SparkVersion.isOlder(session.version(), "4.3")) { // the service refuses it
       return new QueryFacts(
           running.server, session.version(), ownConf, false, new StructType(), settings, current, namespace);
     }
@@ -97,12 +97,6 @@ final class RunningQueries {
     });
     return new QueryFacts(running.server, session.version(), false, analyzed.isStreaming(), analyzed.schema(), settings,
         current, namespace);
-  }
-
-  private static boolean isOlder(String version, int major, int minor) {
-    String[] parts = version.split("[^0-9]+");
-    int found = Integer.parseInt(parts[0]);
-    return found < major || (found == major && Integer.parseInt(parts[1]) < minor);
   }
 
   /** Only what a session may change counts, and no catalog: whoever may write a query's row has no say in the rest. */
