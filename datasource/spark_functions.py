@@ -13,14 +13,17 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer, read_int
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
+from .insert.dispatch_task import DispatchMessage
+from .insert.task import InsertMessage
 from .scan.reader import BATCH_EVENTS
 from .source import PravegaDataSource
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version of Python that pickles these functions, and the only one that can run them."""
+_COUNTS = ("rows", "bytes", "retries")
 
 
 def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
@@ -41,16 +44,23 @@ def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list
 
 
 def pickle_write(writer: DataSourceArrowWriter) -> str:
-    """Return the function that writes the rows of a task, in base64."""
+    """Return the function that writes the rows of a task, in base64.
+
+    It returns the task's message, and beside it what Spark shows of it: `WriteMetrics.java` has these numbers in the
+    same order.
+    """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report = CPickleSerializer().dumps(writer.write(batches))
-        yield pa.record_batch([pa.array([report], pa.binary())], names=["message"])
+        message = writer.write(batches)
+        assert isinstance(message, InsertMessage | DispatchMessage)
+        report = pa.array([CPickleSerializer().dumps(message)], pa.binary())
+        counts = [pa.array([count], pa.int64()) for count in (message.rows, message.bytes, message.retries)]
+        yield pa.record_batch([report, *counts], names=["message", *_COUNTS])
 
     # Spark's worker recognizes a data source's function by this module.
     write.__module__ = "pyspark.sql.worker.write_into_data_source"
-    message = StructType([StructField("message", BinaryType())])
-    return _text(CPickleSerializer().dumps((write, message)))
+    answer = StructType([StructField("message", BinaryType()), *(StructField(name, LongType()) for name in _COUNTS)])
+    return _text(CPickleSerializer().dumps((write, answer)))
 
 
 def _text(data: bytes) -> str:

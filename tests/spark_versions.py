@@ -118,6 +118,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_stream_restarts.py::test_columns_that_are_gone_or_of_another_type",
             "test_views.py::test_views_in_queries",
         ),
+        "a micro-batch looks keys up": ("test_lookup_joins.py::*",),
         "CALL system.start_query": ("test_running_queries.py::*", "test_resumed_queries.py::*"),
         "INSERT ... FROM STREAM in scripts": (
             "test_script_runner.py::test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped",
@@ -131,6 +132,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_script_runner.py::test_mistakes_are_told_with_their_line[*write option 'colour']",
             "test_script_runner.py::test_mistakes_are_told_with_their_line[*complete*",
             "test_script_runner.py::test_mistakes_are_told_with_their_line[*Distinct aggregations are not supported]",
+            "test_script_runner.py::test_a_statement_whose_streams_have_an_end_ends_by_itself",
             "test_script_runner.py::test_two_statements_of_one_name_are_refused",
             "test_script_runner.py::test_two_statements_into_one_table_of_files_are_refused",
         ),

@@ -100,7 +100,7 @@ CREATE_CONSUMER = Procedure(
 MOVE_CONSUMER = Procedure(
     "move_consumer",
     "Moves a consumer. A query that uses it fails at its next micro-batch: stop it before. Moved back, it holds what "
-    "is there still, and is made anew.",
+    "is there still, and is made again.",
     (TABLE, _CONSUMER, parameter("position", _WHERE), DRY_RUN),
     StructType(
         [

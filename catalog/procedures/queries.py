@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql.types import IntegerType, MapType, StringType, StructType
 
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -164,7 +165,8 @@ def _check_options(catalog: Catalog, arguments: Mapping[str, str], into: str) ->
     if options:
         namespace, table = split_name(into)
         described = stream_tables.load(catalog, (namespace,), table, writing=True)
-        catalog.options(write=select_write_options(described.table, options))
+        write = catalog.options(write=select_write_options(described.table, options))
+        open_table(catalog.pravega, described.table, write).prepare_insert(described.schema)
     return options
 
 

@@ -120,6 +120,8 @@ class SegmentAppender:
         self._late_blocks = _LATE_BLOCKS_OF_OTHERS
         self._refused_setups = 0
         self.skipped_events = 0
+        self.retries = 0
+        """How many times the connection was lost or refused, and what it had not stored was sent again."""
 
     def __enter__(self) -> SegmentAppender:
         return self
@@ -208,6 +210,7 @@ class SegmentAppender:
             try:
                 self._advance(done, seconds_left)
             except TRANSIENT:
+                self.retries += 1
                 self._lose_connection()
                 if self._stored == before:
                     raise

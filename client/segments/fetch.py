@@ -55,6 +55,8 @@ class SegmentFetch:
         self._view = memoryview(b"")
         self._offset = 0
         self._renewed = False
+        self.retries = 0
+        """How many times the rest of a range had to be asked for again."""
 
     def fill(self, view: memoryview, offset: int) -> int | None:
         """Fill `view` with the segment's bytes from `offset` on, which must lie below its write offset.
@@ -77,6 +79,7 @@ class SegmentFetch:
             try:
                 start_offset = self._receive_all(seconds_left)
             except TRANSIENT:
+                self.retries += 1
                 connected = self._lose_connection()
                 if self._aborted.is_set():
                     raise FetchAbortedError from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -133,13 +134,22 @@ class SegmentRangeReader:
         self._max_event = max_event_bytes
         self._first_bytes = first_bytes
         self._fetching: _Fetching | None = None
+        self._fetches: list[SegmentFetch] = []
+        self.waited = 0.0
+        """Seconds in which the iteration has waited for bytes."""
+
+    @property
+    def retries(self) -> int:
+        """Return how many requests were repeated."""
+        return sum(fetch.retries for fetch in self._fetches)
 
     def __iter__(self) -> Iterator[Window]:
         if self._start >= self._stop:
             return
         fetching, self._fetching = self._fetching or _Fetching(self._store, self._address), None
+        self._fetches.append(fetching.fetch)
         try:
-            yield from self._windows(self._fetch_chunks(fetching))
+            yield from self._windows(self._measure_waiting(self._fetch_chunks(fetching)))
         finally:
             fetching.close()
 
@@ -177,6 +187,16 @@ class SegmentRangeReader:
         if fetching.reading is not None:
             yield from fetching.reading
         yield from self._chunks(fetch, self._stop, self._end, min(_BEYOND, self._window))
+
+    def _measure_waiting(self, chunks: Iterator[_Chunk]) -> Iterator[_Chunk]:
+        while True:
+            began = time.perf_counter()
+            chunk = next(chunks, None)
+            self.waited += time.perf_counter() - began
+            if chunk is None:
+                return
+            yield chunk
+            del chunk
 
     def _chunks(self, fetch: SegmentFetch, offset: int, end: int, size: int) -> Iterator[_Chunk]:
         """Yield the bytes between two offsets, in order, in chunks that grow up to the window's size."""

@@ -27,7 +27,7 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.counts import Counts, with_counts
+from ..scan.counts import Counts, ReadingCounts, with_counts
 from ..scan.dead_letters import DeadLetters, make_letter
 from ..scan.reader import chunks
 from ..tables.bad_events import FAILFAST, BadEventRule
@@ -121,7 +121,7 @@ def group_changes(
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
     """Yield the changes of a group in order, with these columns in the rows' images; see `change_decoder`.
 
-    Adds bad events to the `counts`.
+    Adds bad events, and what was read, to the `counts`.
     """
     table, target = plan.table, plan.bad_events.dead_letter
     with ExitStack() as opened:
@@ -133,7 +133,10 @@ def group_changes(
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
             if target is not None:
                 letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
-            for window in _windows(pravega, plan, piece):
+            reader = _windows(pravega, plan, piece)
+            reading = ReadingCounts(reader)
+            for window in reader:
+                counts.add(reading.count(window))
                 for events, locations in _batches_of_window(window, piece.segment_id):
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 

@@ -77,6 +77,21 @@ class DispatchMessage(WriterCommitMessage):
     partition: int
     streams: Mapping[str, StreamReport]
 
+    @property
+    def rows(self) -> int:
+        """Return the number of rows."""
+        return sum(report.message.rows for report in self.streams.values())
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the events, with their headers."""
+        return sum(report.message.bytes for report in self.streams.values())
+
+    @property
+    def retries(self) -> int:
+        """Return the number of connections that were lost meanwhile."""
+        return sum(report.message.retries for report in self.streams.values())
+
 
 @dataclass(frozen=True)
 class _Target:

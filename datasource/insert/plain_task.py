@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -23,7 +24,7 @@ from pyspark_pravega.client import Pravega, cancellation, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import SegmentAppender
-from pyspark_pravega.client.segments.event_frames import frame_by_place, split
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, frame_by_place, split
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     EventTooLargeError,
@@ -83,7 +84,7 @@ class PlainWriter(DataSourceArrowWriter):
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
         positions = key_positions(table, spec.schema, partition)
-        rows = stored = 0
+        rows = stored = size = retries = 0
         reached = ReachedTime(table)
         appenders = None
         with borrow_connection(spec.config) as pravega:
@@ -106,8 +107,10 @@ class PlainWriter(DataSourceArrowWriter):
                 LOG.warning("Stream %s: rows of a best-effort write are lost: %s", table.stream, error)
             finally:
                 if appenders is not None:
+                    size, retries = appenders.bytes, appenders.retries
                     appenders.close()
-        return InsertMessage(partition, stored, {}, lost=rows - stored, reached=reached.millis)
+        lost = rows - stored
+        return InsertMessage(partition, stored, {}, lost=lost, reached=reached.millis, bytes=size, retries=retries)
 
     @concise
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -161,7 +164,9 @@ class _Appenders:
         self._pravega = pravega
         self._stream = stream
         self._open: dict[int, _OpenSegment] = {}
-        self._stored_before = 0
+        self._stored_before = self._retries_before = 0
+        self.bytes = 0
+        """The bytes of all events that were given, with their headers."""
         self._router = self._make_router()
 
     @property
@@ -169,8 +174,14 @@ class _Appenders:
         """Return the number of events that are known to be stored, including those in sealed segments."""
         return self._stored_before + sum(segment.stored for segment in self._open.values())
 
+    @property
+    def retries(self) -> int:
+        """Return how many times connections were lost, and events sent again."""
+        return self._retries_before + sum(segment.appender.retries for segment in self._open.values())
+
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Append events; returns as soon as not too many of them are unconfirmed."""
+        self.bytes += (pc.sum(pc.binary_length(events)).as_py() or 0) + len(events) * HEADER_BYTES
         self._route(events, positions)
 
     def flush(self) -> None:
@@ -241,6 +252,7 @@ class _Appenders:
             except SegmentSealedError:
                 left.append(segment.pending())
             self._stored_before += segment.stored
+            self._retries_before += segment.appender.retries
             del self._open[segment_id]
             segment.appender.close()
         for pending in left:

@@ -3,7 +3,7 @@
 Tasks find out which streams there are, and all of them must append to the same transactions. So the first task that
 has rows for a stream begins a transaction and adds it to the roster, by compare-and-set; the others join it. The driver
 reads the roster to keep the transactions alive, and to abort them. It is a row beside the commit log's rows of the
-table that is written to (see `ledger.py`). A query has one; every micro-batch begins it anew.
+table that is written to (see `ledger.py`). A query has one, which is empty again when a micro-batch begins.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Roster:
     def join(self, pravega: Pravega, begun: Mapping[str, uuid.UUID]) -> Mapping[str, uuid.UUID]:
         """Add transactions by the names of their streams; return all. Streams that have one already keep it.
 
-        Raises QueryFencedError if another write has begun the roster anew, UnsupportedOperationError for too many
+        Raises QueryFencedError if another write has begun since, UnsupportedOperationError for too many
         streams.
         """
         joined: dict[str, uuid.UUID] = {}
@@ -75,7 +75,7 @@ class Roster:
         return joined
 
     def transactions(self, pravega: Pravega) -> Mapping[str, uuid.UUID]:
-        """Return the transactions by the names of their streams; none if another write has begun the roster anew."""
+        """Return the transactions by the names of their streams; none if another write has begun since."""
         return self._read(CommitLog(pravega, self.stream).find_companion(self.number)) or {}
 
     def end(self, pravega: Pravega) -> None:

@@ -107,6 +107,7 @@ class SegmentWrite:
     events: int
     ranges: tuple[tuple[int, int], ...]
     resumed: bool
+    retries: int = 0
 
 
 @dataclass
@@ -114,7 +115,8 @@ class InsertMessage(WriterCommitMessage):
     """A task's report: the number of rows and, by segment id, what it wrote there.
 
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
-    reached, in milliseconds since 1970; see `ReachedTime`.
+    reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
+    `retries` the connections that were lost meanwhile, for Spark's metrics.
     """
 
     partition: int
@@ -122,6 +124,8 @@ class InsertMessage(WriterCommitMessage):
     segments: dict[int, SegmentWrite]
     lost: int = 0
     reached: int | None = None
+    bytes: int = 0
+    retries: int = 0
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -199,7 +203,9 @@ class SpooledRows:
     def append(self, store: SegmentStore) -> InsertMessage:
         """Append all rows, and return the report of what was written."""
         written = _append(store, self._spec, self._partition, self._spool)
-        return InsertMessage(self._partition, self._rows, written, reached=self._reached.millis)
+        size, retries = sum(one.bytes for one in written.values()), sum(one.retries for one in written.values())
+        reached = self._reached.millis
+        return InsertMessage(self._partition, self._rows, written, reached=reached, bytes=size, retries=retries)
 
 
 def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
@@ -271,7 +277,8 @@ def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool)
             for segment_id, appender in under_way.items():
                 appender.flush()
                 size, events = spool.size(segment_id)
-                written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
+                resumed = appender.skipped_events > 0
+                written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), resumed, appender.retries)
     return written
 
 

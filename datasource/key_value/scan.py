@@ -17,8 +17,8 @@ from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundErro
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.sql import options as o
 
-from ..scan.conditions import Condition
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
@@ -27,7 +27,7 @@ from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from .keys import decode_keys
-from .ranges import fewest_requests, key_ranges
+from .ranges import Ranges, fewest_requests, key_ranges
 
 RAW = "raw"
 
@@ -101,7 +101,10 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     assert isinstance(schema, StructType)
     entries = same_entries_of(opened.pravega, table)
     sizes = entries.sizes()
-    partitions = _partitions(entries, keys, sizes, wanted.conditions)
+    found = key_ranges(keys, wanted.conditions)
+    if found is not None and sum(low == high for low, high in found) > opened.options.get(o.LOOKUP_KEYS_MAX):
+        found = None
+    partitions = _partitions(entries, keys, sizes, found)
     reader = EntryScanReader(EntryScanPlan(table, opened.pravega.config, schema, wanted.limit), partitions)
     return PlannedScan(
         RowSource(reader, schema, schema),
@@ -112,9 +115,9 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
 
 
 def _partitions(
-    entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], conditions: Sequence[Condition]
+    entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], found: Ranges | None
 ) -> list[KeyPartition]:
-    found, count = key_ranges(columns, conditions), len(sizes)
+    count = len(sizes)
     if found is None:
         return [KeyPartition(number, (), ((b"", b""),)) for number in range(count)]
     length, secondary = columns.length, 8 * columns.secondary_length

@@ -1,42 +1,92 @@
-"""Passes counts of a task to Spark beside its rows: of bad events, and of changes that a fold leaves out.
+"""Passes counts of a task to Spark beside its rows: of bad events, of what it has read and how long it has waited.
 
 Python tasks have no other way to set a metric. Their rows have one more column for it, which is null. A batch in which
-it has values holds no rows of the table: `CountingReaderFactory.java` removes it, and adds the values up.
+it has values holds no rows of the table: `CountingReaderFactory.java` removes it, and adds the values up. The column
+has bits, because it comes with every row, and nulls of numbers would take 8 bytes each. They make bytes, each from its
+lowest bit on: with 7 bits of a number, from the lowest ones on, and a highest bit that says whether more follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import BooleanType, StructField, StructType
 
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
-COUNTS_COLUMN = StructField("_counts", LongType(), True)
+COUNTS_COLUMN = StructField("_counts", BooleanType(), True)
+_SEVEN_BITS, _MORE = 0x7F, 0x80
 
 
 @dataclass
 class Counts:
-    """The counts of one task."""
+    """The counts of one task, or of a part of it. `ScanMetrics.java` has a metric for each, in the same order."""
 
     bad_events: int = 0
     left_out: int = 0
     """Changes that a fold leaves out, because newer ones of their rows came before them."""
+    sieved: int = 0
+    """Rows that do not fulfil the conditions which the task evaluates."""
+    slices: int = 0
+    """Ranges of segments of which at least one event was read."""
+    bytes: int = 0
+    """Bytes of events that were read, with their headers."""
+    waited: int = 0
+    """Milliseconds in which the task waited for bytes of segments."""
+    retries: int = 0
+    """Repeated requests to segment stores."""
+
+    def add(self, more: Counts) -> None:
+        """Add the counts of another part of the task."""
+        for name, number in asdict(more).items():
+            setattr(self, name, getattr(self, name) + number)
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the batch with the counts, in the columns of the task; none if all counts are 0."""
-        if self.bad_events or self.left_out:
+        if any(astuple(self)):
             yield self.batch(schema)
 
-    def batch(self, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
-        """Return the batch with the counts, and with two values in each of the columns `behind` that of counts."""
-        return counts_batch(pa.array([self.bad_events, self.left_out], pa.int64()), schema, behind)
+    def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
+        """Return the batch with the counts; `position` is the value of a column behind that of the counts."""
+        encoded = bytearray()
+        for number in astuple(self):
+            while number > _SEVEN_BITS:
+                encoded.append(number & _SEVEN_BITS | _MORE)
+                number >>= 7
+            encoded.append(number)
+        bits = pa.array(np.unpackbits(np.frombuffer(encoded, np.uint8), bitorder="little").astype(bool))
+        behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
+        return counts_batch(bits, schema, behind)
+
+
+class ReadingCounts:
+    """Counts what a reader of a slice has read, window by window."""
+
+    def __init__(self, reader: SegmentRangeReader) -> None:
+        self._reader = reader
+        self._windows = self._waited = self._retries = 0
+
+    def count(self, window: Window) -> Counts:
+        """Return what has come since the window before."""
+        waited, retries = int(self._reader.waited * 1000), self._reader.retries
+        size = int(window.lengths.sum()) + len(window.lengths) * HEADER_BYTES
+        found = Counts(
+            slices=0 if self._windows else 1, bytes=size, waited=waited - self._waited, retries=retries - self._retries
+        )
+        self._windows, self._waited, self._retries = self._windows + 1, waited, retries
+        return found
 
 
 def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
-    """Return a batch with counts, such as `counts_of` returns, in the columns of a task; see `Counts.batch`."""
+    """Return a batch with counts, such as `counts_of` returns, in the columns of a task.
+
+    `behind` are the values of columns behind that of the counts.
+    """
     arrays = [pa.nulls(len(counts), field.type) for field in list(schema)[: len(schema) - 1 - len(behind)]]
     return pa.RecordBatch.from_arrays([*arrays, counts, *behind], schema=schema)
 
@@ -48,7 +98,7 @@ def with_counts(rows: StructType) -> StructType:
 
 def no_counts(rows: int) -> pa.Array:
     """Return the column of counts beside rows of the table."""
-    return pa.nulls(rows, pa.int64())
+    return pa.nulls(rows, pa.bool_())
 
 
 def counts_of(batch: pa.RecordBatch) -> pa.Array | None:

@@ -152,7 +152,7 @@ def plan_events(
         window_bytes=read.options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(pravega.config, stream) if selection.schemas is None else selection.schemas(),
         bad_events=rule,
-        counted=wanted.counted and rule.mode != FAILFAST,
+        counted=wanted.counted,
         versions=selection.versions,
         query=selection.query,
         few=wanted.few,

@@ -23,7 +23,7 @@ from pyspark_pravega.formats.core.format import Decoder
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
-from .counts import counts_of
+from .counts import ReadingCounts, counts_of
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
 from .places import Span
@@ -225,7 +225,10 @@ def _read_slice(
         decoder = SliceDecoder(plan, events, segment, letters, span)
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
+        counts = ReadingCounts(reader)
         for window in _read_until_broken(reader, broken):
+            if plan.counted:  # before its rows, as Spark may want only a few of them
+                yield decoder.report(counts.count(window))
             begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
             for first, last in chunks(window.lengths[begin:end], most):
                 pending = [(begin + first, begin + last)]

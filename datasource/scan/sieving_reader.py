@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from ..tables.hidden_columns import fields_by_name
 from .conditions import Condition, Sieve
-from .counts import counts_of
+from .counts import Counts, counts_of
 from .planned_scan import RowSource
 from .reader import PlannedReader
 
@@ -44,11 +44,14 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
         plan, left = self._plan, self._plan.limit
         sieve = Sieve(plan.conditions, plan.read)
         names = plan.read.fieldNames()
+        schema, counts = None, Counts()
         for batch in plan.reader.batches(partition):
             if plan.counted and counts_of(batch) is not None:
                 yield self._select_returned(batch)
                 continue
             mask = sieve.mask(dict(zip(names, batch.columns, strict=False)))
+            counts.sieved += len(mask) - mask.true_count
+            schema = batch.schema
             if not mask.true_count:
                 continue
             rows = self._select_returned(batch)
@@ -59,7 +62,9 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
                 left -= rows.num_rows
             yield rows
             if left == 0:
-                return
+                break
+        if plan.counted and schema is not None:
+            yield from map(self._select_returned, counts.batches(schema))
 
     def _select_returned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places = list(range(self._plan.columns))

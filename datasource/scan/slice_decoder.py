@@ -115,7 +115,7 @@ class SliceDecoder:
         if len(decoded.rows):
             batches.append(self._batch(chosen, decoded))
         if decoded.bad and self._plan.counted:
-            batches.append(self._counts(len(decoded.bad)))
+            batches.append(self.report(Counts(len(decoded.bad))))
         return batches
 
     def replace_unreadable(self, offset: int, end: int, reason: str) -> list[pa.RecordBatch]:
@@ -140,7 +140,7 @@ class SliceDecoder:
         if mode == PERMISSIVE and self._is_wanted(chosen):
             batches.append(self._batch(chosen, _DecodedEvents(None, list_positions(1), [bad])))
         if self._plan.counted:
-            batches.append(self._counts(1))
+            batches.append(self.report(Counts(1)))
         return batches
 
     def _is_wanted(self, chosen: _ChosenEvents) -> bool:
@@ -258,11 +258,11 @@ class SliceDecoder:
     def report_reached(self, position: int) -> pa.RecordBatch:
         """Return a batch without rows of the table, which only says how far a positioned scan has read."""
         self._position = position
-        return self._counts(0)
+        return self.report(Counts())
 
-    def _counts(self, bad: int) -> pa.RecordBatch:
-        behind = [pa.array([self._position] * 2, pa.int64())] if self._plan.positioned else []
-        return Counts(bad).batch(self._schema, behind)
+    def report(self, counts: Counts) -> pa.RecordBatch:
+        """Return a batch without rows of the table, which only tells counts."""
+        return counts.batch(self._schema, self._position if self._plan.positioned else None)
 
     def _hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
         rows = decoded.rows

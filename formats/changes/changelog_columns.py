@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     MapType,
     StringType,
     StructType,
+    VariantType,
 )
 
 from ..avro.cells import write_varint
@@ -253,7 +254,7 @@ def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[
             found[field.name] = [[placeholder], codes, [coded], [raw], list(raw)]
         elif isinstance(field.dataType, MapType):
             found[field.name] = [placeholder, {placeholder: placeholder}]
-        elif isinstance(field.dataType, StringType | BinaryType | DecimalType | StructType):
+        elif isinstance(field.dataType, StringType | BinaryType | DecimalType | StructType | VariantType):
             found[field.name] = [*texts, raw]
     return found
 
@@ -321,7 +322,10 @@ def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes
 
 def _needs_exact_numbers(data_type: DataType) -> bool:
     # Whole numbers need them, too: 0.99999999999999999 as a double is 1.
-    return any(isinstance(leaf, StringType | DecimalType | IntegralType) for leaf in iterate_leaf_types(data_type))
+    return any(
+        isinstance(leaf, StringType | DecimalType | IntegralType | VariantType)
+        for leaf in iterate_leaf_types(data_type)
+    )
 
 
 def _make_timestamps(micros: Sequence[int | None]) -> pa.Array:

@@ -7,7 +7,6 @@ import datetime
 import json
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -168,31 +167,39 @@ def shorten_value(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def write_json(value: Any) -> str:
     """Return the compact JSON text of a parsed value. Numbers keep the digits of their NumberText."""
+    try:
+        return _encode(value)
+    except (TypeError, RecursionError):
+        pass  # It has a NumberText, or is too deep.
     parts: list[str] = []
     left: list[Any] = [value]  # instead of recursion, whose limit is close to that of documents
     while left:
         current = left.pop()
-        if isinstance(current, _Written | NumberText):
-            parts.append(current.text if isinstance(current, _Written) else current.decode())
+        if isinstance(current, _Written):
+            parts.append(current)
+        elif isinstance(current, NumberText):
+            parts.append(current.decode())
         elif isinstance(current, dict):
             parts.append("{")
             left.append(_Written("}"))
             for place, (key, member) in reversed(list(enumerate(current.items()))):
-                left += [member, _Written(("," if place else "") + json.dumps(key, ensure_ascii=False) + ":")]
+                left += [member, _Written(f"{',' if place else ''}{_encode(key)}:")]
         elif isinstance(current, list):
             parts.append("[")
             left.append(_Written("]"))
             for place, member in reversed(list(enumerate(current))):
                 left += [member, _Written("," if place else "")]
         else:
-            parts.append(json.dumps(current, ensure_ascii=False))
+            parts.append(_encode(current))
     return "".join(parts)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A text between values."""
+class _Written(str):
+    """A text between values, unlike a string among them."""
 
-    text: str
+    __slots__ = ()

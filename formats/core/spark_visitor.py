@@ -138,7 +138,7 @@ WHY_UNSUPPORTED: dict[str, str] = {
     "DayTimeIntervalType": "it has no type for intervals; cast to string, or store a number",
     "YearMonthIntervalType": "it has no type for intervals; cast to string, or store a number",
     "NullType": "a column that is always null has no type to write; cast it to one",
-    "VariantType": "use format json, or cast it to string with to_json, or to the type it holds",
+    "VariantType": "use format json or debezium-json, or cast it to string with to_json, or to the type it holds",
     "UserDefinedType": "user-defined types exist only in the session; store the underlying SQL type",
     "TimeType": "times of day have at most 6 digits after the seconds there; use TIME(6), or cast it to string",
     "GeometryType": "store st_asbinary(column) as binary",

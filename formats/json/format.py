@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType, VariantType
+from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
@@ -32,7 +32,6 @@ from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..core.spark_visitor import iterate_leaf_types
 from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
 from . import schema_model as model
 from .documents import DEEPEST, DocumentParser
@@ -63,7 +62,6 @@ class JsonFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        self._check_variants(schema)
         timestamps = read_timestamp_format(settings)
         defaults = write_json_defaults(schema, timestamps)
         return make_portable(
@@ -86,16 +84,7 @@ class JsonFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        self._check_variants(StructType([column.field for column in columns]))
         return edit_json(schema_text, columns, revision, read_timestamp_format(settings))
-
-    def _check_variants(self, schema: StructType) -> None:
-        for field in schema.fields if self.changes else ():
-            if any(isinstance(type, VariantType) for type in iterate_leaf_types(field.dataType)):
-                raise UnsupportedTypeError(
-                    f"column '{field.name}' has type {field.dataType.simpleString()}, which format {self.name} cannot "
-                    "hold: use STRING, and parse_json(...) in queries"
-                )
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         """Return no names: a property has only one name."""

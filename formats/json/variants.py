@@ -6,6 +6,7 @@ written as strings, as `to_json` shows them.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from pyspark.sql.types import VariantType
 from pyspark.sql.variant_utils import VariantUtils
 
 from ..core.arrow_types import find_arrow_type
-from ..core.columns import Column, Leaf, Misfit
+from ..core.columns import Column, Leaf, Misfit, NumberText
 from ..core.framing import Undecodable
 from ..core.scalars import shorten_value, write_json
 from ..core.writing import BINARY, Rows
@@ -25,16 +26,42 @@ _PARSER = DocumentParser(exact_numbers=True)
 
 def make_variant_column(path: str) -> Column:
     """Return the column that reads any JSON value."""
-    return Leaf(path, find_arrow_type(VariantType()), _encode, kinds=frozenset())
+    return Leaf(path, find_arrow_type(VariantType()), encode_variant, kinds=frozenset())
 
 
-def _encode(value: Any) -> dict[str, bytes]:
+def parse_variant(text: str) -> dict[str, bytes] | None:
+    """Return the VARIANT of a JSON text, None for null. Raises Misfit for any other text."""
+    try:
+        value = _PARSER.document(_PARSER.text(text.encode()))
+    except (Undecodable, UnicodeEncodeError) as error:
+        shown = ascii(text) if isinstance(error, UnicodeEncodeError) else f"'{shorten_value(text)}'"
+        raise Misfit(f"the string {shorten_value(shown)} is no JSON: {error}") from None
+    return None if value is None else encode_variant(value)
+
+
+def encode_variant(value: Any) -> dict[str, bytes]:
+    """Return the VARIANT of a JSON value that is not null. Raises Misfit if there is none."""
     _check_order_of_keys(value)
+    _check_numbers(value)
     try:
         encoded, metadata = VariantUtils.parse_json(write_json(value))
     except (ValueError, OverflowError) as error:
         raise Misfit(f"no VARIANT can hold the value ({error})") from error
     return {"value": encoded, "metadata": metadata}
+
+
+def _check_numbers(value: Any) -> None:
+    """Raise Misfit for a number beyond the range of doubles, which would become infinite."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_numbers(part)
+    elif isinstance(value, NumberText | float | int):
+        try:
+            finite = math.isfinite(float(value))
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise Misfit(f"no VARIANT can hold the number {shorten_value(value)}, which is out of the range of double")
 
 
 def _check_order_of_keys(value: Any) -> None:
@@ -52,6 +79,22 @@ def _check_order_of_keys(value: Any) -> None:
             _check_order_of_keys(part)
 
 
+def write_variants(array: pa.Array) -> pa.StringArray:
+    """Return the JSON text of each value. Raises Misfit for a value without one."""
+    return pa.array(
+        [None if each is None else _write_variant(each).decode() for each in array.to_pylist()], pa.string()
+    )
+
+
+def _write_variant(variant: dict[str, bytes]) -> bytes:
+    try:
+        text = VariantUtils.to_json(variant["value"], variant["metadata"]).encode()
+        _PARSER.document(_PARSER.text(text))
+    except (Undecodable, ValueError, OverflowError) as error:
+        raise Misfit(f"a VARIANT that has no JSON ({shorten_value(str(error))})") from error
+    return text
+
+
 class VariantCells(JsonCells):
     """Writes values as the JSON that they stand for."""
 
@@ -59,9 +102,7 @@ class VariantCells(JsonCells):
         texts = []
         for row, variant in zip(rows, array.to_pylist(), strict=True):
             try:
-                text = VariantUtils.to_json(variant["value"], variant["metadata"]).encode()
-                _PARSER.document(_PARSER.text(text))
-            except (Undecodable, ValueError, OverflowError) as error:
-                self.refuse(row, f"a VARIANT that has no JSON ({shorten_value(str(error))})")
-            texts.append(text)
+                texts.append(_write_variant(variant))
+            except Misfit as error:
+                self.refuse(row, str(error))
         return pa.array(texts, BINARY)

@@ -176,6 +176,7 @@ def _create_table(
         options = {**job.written_options.get(id(base), {}), **options}
     table = _build_table(name, options, job, findings)
     table.columns, table.comment = columns, comment
+    table.several = job.name_several(table)
     if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
         raise Untranslatable(f"{word} is not expected behind the options of a table")
@@ -335,6 +336,9 @@ def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
     if table is None and not exists and name not in job.broken:
         raise Untranslatable(f"The table {name[2]} is not declared in the script")
     job.broken.pop(name, None)
+    if table is not None and table.several is not None:
+        findings.note(f"Flink forgets {name[2]}; here the table of its streams stays, as the streams do")
+        return []
     findings.note(
         f"Flink forgets {name[2]} and keeps its stream; DROP TABLE would delete the stream here, so it is left out"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from .declared_columns import Columns
 from .expressions.inference import Output
 from .expressions.zones import Zone
 from .report import Untranslatable
-from .table_options import TableOptions
+from .table_options import CHANGES, TableOptions
 from .tables import DeclaredTable
 
 DEFAULT_CATALOG, DEFAULT_DATABASE = "default_catalog", "default_database"
@@ -61,6 +62,8 @@ class Job:
     """The options of a table as its CREATE TABLE has them, by its identity, for LIKE."""
     writes: dict[str, int] = field(default_factory=dict)
     """The number of streaming statements that write to a table."""
+    several: dict[str, list[str]] = field(default_factory=dict)
+    """The streams of each table of several streams, by its full name in Spark."""
     zone: Zone = field(default_factory=Zone)
     """The time zone of the session."""
     local_event_time: bool = False
@@ -91,6 +94,19 @@ class Job:
         # It exists already, and its columns are in the registry.
         options = TableOptions(scope=name[1], sources=[name[2]], sink=name[2], reading=dict(catalog.reading))
         return DeclaredTable(name[2], name[0], Columns(), options)
+
+    def name_several(self, table: DeclaredTable) -> str | None:
+        """Return the name for a table of all sources of a table; None if they are to be read one by one.
+
+        That is so for sources with stream cuts, for changes, and if the table's name cannot be that of another table.
+        """
+        options, name = table.options, table.name.replace("_", "-")
+        if len(options.sources) < 2 or options.starts or options.ends or options.format in CHANGES:
+            return None
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", name) or name in table.streams:
+            return None
+        known = self.several.setdefault(table.full_name(name), options.sources)
+        return table.name if known == options.sources else None
 
     def is_pravega(self, catalog: str) -> bool:
         """Return whether a catalog of Flink is a Pravega catalog."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sqlglot import exp
 
 from pyspark_pravega.errors import format_count
 
@@ -47,6 +51,15 @@ _DEFAULTS = {
     "endianness": "big-endian",
 }
 """Options of formats that have no equivalent, each with the value that needs no translation."""
+_UNITS = {
+    "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
+    "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
+    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+}  # fmt: skip
+"""Milliseconds of the units of a duration in Flink."""
+_SHOWN_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
 
 
 @dataclass
@@ -101,17 +114,25 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     return found
 
 
+def count_milliseconds(interval: exp.Interval) -> int | None:
+    """Return the length of an interval of one unit, `INTERVAL '5' SECOND`, rounded up; None for months and others."""
+    number, unit = interval.this, interval.args.get("unit")
+    length = _UNITS.get(str(unit.name).lower()) if isinstance(unit, exp.Var) else None
+    if length is None or not isinstance(number, exp.Literal) or not re.fullmatch(r"\d+(\.\d*)?", number.name):
+        return None
+    return math.ceil(Decimal(number.name) * length)
+
+
+def format_milliseconds(length: int) -> str:
+    """Return a duration as the options here have it, in its largest unit: `90s`."""
+    unit, of_unit = next((name, each) for name, each in _SHOWN_UNITS if length % each == 0)
+    return f"{length // of_unit}{unit}"
+
+
 def parse_milliseconds(text: str) -> int | None:
     """Return a duration of Flink (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    units = {
-        "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
-        "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
-        "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
-        "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
-        "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
-    }  # fmt: skip
-    return int(match[1]) * units[match[2]] if match and match[2] in units else None
+    return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
 
 
 def _split_list(text: str) -> list[str]:

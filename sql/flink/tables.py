@@ -18,7 +18,7 @@ from .expressions.functions import translate_functions
 from .expressions.inference import Output, infer, remember, strip_type_arguments
 from .expressions.zones import Zone
 from .report import Findings, Untranslatable
-from .table_options import CHANGES, TableOptions
+from .table_options import CHANGES, TableOptions, count_milliseconds, format_milliseconds
 
 _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
@@ -43,6 +43,8 @@ class DeclaredTable:
     columns: Columns
     options: TableOptions
     comment: str | None = None
+    several: str | None = None
+    """The name of the table of Spark that is all its sources as one; None if each is read by its own name."""
     told: bool = False
     """Whether a finding already says what INSERTs write."""
 
@@ -80,15 +82,26 @@ class DeclaredTable:
         return quote_all((self.catalog, str(self.options.scope), stream))
 
     def define(self, findings: Findings) -> list[str]:
-        """Return the CREATE TABLE of each stream. Raises Untranslatable."""
+        """Return the CREATE TABLE of each stream, then that of all sources as one. Raises Untranslatable."""
         properties = self._collect_properties(findings)
         lines = [self._declare(column) for column in self._list_stored()]
         comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
-        return [
+        made = [
             f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
             + ",\n  ".join(lines)
             + f"\n) USING pravega{comment} TBLPROPERTIES {format_options(properties)}"
             for stream in self.streams
+        ]
+        return [*made, *self._define_several(comment)]
+
+    def _define_several(self, comment: str) -> list[str]:
+        if self.several is None:
+            return []
+        name, streams = self.full_name(self.several), format_options({"streams": ",".join(self.options.sources)})
+        # Refused if the name is that of a stream, whose events would be read in place of these.
+        return [
+            f"CREATE TABLE IF NOT EXISTS {name} USING pravega{comment} TBLPROPERTIES {streams}",
+            f"ALTER TABLE {name} SET TBLPROPERTIES {streams}",
         ]
 
     def name_target(self, options: TableOptions | None = None) -> str:
@@ -122,7 +135,7 @@ class DeclaredTable:
                 f"{self.name} is a table of changes, so its rows change: read FROM STREAM ... CHANGES FROM VERSION and "
                 "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
             )
-        read = [self._scan(number, streaming, options) for number in range(len(options.sources))]
+        read = self._scan(streaming, options)
         watermark = self._translate_watermark(findings) if streaming else ""
         stored = self._list_stored()
         event_time = self.local_event_time if streaming else None
@@ -138,14 +151,24 @@ class DeclaredTable:
         shown = ", ".join(self._select(column, stored, event_time, findings, zone) for column in self.columns.all)
         return f"(SELECT {shown} FROM {source}){watermark}"
 
-    def _scan(self, number: int, streaming: bool, options: TableOptions) -> str:
-        given = dict(options.reading)
-        if options.starts:
-            given["start-stream-cut"] = options.starts[number]
-        if options.ends:
-            given["end-stream-cut"] = options.ends[number]
+    def _scan(self, streaming: bool, options: TableOptions) -> list[str]:
+        """Return the relations that have the rows: that of all sources, or one of each source with its stream cuts."""
+        of_several = self.several if options.sources == self.options.sources else None
+        if of_several is not None and not options.starts and not options.ends:
+            return [self._scan_table(of_several, streaming, options.reading)]
+        read = []
+        for number, source in enumerate(options.sources):
+            given = dict(options.reading)
+            if options.starts:
+                given["start-stream-cut"] = options.starts[number]
+            if options.ends:
+                given["end-stream-cut"] = options.ends[number]
+            read.append(self._scan_table(source, streaming, given))
+        return read
+
+    def _scan_table(self, name: str, streaming: bool, given: Mapping[str, str]) -> str:
         suffix = f" WITH {format_options(given)}" if given else ""
-        return f"{'STREAM ' if streaming else ''}{self.full_name(options.sources[number])}{suffix}"
+        return f"{'STREAM ' if streaming else ''}{self.full_name(name)}{suffix}"
 
     def _list_stored(self) -> list[PhysicalColumn]:
         """Return the columns of the table in Spark. Those of raw and text tables have fixed names."""
@@ -176,14 +199,26 @@ class DeclaredTable:
         elif self.options.format in CHANGES:
             findings.check("The table of changes has no PRIMARY KEY, so equal rows are counted: see docs/debezium")
         if self.options.propagates_watermarks:
-            column = self.columns.watermark[0] if self.columns.watermark else None
-            if column in names:
-                properties["event-time"] = str(column)
-            else:
-                findings.check(
-                    "'sink.enable.watermark-propagation' needs the property 'event-time', which names a stored column"
-                )
+            properties |= self._translate_noted_times(names, findings)
         return properties
+
+    def _translate_noted_times(self, stored: set[str], findings: Findings) -> dict[str, str]:
+        """Return the properties by which writers note the time of the watermark's column, less its delay."""
+        column, text = self.columns.watermark or ("", "")
+        if column not in stored:
+            findings.check(
+                "'sink.enable.watermark-propagation' needs the property 'event-time', which names a stored column"
+            )
+            return {}
+        delay = parse_delay(column, text)
+        length = 0 if delay is None else count_milliseconds(delay)
+        if length is None:
+            findings.check(
+                f"No times are noted: the watermark {text} has no delay in days, hours, minutes or seconds. Set the "
+                "properties 'event-time' and 'event-time.delay'"
+            )
+            return {}
+        return {"event-time": column, **({"event-time.delay": format_milliseconds(length)} if length else {})}
 
     @property
     def _has_timestamps(self) -> bool:
@@ -252,13 +287,22 @@ def _convert_written(column: PhysicalColumn | None, name: str) -> str:
 
 def translate_delay(column: str, text: str) -> str:
     """Return the delay of a watermark `column - INTERVAL ...`. Raises Untranslatable for another expression."""
+    delay = parse_delay(column, text)
+    return "INTERVAL '0' SECOND" if delay is None else delay.sql(dialect=SparkOutput, comments=False)
+
+
+def parse_delay(column: str, text: str) -> exp.Interval | None:
+    """Parse the delay of a watermark `column - INTERVAL ...`; None if there is none.
+
+    Raises Untranslatable for another expression.
+    """
     tree = parse_expression(text)
     if isinstance(tree, exp.Column) and tree.name == column:
-        return "INTERVAL '0' SECOND"
+        return None
     if isinstance(tree, exp.Sub) and isinstance(tree.this, exp.Column) and tree.this.name == column:
         behind = tree.expression
         if isinstance(behind, exp.Interval):
-            return behind.sql(dialect=SparkOutput, comments=False)
+            return behind
     raise Untranslatable(
         f"The watermark is {text}; Spark's watermark is a column and a delay: {column}, or {column} - INTERVAL '5' "
         "SECOND"

@@ -199,6 +199,15 @@ PUSH_DOWN_FILTERS = Option(
     "`false`: Spark gets all rows, as in streaming queries.",
     "true",
 )
+LOOKUP_KEYS_MAX = Option(
+    "lookup-keys.max",
+    whole_number(0, 20_000),
+    20_000,
+    SettableAs.CATALOG | SettableAs.READ,
+    "The most keys of a key-value table that a scan looks up one by one, for conditions on all key columns and for "
+    "joins. A scan that wants more reads the whole table.",
+    "20000",
+)
 PUSH_DOWN_ROUTING_KEY = Option(
     "push-down-routing-key",
     BOOLEAN,

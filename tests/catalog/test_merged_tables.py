@@ -210,7 +210,7 @@ def test_columns_of_some_streams_and_of_the_same_name(halls: Halls, pravega: Pra
     assert halls.spark.table(f"{halls.name}.halls").columns == ["event"]
     refused(halls.spark, f"CREATE TABLE {halls.name}.halls (id INT) USING pravega", "ALREADY_EXISTS", "halls")
     halls.spark.sql(f"DROP TABLE {halls.name}.halls")
-    assert halls.spark.table(f"{halls.name}.halls").count() == 4
+    assert halls.spark.table(f"{halls.name}.halls").count() == 6
 
 
 def test_rights_are_those_to_the_streams(

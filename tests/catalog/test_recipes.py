@@ -22,6 +22,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_pravega.catalog import connect
+from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.local.jars.cache import provide_class_path
 from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import find_java
@@ -186,3 +188,22 @@ def test_events_of_javas_own_serialization(
     spark.sql(f"INSERT INTO pravega.{namespace}.java_readings VALUES (X'{date_of_java}')")
     with pytest.raises(StreamingQueryException, match="InvalidClassException: filter status: REJECTED"):
         run_python(copy, names)
+
+
+def test_addresses_from_the_environment(
+    cluster: ClusterInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"recipes{uuid.uuid4().hex[:8]}"
+    there = {"tcp://localhost:9090": cluster.controller_uri, "http://localhost:9092": str(cluster.registry_uri)}
+    exports, program = recipe("Addresses from the environment", namespace=name, directory=tmp_path, others=there)
+    for line in exports.code.splitlines():
+        monkeypatch.setenv(*line.removeprefix("export ").split("="))
+    try:
+        run_python(program, {})
+        assert capsys.readouterr().out == program.output
+    finally:
+        with connect() as pravega:
+            pravega.drop_namespace(name)
+    monkeypatch.delenv("PRAVEGA_CONTROLLER_URI")
+    with pytest.raises(InvalidOptionError, match="by the environment variable PRAVEGA_CONTROLLER_URI"):
+        run_python(program, {})

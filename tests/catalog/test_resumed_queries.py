@@ -6,51 +6,67 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.catalog.running.kept_query import LEASE, KeptQueries, QueryState
+from pyspark_pravega.catalog.running.kept_query import KeptQueries, QueryState
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import children, running
+from tests.spark_servers import JDBC, free_port, listening
 from tests.sql_clients import ShellClient
 from tests.streams import PATIENCE
 
 pytestmark = pytest.mark.timeout(900)  # several servers start one after the other
 SERVICE = "pyspark_pravega.catalog.service"
+LEASE = 6
 
 
 class Servers:
-    """Servers that run queries no other one runs: spark-sql shells. The session of the tests watches them."""
+    """Servers that run queries no other one runs. The session of the tests, which does not, watches them."""
 
-    def __init__(self, spark: SparkSession, cluster: ClusterInfo, directory: Path, stack: ExitStack) -> None:
-        self.spark, self._cluster, self._directory, self._stack = spark, cluster, directory, stack
-        self._number = 0
-
-    def begin(self) -> ShellClient:
-        self._number += 1
-        directory = self._directory / f"server-{self._number}"
-        directory.mkdir()
+    def __init__(self, spark: SparkSession, cluster: ClusterInfo, directory: Path) -> None:
+        self.spark, self._directory, self._number = spark, directory, 0
         confs = {
             "spark.sql.catalog.pravega.queries.run": "true",
+            "spark.sql.catalog.pravega.queries.lease": f"{LEASE}s",
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
             "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": "2",
         }
-        environment = {
-            "PRAVEGA_CONTROLLER_URI": self._cluster.controller_uri,
-            "PRAVEGA_SCHEMA_REGISTRY_URI": str(self._cluster.registry_uri),
+        self._environment = {
+            "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+            "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
         }
         options = [part for key, text in confs.items() for part in ("--conf", f"{key}={text}")]
-        server = ShellClient(["--master", "local[2]", *options], environment, directory / "log")
-        self._stack.callback(server.close)
+        self._arguments = ["--master", "local[2]", *options]
+
+    def begin_shell(self, stack: ExitStack) -> ShellClient:
+        """Start a spark-sql shell."""
+        server = ShellClient(self._arguments, self._environment, self._new_directory() / "log")
+        stack.callback(server.close)
         return server
+
+    @contextmanager
+    def thrift_server(self) -> Iterator[None]:
+        """Run a Thrift server, which no client connects to."""
+        port = free_port()
+        hive = [f"hive.server2.thrift.port={port}", "hive.server2.thrift.bind.host=127.0.0.1"]
+        command = ["thriftserver", *self._arguments, *(part for conf in hive for part in ("--hiveconf", conf))]
+        with listening(port, command, self._environment, self._new_directory(), ready=f"{JDBC}{port}\n"):
+            yield
+
+    def _new_directory(self) -> Path:
+        self._number += 1
+        directory = self._directory / f"server-{self._number}"
+        directory.mkdir()
+        return directory
 
     def shown(self, name: str) -> Row:
         [row] = self.spark.sql(f"SELECT * FROM pravega.system.queries WHERE name = '{name}'").collect()
@@ -58,9 +74,14 @@ class Servers:
 
 
 @pytest.fixture
-def servers(spark: SparkSession, cluster: ClusterInfo, tmp_path: Path) -> Iterator[Servers]:
-    with ExitStack() as stack:
-        yield Servers(spark, cluster, tmp_path, stack)
+def servers(spark: SparkSession, cluster: ClusterInfo, tmp_path: Path) -> Servers:
+    return Servers(spark, cluster, tmp_path)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as entered:
+        yield entered
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -80,7 +101,10 @@ def kill_with_its_service(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_another_server_takes_over_with_no_row_lost_or_doubled(servers: Servers, scope: str, tmp_path: Path) -> None:
+def test_servers_take_over_with_no_row_lost_or_doubled(
+    servers: Servers, stack: ExitStack, scope: str, tmp_path: Path
+) -> None:
+    """A Thrift server from a shell that is killed, and then from one that has ended, as if it were started again."""
     spark, name = servers.spark, f"copied-{scope}"
     spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id BIGINT) USING pravega")
     spark.sql(f"CREATE TABLE pravega.`{scope}`.copies (id BIGINT) USING pravega")
@@ -94,7 +118,7 @@ def test_another_server_takes_over_with_no_row_lost_or_doubled(servers: Servers,
     def written() -> list[int]:
         return sorted(row.id for row in spark.table(f"pravega.`{scope}`.copies").collect())
 
-    first = servers.begin()
+    first = servers.begin_shell(stack)
     first.run(f"USE pravega.`{scope}`")
     first.run(
         f"CALL pravega.system.start_query(name => '{name}', query => 'SELECT id FROM STREAM numbers', "
@@ -103,32 +127,31 @@ def test_another_server_takes_over_with_no_row_lost_or_doubled(servers: Servers,
     insert()
     wait_for(lambda: written() == list(range(last)))
     its_server = servers.shown(name).server
-    second = servers.begin()
-    began = servers.shown(name).updated_at
-    wait_for(lambda: (servers.shown(name).updated_at - began).total_seconds() > 2 * LEASE)
-    assert servers.shown(name).server == its_server  # the second one has looked several times
-    for _ in range(3):
+    with servers.thrift_server():
+        began = servers.shown(name).updated_at
+        wait_for(lambda: (servers.shown(name).updated_at - began).total_seconds() > 2 * LEASE)
+        assert servers.shown(name).server == its_server  # the second one has looked several times
+        for _ in range(3):
+            insert()
+        kill_with_its_service(first.pid)
         insert()
-    kill_with_its_service(first.pid)
+        wait_for(lambda: servers.shown(name).server not in (None, its_server))
+        insert()
+        wait_for(lambda: len(written()) >= last)
+        assert written() == list(range(last))
+        wait_for(lambda: servers.shown(name).state == "RUNNING")
+    assert servers.shown(name).state == "WAITING"  # it gave the lease back, and a new server need not wait for its end
     insert()
-    wait_for(lambda: servers.shown(name).server not in (None, its_server))
-    insert()
-    wait_for(lambda: len(written()) >= last)
-    assert written() == list(range(last))
-    wait_for(lambda: servers.shown(name).state == "RUNNING")
-    second.close()  # it gives the lease back, and a new server need not wait for its end
-    assert servers.shown(name).state == "WAITING"
-    insert()
-    servers.begin()
-    wait_for(lambda: len(written()) >= last)
-    [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()  # of another driver
-    assert stopped.stopped
+    with servers.thrift_server():
+        wait_for(lambda: len(written()) >= last)
+        [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()  # of another driver
+        assert stopped.stopped
     insert()
     assert spark.sql(f"SELECT * FROM pravega.system.queries WHERE name = '{name}'").collect() == []
     assert written() == list(range(last - 100))
 
 
-def plant_settings(queries: KeptQueries, scope: str, name: str, checkpoint: str) -> None:
+def plant_settings(queries: KeptQueries, scope: str, name: str, planted_name: str, checkpoint: str) -> None:
     """Keep a copy of a query that waits for a server, with settings that no session may have."""
     kept = queries.read(scope, name)
     assert kept is not None
@@ -141,37 +164,38 @@ def plant_settings(queries: KeptQueries, scope: str, name: str, checkpoint: str)
     }
     definition = replace(kept.definition, settings=settings, checkpoint=checkpoint)
     status = kept.status.now(state=QueryState.WAITING, server=None)
-    planted = replace(kept, name="planted", definition=definition, status=status)
-    queries.change(scope, "planted", lambda found: planted)
+    planted = replace(kept, name=planted_name, definition=definition, status=status)
+    queries.change(scope, planted_name, lambda found: planted)
 
 
-def test_a_query_that_no_server_runs_is_started_again_or_stopped(
-    servers: Servers, scope: str, tmp_path: Path, pravega: Pravega
+def test_queries_that_no_server_runs_are_started_again_or_stopped(
+    servers: Servers, stack: ExitStack, scope: str, tmp_path: Path, pravega: Pravega
 ) -> None:
-    spark, name = servers.spark, f"copied-{scope}"
-    spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id BIGINT) USING pravega")
-    spark.sql(f"CREATE TABLE pravega.`{scope}`.copies (id BIGINT) USING pravega")
-    query, into = f"SELECT id FROM STREAM pravega.`{scope}`.numbers", f"`{scope}`.copies"
-    given = f"name => '{name}', query => '{query}', into => '{into}', checkpoint => '{tmp_path}/checkpoint'"
-    start = f"CALL pravega.system.start_query({given})"
-    server = servers.begin()
-    server.run(start)
-    spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (1)")
-    wait_for(lambda: spark.table(f"pravega.`{scope}`.copies").count() == 1)
+    spark, numbers = servers.spark, f"pravega.`{scope}`.numbers"
+    spark.sql(f"CREATE TABLE {numbers} (id BIGINT) USING pravega")
+    starts = {}
+    for name in ("again", "stopped"):
+        spark.sql(f"CREATE TABLE pravega.`{scope}`.{name} (id BIGINT) USING pravega")
+        starts[name] = (
+            f"CALL pravega.system.start_query(name => '{name}-{scope}', query => 'SELECT id FROM STREAM {numbers}', "
+            f"into => '`{scope}`.{name}', checkpoint => '{tmp_path}/{name}')"
+        )
+    server = servers.begin_shell(stack)
+    for start in starts.values():
+        server.run(start)
+    spark.sql(f"INSERT INTO {numbers} VALUES (1)")
+    wait_for(lambda: all(spark.table(f"pravega.`{scope}`.{name}").count() == 1 for name in starts))
+    planted = f"planted-{scope}"
+    plant_settings(KeptQueries(Catalog({}, pravega)), scope, f"again-{scope}", planted, f"{tmp_path}/planted")
+    wait_for(lambda: spark.table(f"pravega.`{scope}`.again").count() == 2)  # it has a checkpoint of its own
+    spark.sql(f"CALL pravega.system.stop_query(name => '{planted}')")
     kill_with_its_service(server.pid)
-    again = spark.sql(start).first()
+    again = spark.sql(starts["again"]).first()
     assert again is not None and again.state == "RUNNING"
-    spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (2)")
-    wait_for(lambda: spark.table(f"pravega.`{scope}`.copies").count() == 2)
-    [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()
-    assert stopped.stopped
-    server = servers.begin()
-    server.run(start)
-    plant_settings(KeptQueries(Catalog({}, pravega)), scope, name, f"{tmp_path}/planted")
-    wait_for(lambda: servers.shown("planted").state == "RUNNING")
-    wait_for(lambda: spark.table(f"pravega.`{scope}`.copies").count() == 4)  # it has a checkpoint of its own
-    spark.sql("CALL pravega.system.stop_query(name => 'planted')")
-    kill_with_its_service(server.pid)
-    [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()
-    assert stopped.stopped
-    assert spark.sql(f"SELECT * FROM pravega.system.queries WHERE name = '{name}'").collect() == []
+    spark.sql(f"INSERT INTO {numbers} VALUES (2)")
+    wait_for(lambda: spark.table(f"pravega.`{scope}`.again").count() == 3)
+    for name in starts:
+        [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}-{scope}')").collect()
+        assert stopped.stopped
+        assert spark.sql(f"SELECT * FROM pravega.system.queries WHERE name = '{name}-{scope}'").collect() == []
+    assert spark.table(f"pravega.`{scope}`.stopped").count() == 1

@@ -135,7 +135,7 @@ def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
 def test_the_namespace_of_the_catalog_lists_its_tables(sql: SqlClient) -> None:
     assert any("queries" in row for row in sql.run("SHOW TABLES IN pravega.system"))
     assert sql.run("SHOW TABLES IN pravega.system LIKE 'quarries*'") == []
-    described = dict(row[:2] for row in sql.run("DESCRIBE pravega.system.queries"))
+    described = {row[0]: row[1] for row in sql.run("DESCRIBE pravega.system.queries")}
     assert described["name"] == "string" and described["updated_at"] == "timestamp"
 
 
@@ -212,6 +212,13 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
             halls.call(f"{halls.given()}, {more}")
         assert words in str(raised.value), words
         assert halls.shown() == {}
+    sql.run(
+        f"CREATE TABLE {halls.scope}.latest (id BIGINT, twice BIGINT) USING pravega "
+        "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
+    )
+    with pytest.raises(SqlError, match="'transaction.timeout' has no meaning for"):
+        latest = halls.given(into=halls.into.replace("doubled", "latest"))
+        halls.call(f"{latest}, options => map('transaction.timeout', '1min')")
     halls.start()
     for words, changes in {
         "runs already, on": {},

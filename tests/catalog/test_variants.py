@@ -1,4 +1,4 @@
-"""VARIANT columns of JSON tables: values are those that Spark's own `parse_json` makes of the same text."""
+"""VARIANT columns of JSON tables and tables of changes: values are those that Spark's `parse_json` makes of a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from pyspark.sql.types import VariantVal
 from pyspark_pravega import catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from tests.catalog.changes_streams import Target
+from tests.catalog.test_debezium import create_stream
+from tests.catalog.test_debezium import write as write_changes
 from tests.catalog.test_json_of_others import write
+from tests.debezium import Record
 
 EDGES = [
     "1", "-128", "128", "9223372036854775807", "9223372036854775808", "1.50", "-0.0", "1e3", "1E-400", "0.1e1",
@@ -137,8 +142,78 @@ def test_streams_and_python(
     assert numbers == list(range(0, 50, 2))
 
 
+OLD, NEW = (1, '{"n": [1, 2.50]}', None), (1, '{"n": [3], "ż": null}', {"x": {"y": 1}})
+
+
+def change(operation: str, before: Any, after: Any) -> Record:
+    """A change of a row of `carts`."""
+    names = ("id", "v", "s")
+    rows = [None if row is None else dict(zip(names, row, strict=True)) for row in (before, after)]
+    return Record("1", json.dumps({"before": rows[0], "after": rows[1], "op": operation, "ts_ms": 1}).encode())
+
+
+@pytest.fixture
+def carts(spark: SparkSession, pravega: Pravega, scope: str) -> str:
+    """A table of changes with a row that was updated, and another one."""
+    stream = Stream(scope, "carts")
+    create_stream(pravega, stream, 1)
+    table = f"pravega.`{scope}`.carts"
+    columns = "id INT, v VARIANT, s STRUCT<x: VARIANT>"
+    spark.sql(f"CREATE TABLE {table} ({columns}) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')")
+    write_changes(pravega, stream, [change("c", None, OLD), change("u", OLD, NEW), change("c", None, (2, "5", None))])
+    return table
+
+
+def test_tables_of_changes(spark: SparkSession, pravega: Pravega, scope: str, carts: str) -> None:
+    spark.sql(f"INSERT INTO {carts} VALUES (3, parse_json('\"it is a text\"'), NULL), (4, NULL, NULL)")
+    query = f"SELECT id, to_json(v) AS v, schema_of_variant(v) AS kind, s.x:y::int AS y FROM {carts} ORDER BY id"
+    assert spark.sql(query).collect() == [
+        (1, '{"n":[3],"ż":null}', "OBJECT<n: ARRAY<BIGINT>, `ż`: VOID>", 1),
+        (2, "5", "BIGINT", None),
+        (3, '"it is a text"', "STRING", None),
+        (4, None, None, None),
+    ]
+    assert spark.sql(f"SELECT id FROM {carts} WHERE v:n[0]::int = 3").collect() == [(1,)]
+    log = f"pravega.`{scope}`.`carts$changelog`"
+    found = spark.sql(f"SELECT to_json(before.v), to_json(after.v) FROM {log} WHERE op = 'u'").collect()
+    assert found == [('{"n":[1,2.5]}', '{"n":[3],"ż":null}')]
+    write_changes(pravega, Stream(scope, "carts"), [change("d", NEW, None), change("c", None, (5, "no JSON", None))])
+    with pytest.raises(PySparkException, match="the string 'no JSON' is no JSON"):
+        spark.sql(query).collect()
+    rows = spark.sql(f"SELECT id FROM {carts} WITH ('mode'='dropmalformed') ORDER BY id").collect()
+    assert rows == [(2,), (3,), (4,)]
+    with pytest.raises(PySparkException, match="(?s)'primary-key' names the column v of type variant, whose values"):
+        spark.sql(f"CREATE TABLE {carts}2 (v VARIANT) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='v')")
+
+
+def test_streams_of_changes(spark: SparkSession, pravega: Pravega, scope: str, carts: str, tmp_path: Path) -> None:
+    """What was known of a row at the end of a batch comes back with its deletion in the next one."""
+    target = Target(spark, tmp_path)
+    changes = spark.readStream.changes(carts).selectExpr("id", "to_json(v) AS v", "_change_type AS kind")
+    target.take(changes)
+    values = {(1, '{"n":[1,2.5]}'), (1, '{"n":[3],"ż":null}'), (2, "5")}
+    assert {(row["id"], row["v"]) for row in target.rows()} == values
+    write_changes(pravega, Stream(scope, "carts"), [change("d", NEW, None)])
+    target.take(changes)
+    assert [(row["id"], row["v"]) for row in target.rows() if row["kind"] == "delete"] == [(1, '{"n":[3],"ż":null}')]
+
+
+def test_rows_without_a_key_are_compared_by_their_values(spark: SparkSession, pravega: Pravega, scope: str) -> None:
+    stream = Stream(scope, "bags")
+    create_stream(pravega, stream, 1)
+    table = f"pravega.`{scope}`.bags"
+    spark.sql(f"CREATE TABLE {table} (v VARIANT) TBLPROPERTIES ('format'='debezium-json')")
+    rows = ['{"a": 1, "b": 2}', '{"a": 1, "b": 2}', "[1]", None]
+    events = [{"before": None, "after": {"v": text}, "op": "c"} for text in rows]
+    events.append({"before": {"v": '{"a": 1,"b": 2}'}, "after": None, "op": "d"})
+    events.append({"before": {"v": "[1]"}, "after": {"v": "[2]"}, "op": "u"})
+    write_changes(pravega, stream, [Record("k", json.dumps(event).encode()) for event in events])
+    found = spark.sql(f"SELECT to_json(v) AS v FROM {table}").collect()
+    assert sorted(str(row.v) for row in found) == ["None", "[2]", '{"a":1,"b":2}']
+
+
 def test_other_formats_refuse_it(spark: SparkSession, scope: str) -> None:
-    for format, more in (("avro", ""), ("debezium-json", ", 'primary-key'='id'"), ("csv", "")):
+    for format, more in (("avro", ""), ("debezium-avro", ", 'primary-key'='id'"), ("csv", "")):
         with pytest.raises(PySparkException, match="PRAVEGA_UNSUPPORTED_TYPE.*'v'"):
             spark.sql(
                 f"CREATE TABLE pravega.`{scope}`.no (id INT, v VARIANT) USING pravega "

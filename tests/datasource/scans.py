@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 
+import numpy as np
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -14,6 +16,7 @@ from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
+from pyspark_pravega.datasource.scan.counts import Counts
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
@@ -60,6 +63,21 @@ def insert_numbers(pravega: Pravega, table: StreamTable, first: int, last: int, 
     begin_numbers(pravega, table, first, last, keys)()
 
 
+def add_counts(column: Sequence[object]) -> Counts:
+    """Add up what tasks have told in the column of counts, as Spark's side of the pipe does."""
+    bits = np.array([value for value in column if value is not None], bool)
+    numbers, number, shift = list[int](), 0, 0
+    for byte in np.packbits(bits, bitorder="little").tolist():
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(number)
+            number = shift = 0
+    each = len(fields(Counts))
+    assert shift == 0 and len(numbers) % each == 0
+    return Counts(*(sum(numbers[place::each]) for place in range(each)))
+
+
 def scan(
     pravega: Pravega,
     table: StreamTable,
@@ -71,12 +89,12 @@ def scan(
     **options: str,
 ) -> PlannedScan:
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
-    fields = {name: field for name, (field, _) in HIDDEN_COLUMNS.items()}
+    known = {name: field for name, (field, _) in HIDDEN_COLUMNS.items()}
     permissive = options.get("mode") == "permissive"  # then Spark takes no column for NOT NULL
-    fields |= {field.name: field for field in (make_nullable(table.schema) if permissive else table.schema)}
-    required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
+    known |= {field.name: field for field in (make_nullable(table.schema) if permissive else table.schema)}
+    required = full_schema(table) if columns is None else StructType([known[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
-    every = StructType(list(fields.values()))
+    every = StructType(list(known.values()))
     request = ScanRequest(required, every=every, hints=hints, limit=limit, counted=counted)
     return open_table(pravega, table, resolve(read=read, env={})).plan_scan(request)
 

@@ -295,6 +295,18 @@ def test_mistakes_are_told_with_their_line(scripts: Scripts, script: str, messag
     assert scripts.rows() == []
 
 
+def test_a_statement_whose_streams_have_an_end_ends_by_itself(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended, _ = scripts.run(
+        "SET pravega.stream.checkpoint = '<checkpoint>'; SET pravega.stream.trigger = '1 hour';\n"
+        "INSERT INTO <target> (number) SELECT id FROM STREAM <source> WITH ('end-version'='1');\n"
+        "SELECT count(*) AS found FROM <target>"
+    )
+    assert ended and "|2    |" in capsys.readouterr().out  # the SELECT has waited for the end
+    assert [row[0] for row in scripts.rows()] == [1, 2]
+
+
 def test_two_statements_of_one_name_are_refused(scripts: Scripts) -> None:
     with pytest.raises(ScriptFailedError, match=r"lines 2 and 3 are both named spark_catalog\.default\.t\w+, and"):
         scripts.stream("""INSERT INTO <target> (number) SELECT id FROM STREAM <source>;

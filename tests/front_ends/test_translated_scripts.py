@@ -69,6 +69,11 @@ def test_all_statements_run(
     assert "|u1     |2017-11-26 01:00:01|" in shown
     totals = spark.table(f"pravega.`{own_scope}`.totals").where("item = 'd'").collect()
     assert (1.5,) in [tuple(row)[1:] for row in totals]
+    halls = spark.table(f"pravega.`{own_scope}`.totals").where("item = 'halls'").collect()
+    assert sorted(tuple(row)[1] for row in halls) == [1.0, 2.0]
+    late = spark.sql(f"SHOW TBLPROPERTIES pravega.`{own_scope}`.late").collect()
+    properties = {row.key: row.value for row in late}
+    assert (properties["event-time"], properties["event-time.delay"]) == ("at", "90s")
     windows = spark.table(f"pravega.`{own_scope}`.`per-window`")
     found = windows.selectExpr(
         "date_format(timestamp_millis(w), 'HH:mm:ss.SSS')", "item", "CAST(total AS INT)"

@@ -13,9 +13,11 @@ from fractions import Fraction
 from typing import Any
 
 from pyspark.sql import types as t
+from pyspark.sql.variant_utils import VariantUtils
 
 from tests.interop.kafka_connect import Meaning
 
+_NAMED = ("io.debezium.", "org.apache.kafka.")
 _NANOS = {"ms": 10**6, "us": 10**3, "ns": 1}
 _WIDE = Context(prec=200)
 _MOMENT = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?Z?")
@@ -65,10 +67,27 @@ def shown(meaning: Meaning, data_type: t.DataType, schema: Mapping[str, Any], wr
     if isinstance(data_type, t.IntegralType) and form in ("date", "timestamp", "infinity") and type(written) is int:
         # Days and units since 1970 are themselves whole numbers.
         return _whole("integer", written, data_type, semantic)
+    if isinstance(data_type, t.VariantType):
+        return "variant", _variant(schema, written)
     for kinds, make in _SCALARS:
         if isinstance(data_type, kinds):
             return make(form, value, data_type, semantic)
     raise ImpossibleError
+
+
+def _variant(schema: Mapping[str, Any], written: Any) -> Any:
+    """The JSON value of a VARIANT. Values that stand for something else, such as dates, have none."""
+    kind, name = schema["type"], (schema.get("name") or "").rpartition(".")[2]
+    if kind in ("float", "double", "bytes") or name == "VariableScaleDecimal":
+        raise ImpossibleError
+    if kind not in ("array", "map", "struct") and (schema.get("name") or "").startswith(_NAMED) and name != "Json":
+        raise ImpossibleError
+    try:
+        value = json.loads(written) if isinstance(written, str) else written
+        json.dumps(json.loads(json.dumps(value), parse_int=float), allow_nan=False)  # no number is infinite as a double
+    except ValueError:
+        raise ImpossibleError from None
+    return value
 
 
 def _object(written: str, data_type: t.MapType) -> Any:
@@ -109,6 +128,9 @@ def same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, tuple) and wanted and wanted[0] == "double":
         # JSON has the fewest digits that a float of 32 bits is known by; a double is next to these.
         return isinstance(found, float) and (found == wanted[1] or struct_float(repr(found)) == wanted[1])
+    if isinstance(wanted, tuple) and wanted and wanted[0] == "variant":
+        read = None if found is None else json.loads(VariantUtils.to_json(found["value"], found["metadata"]))
+        return _equal(read, wanted[1])
     if isinstance(wanted, tuple) and wanted and wanted[0] == "near":
         return isinstance(found, Decimal) and _near(found, *wanted[1:])
     if isinstance(wanted, list) and isinstance(found, list):

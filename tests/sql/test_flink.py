@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
+from pathlib import Path
+
 import pytest
 
 from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.sql.flink.report import ALL_TRANSLATED, INCOMPLETE, Severity
+from pyspark_pravega.sql.flink.table_options import FORMATS
 from pyspark_pravega.sql.flink.translation import translate
 from tests.flink_cases import DECLARED, Case, cases
 
@@ -161,3 +166,47 @@ def test_places_in_arrays_and_seconds() -> None:
     done = translate(f"{TABLE} SELECT a[3], EXTRACT(SECOND FROM ts), EXTRACT(HOUR FROM ts) FROM s")
     for text in ("get(a, 2)", "floor(EXTRACT(SECOND FROM ts))", "  EXTRACT(HOUR FROM ts)"):
         assert text in done.script
+
+
+OPTIONS_OF_FLINK = """
+    controller-uri scope security.auth-type security.auth-token security.validate-hostname security.trust-store
+    scan.execution.type scan.reader-group.name scan.streams scan.start-streamcuts scan.end-streamcuts scan.uid
+    scan.reader-group.max-outstanding-checkpoint-request scan.reader-group.refresh.interval
+    scan.event-read.timeout.interval scan.reader-group.checkpoint-initiate-timeout.interval
+    sink.stream sink.semantic sink.txn-lease-renewal.interval sink.enable.watermark-propagation
+    sink.routing-key.field.name
+    json.fail-on-missing-field json.ignore-parse-errors json.timestamp-format.standard json.map-null-key.mode
+    json.encode.decimal-as-plain-number csv.field-delimiter csv.quote-character csv.escape-character csv.null-literal
+    csv.disable-quote-character csv.allow-comments csv.ignore-parse-errors raw.charset raw.endianness
+    debezium-json.schema-include pravega-registry.uri pravega-registry.namespace pravega-registry.group-id
+    pravega-registry.format
+""".split()
+"""Those of the connector's tables, and of the formats that it is used with."""
+
+
+@pytest.mark.parametrize("key", OPTIONS_OF_FLINK)
+def test_an_option_of_flink_is_known_and_on_the_page(key: str) -> None:
+    named = re.findall("`([^`\n]+)`", (Path(__file__).parents[2] / "docs" / "flink.md").read_text())
+    assert any(fnmatch.fnmatchcase(key, each) for each in named if " " not in each)
+    form = key.split(".")[0] if key.split(".")[0] in FORMATS else "avro"
+    options = {
+        "connector": "pravega",
+        "scope": "iot",
+        "scan.streams": "s",
+        "sink.stream": "s",
+        "format": form,
+        key: "s",
+    }
+    written = ", ".join(f"'{name}' = '{text}'" for name, text in options.items())
+    assert "is not known, and was left out" not in translate(f"CREATE TABLE s (s STRING) WITH ({written});").script
+
+
+def test_a_name_of_several_streams_stands_for_the_same_streams_in_all_of_a_script() -> None:
+    """Else a query that runs already would go on with those of the second table."""
+    create = "CREATE TABLE t (id INT) WITH ({}, 'scan.streams' = '{}');"
+    options = SOURCE.replace("'scan.streams' = 's', ", "")
+    script = "".join(create.format(options, each) + "SELECT id FROM t; DROP TABLE t;" for each in ("a;b", "a;b", "a;c"))
+    made = translate(script).script
+    assert made.count("TBLPROPERTIES ('streams'='a,b')") == 4 and "'a,c'" not in made
+    assert made.count("FROM pravega.iot.t AS t") == 2
+    assert "SELECT id FROM pravega.iot.a UNION ALL SELECT id FROM pravega.iot.c" in made

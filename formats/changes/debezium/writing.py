@@ -8,6 +8,7 @@
 | time(p) | number in the unit of `debezium.time-units`, `debezium.time-precision`, else microseconds, since midnight |
 | decimal | digits as a string; with `debezium.decimal` = precise base64 of the unscaled number, double a number |
 | binary | base64; with `debezium.binary` = base64-url-safe or hex a string of that kind |
+| variant | the JSON text of the value |
 | others | as format json writes them |
 """
 
@@ -34,6 +35,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimeType,
+    VariantType,
 )
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
@@ -46,6 +48,7 @@ from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
 from ...core.writing import BatchEncoder, make_constant
 from ...json.schema_to_spark import json_schema_to_spark
+from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
 from ..encodings.texts import HEX, URL_SAFE, encode_bytes
@@ -142,7 +145,7 @@ class RowDocuments:
             return LongType()
         if isinstance(data_type, DecimalType):
             return data_type if self._decimal == "double" else StringType()
-        if isinstance(data_type, BinaryType) and self._binary:
+        if isinstance(data_type, VariantType) or (isinstance(data_type, BinaryType) and self._binary):
             return StringType()
         return data_type
 
@@ -160,6 +163,8 @@ class RowDocuments:
             return array.cast(pa.string()) if self._decimal == "string" else _write_unscaled(array)
         if isinstance(data_type, BinaryType) and self._binary:
             return encode_bytes(array, self._binary)
+        if isinstance(data_type, VariantType):
+            return write_variants(array)
         if isinstance(data_type, StructType):
             children = [
                 self._convert(child, field.dataType, unit)

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import VariantType
 
+from ...core.arrow_types import find_arrow_type
 from ...core.columns import Leaf, Misfit, describe_kind
 from ...core.scalars import check_characters, decode_base64, shorten_value, write_json
+from ...json.variants import encode_variant, parse_variant
 from .kafka_connect_schema import FieldSchema
 from .numbers import read_decimal_digits
 from .semantic_types import Semantic, find_semantic, find_unit
@@ -63,6 +66,20 @@ def _read_variable_scale_digits(value: Any) -> str | None:
         return read_decimal_digits(value, None)
     except Misfit:
         return None
+
+
+def make_variant_column(path: str, schema: FieldSchema | None, *, parsed: bool) -> Leaf:
+    """Return a column of JSON values of any kind. Bytes of Avro are base64, as in JSON.
+
+    `parsed`: strings hold the JSON text of the value, as in Debezium's columns of JSON.
+    """
+
+    def exact(value: Any) -> dict[str, bytes] | None:
+        if type(value) is str and parsed:
+            return parse_variant(value)
+        return encode_variant(_convert_to_json(value, schema) if schema is not None and schema.raw else value)
+
+    return Leaf(path, find_arrow_type(VariantType()), exact, kinds=frozenset((_NONE,)))
 
 
 def make_base64_column(path: str, schema: FieldSchema) -> Leaf:

@@ -34,6 +34,7 @@ from .texts import (
     make_digits_column,
     make_iso_column,
     make_text_column,
+    make_variant_column,
 )
 from .times import (
     is_any_day,
@@ -47,7 +48,7 @@ from .times import (
 
 _NONE = type(None)
 _MAXWELL = "maxwell"
-"""Maxwell always writes bytes as base64, and never writes decimals as objects."""
+"""Maxwell always writes bytes as base64, never decimals as objects, and columns of JSON as their values."""
 
 _NO_TEXT = "expected a timestamp as a string, found the number {}"
 _NO_CLOCK = "expected a time of day as a string, found the number {}"
@@ -252,5 +253,8 @@ _BUILDERS: Mapping[Target, Callable[[_Cell, Reading], Column]] = MappingProxyTyp
         Target.ARRAY: _make_array,
         Target.MAP: _make_map,
         Target.STRUCT: _make_struct,
+        Target.VARIANT: lambda cell, reading: make_variant_column(
+            cell.path, cell.schema, parsed=not cell.plain and cell.rules.connector != _MAXWELL
+        ),
     }
 )

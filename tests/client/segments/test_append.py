@@ -105,6 +105,7 @@ def test_cut_connections_lose_and_double_nothing(
         assert appender.last_event_number == 400
         assert appender.ranges == [(0, len(given.frames))]
         assert appender.skipped_events == 0
+        assert appender.retries > 0
     assert proxy.connections > 1
     assert stored(pravega, stream) == given.frames
 

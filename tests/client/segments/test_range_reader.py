@@ -215,6 +215,7 @@ def test_cut_connections_change_nothing(
     )
     assert payloads(reader) == given.payloads
     assert proxy.connections > 3
+    assert reader.retries > 1 and reader.waited > 0
 
 
 def test_small_pieces_make_progress(
@@ -227,6 +228,7 @@ def test_small_pieces_make_progress(
     reader = SegmentRangeReader(proxied, stream, 0, 0, len(given.frames))
     assert payloads(reader) == given.payloads
     assert proxy.connections > 20
+    assert reader.retries > 15
 
 
 def test_a_connection_lost_between_windows(

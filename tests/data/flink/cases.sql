@@ -392,20 +392,81 @@ CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'sca
 -- CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json')
 
 -- == several streams
-CREATE TABLE both_halls (id INT, twice AS id * 2) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'hall-1;hall-2', 'format' = 'avro');
+CREATE TABLE both_halls (id INT, twice AS id * 2) COMMENT 'two halls' WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'hall-1;hall-2', 'format' = 'avro');
 SELECT * FROM both_halls;
+DROP TABLE both_halls;
 -- ->
 CREATE TABLE IF NOT EXISTS pravega.iot.`hall-1` (
   id INT
-) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='none');
+) USING pravega COMMENT 'two halls' TBLPROPERTIES ('format'='avro', 'framing'='none');
 CREATE TABLE IF NOT EXISTS pravega.iot.`hall-2` (
+  id INT
+) USING pravega COMMENT 'two halls' TBLPROPERTIES ('format'='avro', 'framing'='none');
+CREATE TABLE IF NOT EXISTS pravega.iot.both_halls USING pravega COMMENT 'two halls' TBLPROPERTIES ('streams'='hall-1,hall-2');
+ALTER TABLE pravega.iot.both_halls SET TBLPROPERTIES ('streams'='hall-1,hall-2');
+
+-- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
+SELECT
+  *
+FROM (SELECT id, id * 2 AS twice FROM pravega.iot.both_halls) AS both_halls;
+
+-- note: Flink forgets both_halls; here the table of its streams stays, as the streams do.
+-- DROP TABLE both_halls
+
+-- == several streams as a stream
+CREATE TABLE hall_a (id INT) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'sink.stream' = 'hall-a', 'format' = 'csv');
+CREATE TABLE hall_b (id INT) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'sink.stream' = 'hall-b', 'format' = 'csv');
+CREATE TABLE halls (id INT) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'hall-a;hall-b', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true');
+INSERT INTO hall_a VALUES (1);
+INSERT INTO hall_b VALUES (2);
+INSERT INTO totals SELECT 'halls', CAST(id AS DOUBLE) FROM halls;
+-- ->
+CREATE TABLE IF NOT EXISTS pravega.iot.`hall-a` (
+  id INT
+) USING pravega TBLPROPERTIES ('format'='csv');
+
+CREATE TABLE IF NOT EXISTS pravega.iot.`hall-b` (
+  id INT
+) USING pravega TBLPROPERTIES ('format'='csv');
+
+CREATE TABLE IF NOT EXISTS pravega.iot.`hall-a` (
+  id INT
+) USING pravega TBLPROPERTIES ('format'='csv');
+CREATE TABLE IF NOT EXISTS pravega.iot.`hall-b` (
+  id INT
+) USING pravega TBLPROPERTIES ('format'='csv');
+CREATE TABLE IF NOT EXISTS pravega.iot.halls USING pravega TBLPROPERTIES ('streams'='hall-a,hall-b');
+ALTER TABLE pravega.iot.halls SET TBLPROPERTIES ('streams'='hall-a,hall-b');
+
+INSERT INTO pravega.iot.`hall-a`
+VALUES
+  (1);
+
+INSERT INTO pravega.iot.`hall-b`
+VALUES
+  (2);
+
+INSERT INTO pravega.iot.totals
+SELECT
+  'halls',
+  CAST(id AS DOUBLE)
+FROM STREAM pravega.iot.halls WITH ('mode'='dropmalformed') AS halls;
+
+-- == several streams, one of which has the name of the table
+CREATE TABLE hall_3 (id INT) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'scan.streams' = 'hall-3;hall-4', 'format' = 'avro');
+SELECT * FROM hall_3;
+-- ->
+CREATE TABLE IF NOT EXISTS pravega.iot.`hall-3` (
+  id INT
+) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='none');
+CREATE TABLE IF NOT EXISTS pravega.iot.`hall-4` (
   id INT
 ) USING pravega TBLPROPERTIES ('format'='avro', 'framing'='none');
 
 -- CHECK: A SELECT of a stream would never end: here it shows what is there, and ends.
 SELECT
   *
-FROM (SELECT id, id * 2 AS twice FROM (SELECT id FROM pravega.iot.`hall-1` UNION ALL SELECT id FROM pravega.iot.`hall-2`)) AS both_halls;
+FROM (SELECT id FROM (SELECT id FROM pravega.iot.`hall-3` UNION ALL SELECT id FROM pravega.iot.`hall-4`)) AS hall_3;
 
 -- == stream cuts (not run)
 CREATE TABLE part (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'a;b', 'scan.start-streamcuts' = 'H4sIA;H4sIB', 'scan.end-streamcuts' = 'H4sIC;H4sID', 'format' = 'avro');
@@ -436,6 +497,28 @@ CREATE TABLE grouped (id INT) WITH ('connector' = 'pravega', 'controller-uri' = 
 CREATE TABLE IF NOT EXISTS pravega.iot.grouped (
   id INT
 ) USING pravega TBLPROPERTIES ('format'='json', 'framing'='none');
+
+-- == the delay of a watermark in a sink
+CREATE TABLE late (id STRING, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '90' SECOND) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'sink.stream' = 'late', 'sink.enable.watermark-propagation' = 'true', 'format' = 'csv');
+INSERT INTO late VALUES ('a', TIMESTAMP '2020-01-01 00:00:00');
+-- ->
+CREATE TABLE IF NOT EXISTS pravega.iot.late (
+  id STRING,
+  at TIMESTAMP_NTZ
+) USING pravega TBLPROPERTIES ('format'='csv', 'event-time'='at', 'event-time.delay'='90s');
+
+INSERT INTO pravega.iot.late
+VALUES
+  ('a', CAST('2020-01-01 00:00:00' AS TIMESTAMP_NTZ));
+
+-- == the delay of a watermark that has no fixed length
+CREATE TABLE monthly (id STRING, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '1' MONTH) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'sink.stream' = 'monthly', 'sink.enable.watermark-propagation' = 'true', 'format' = 'csv');
+-- ->
+-- CHECK: No times are noted: the watermark at - INTERVAL '1' MONTH has no delay in days, hours, minutes or seconds. Set the properties 'event-time' and 'event-time.delay'.
+CREATE TABLE IF NOT EXISTS pravega.iot.monthly (
+  id STRING,
+  at TIMESTAMP_NTZ
+) USING pravega TBLPROPERTIES ('format'='csv');
 
 -- == options of the sink
 CREATE TABLE sunk (id STRING, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'pravega', 'controller-uri' = 'tcp://localhost:9090', 'scope' = 'iot', 'sink.stream' = 'sunk', 'sink.semantic' = 'at-least-once', 'sink.txn-lease-renewal.interval' = '20 s', 'sink.enable.watermark-propagation' = 'true', 'sink.routing-key.field.name' = 'id', 'format' = 'avro');

@@ -4,6 +4,7 @@ import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -27,6 +28,9 @@ import scala.runtime.AbstractPartialFunction;
 /** The calls that differ between lines of Spark, as 4.1 has them. */
 final class SparkLine {
   private SparkLine() {}
+
+  /** Adds nothing: the rule is written for later versions. */
+  static void addLookupJoins(SparkSessionExtensions extensions) {}
 
   static Column[] columns(StructType schema) {
     return CatalogV2Util.structTypeToV2Columns(schema);

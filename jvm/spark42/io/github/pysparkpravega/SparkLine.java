@@ -3,7 +3,9 @@ package io.github.pysparkpravega;
 import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -24,6 +26,10 @@ import scala.jdk.javaapi.CollectionConverters;
 /** The calls that differ between lines of Spark, as 4.2 and 4.3 have them. */
 final class SparkLine {
   private SparkLine() {}
+
+  static void addLookupJoins(SparkSessionExtensions extensions) {
+    extensions.injectPreCBORule(session -> new LookupJoins((SparkSession) session));
+  }
 
   static Column[] columns(StructType schema) {
     return CatalogV2Util.structTypeToV2Columns(schema, false);

@@ -21,9 +21,12 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
   private static final class Reader extends DelegatingReader {
     private final int columns;
     private ColumnarBatch batch;
-    private long badEvents;
-    private long leftOut;
-    private long told;
+    private final long[] numbers = new long[ScanMetrics.ALL.size()];
+    private int metric;
+    private long number;
+    private int shift;
+    private int octet;
+    private int bit;
 
     Reader(PartitionReader<ColumnarBatch> python, int columns) {
       super(python);
@@ -39,12 +42,29 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
           batch = new ColumnarBatch(columns(found), found.numRows());
           return true;
         }
-        for (int row = 0; row < found.numRows(); row++, told++) { // Spark may cut what a task tells into batches
-          badEvents += told % 2 == 0 ? counts.getLong(row) : 0;
-          leftOut += told % 2 == 0 ? 0 : counts.getLong(row);
+        for (int row = 0; row < found.numRows(); row++) { // Spark may cut what a task tells into batches
+          take(counts.getBoolean(row));
         }
       }
       return false;
+    }
+
+    /** Takes the next bit of a byte, which has seven bits of a number, and says whether more of it follow. */
+    private void take(boolean set) {
+      octet |= set ? 1 << bit : 0;
+      if (++bit < Byte.SIZE) {
+        return;
+      }
+      number |= (octet & 0x7FL) << shift;
+      shift += 7;
+      if (octet < 0x80) {
+        numbers[metric] += number;
+        metric = (metric + 1) % numbers.length;
+        number = 0;
+        shift = 0;
+      }
+      octet = 0;
+      bit = 0;
     }
 
     private ColumnVector[] columns(ColumnarBatch batch) {
@@ -60,18 +80,7 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      CustomTaskMetric[] others = python.currentMetricsValues();
-      CustomTaskMetric[] all = Arrays.copyOf(others, others.length + 2);
-      all[others.length] = new Count(BadEventsMetric.NAME, badEvents);
-      all[others.length + 1] = new Count(LeftOutMetric.NAME, leftOut);
-      return all;
-    }
-  }
-
-  private record Count(String name, long value) implements CustomTaskMetric {
-    /** Spark asks from 4.2 on. */
-    public CustomTaskMetric mergeWith(CustomTaskMetric other) {
-      return new Count(name, value + other.value());
+      return TaskMetric.values(python.currentMetricsValues(), ScanMetrics.ALL, numbers);
     }
   }
 }

@@ -124,11 +124,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    CustomMetric[] python = PythonWorkers.metrics();
-    CustomMetric[] all = Arrays.copyOf(python, python.length + 2);
-    all[python.length] = new BadEventsMetric();
-    all[python.length + 1] = new LeftOutMetric();
-    return all;
+    return TaskMetric.withPython(ScanMetrics.ALL);
   }
 
   /**

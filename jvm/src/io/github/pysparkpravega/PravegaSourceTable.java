@@ -113,9 +113,6 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     PravegaService service = session.contains(wanted)
         ? ((PravegaCatalog) SparkSession.active().sessionState().catalogManager().catalog(wanted)).service()
         : PravegaService.of(CaseInsensitiveStringMap.empty());
-    if (schema != null) {
-      TimeColumns.check(schema, statement -> service.refuse(Identifier.of(new String[0], name()), statement));
-    }
     SourceDescription source = service.call(new LoadSource(options, schema, writing, List.copyOf(session)));
     String[] stream = source.identifier();
     return new PravegaTable(new PravegaService(service.python(), source.connection()),

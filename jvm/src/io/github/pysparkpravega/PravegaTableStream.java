@@ -26,6 +26,7 @@ final class PravegaTableStream
   private String last;
   private volatile MicroBatchEnd end;
   private PlannedRead plan;
+  private String planned;
   private boolean realTime;
 
   PravegaTableStream(PravegaTable table, StructType columns, Map<String, String> options, String checkpoint) {
@@ -87,9 +88,22 @@ final class PravegaTableStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    plan = table.service().repeat(new PlanMicroBatch(
-        table.handle(), table.id(), columns, options, start.json(), end.json(), checkpoint));
-    return PravegaScan.partitions(plan.tasks());
+    return PravegaScan.partitions(plan(start, end).tasks());
+  }
+
+  /** Returns the bytes of the events between two offsets. */
+  long bytes(Offset start, Offset end) {
+    return plan(start, end).bytes();
+  }
+
+  private synchronized PlannedRead plan(Offset start, Offset end) {
+    String range = start.json() + "\n" + end.json();
+    if (!range.equals(planned)) {
+      plan = table.service().repeat(new PlanMicroBatch(
+          table.handle(), table.id(), columns, options, start.json(), end.json(), checkpoint));
+      planned = range;
+    }
+    return plan;
   }
 
   /** Makes the readers of the last planned batch: Spark calls this after it has planned the partitions. */
@@ -111,6 +125,7 @@ final class PravegaTableStream
   public InputPartition[] planInputPartitions(Offset start) {
     plan = table.service().repeat(
         new PlanRealTime(table.handle(), table.id(), columns, options, start.json(), checkpoint));
+    planned = null;
     return RealTimeReaderFactory.partitions(plan);
   }
 

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
@@ -53,6 +54,11 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
     @Override
     public String description() {
       return table.name();
+    }
+
+    @Override
+    public CustomMetric[] supportedCustomMetrics() {
+      return TaskMetric.withPython(WriteMetrics.ALL);
     }
 
     @Override

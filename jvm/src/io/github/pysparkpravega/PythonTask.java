@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.Option;
@@ -35,10 +36,14 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
   /** So that large rows are encoded while the next ones are made, and neither side holds much of them. */
   private static final long MOST_BYTES = 4 << 20;
 
-  /** A function that takes rows to write, and returns one message. */
+  /** A function that takes rows to write, and returns one message, with the numbers of WriteMetrics. */
   static PythonTask ofWriter(byte[] function, String python, StructType rows) {
-    return new PythonTask(PythonWorkers.source(python), function, "write_to_data_source", rows,
-        UserDefinedPythonDataSource.writeOutputSchema(), PythonWorkers.artifacts());
+    StructType answer = UserDefinedPythonDataSource.writeOutputSchema();
+    for (TaskMetric metric : WriteMetrics.ALL) {
+      answer = answer.add(metric.name(), DataTypes.LongType);
+    }
+    return new PythonTask(
+        PythonWorkers.source(python), function, "write_to_data_source", rows, answer, PythonWorkers.artifacts());
   }
 
   /** A function that reads a partition, which is handed to it. */

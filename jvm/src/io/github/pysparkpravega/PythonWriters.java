@@ -1,5 +1,6 @@
 package io.github.pysparkpravega;
 
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.Objects;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -24,6 +25,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
     private final PythonTask task;
     private final int partition;
     private final Map<String, SQLMetric> metrics = PythonTask.metrics();
+    private final long[] numbers = new long[WriteMetrics.ALL.size()];
     private WriterCommitMessage message;
 
     Writer(PythonTask task, int partition) {
@@ -36,6 +38,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
       task.runToEnd(partition, CollectionConverters.asScala(rows), metrics, answer -> {
         ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
         message = new PythonWriterCommitMessage(struct.getChild(0).getBinary(0));
+        Arrays.setAll(numbers, index -> struct.getChild(1 + index).getLong(0));
       });
     }
 
@@ -54,7 +57,7 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
-      return task.values(metrics);
+      return TaskMetric.values(task.values(metrics), WriteMetrics.ALL, numbers);
     }
 
     @Override

@@ -18,11 +18,12 @@ public final class SessionExtensions extends AbstractFunction1<SparkSessionExten
     extensions.injectPostHocResolutionRule(session -> new NearTables((SparkSession) session));
     extensions.injectPostHocResolutionRule(session -> new StatementChecks((SparkSession) session));
     extensions.injectHintResolutionRule(session -> new QueryStartChecks());
-    extensions.injectPlannerStrategy(session -> {
-      RunningQueries.resume((SparkSession) session);
-      return new TableCommands();
+    SparkLine.addLookupJoins(extensions);
+    extensions.injectPlannerStrategy(session -> new TableCommands());
+    extensions.injectParser((session, parser) -> {
+      RunningQueries.resume((SparkSession) session); // a session has its parser before its first statement
+      return new StatementParser((SparkSession) session, parser);
     });
-    extensions.injectParser((session, parser) -> new StatementParser((SparkSession) session, parser));
     return BoxedUnit.UNIT;
   }
 

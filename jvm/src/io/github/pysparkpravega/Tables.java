@@ -119,7 +119,6 @@ interface Tables extends StagingTableCatalog, LineCatalog {
 
   private TableDescription makeTable(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
     CreateTable request = NewTables.request(ident, info, properties, adopt);
-    TimeColumns.check(request.schema(), statement -> service().refuse(ident, statement));
     try {
       return service().call(request);
     } catch (Exception e) {
@@ -129,11 +128,6 @@ interface Tables extends StagingTableCatalog, LineCatalog {
 
   @Override
   default Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
-    for (TableChange change : changes) {
-      if (change instanceof TableChange.AddColumn added) {
-        TimeColumns.check(added.dataType(), statement -> service().refuse(ident, statement));
-      }
-    }
     AlterTable request = new AlterTable(
         ident.namespace(), ident.name(), Arrays.stream(changes).map(TableChanges::describe).toList());
     try {

@@ -9,7 +9,10 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimeType;
 
-/** Columns of type TIME, which Spark has only if a conf says so. Without it, most of Spark's functions fail on them. */
+/**
+ * Columns of type TIME, which Spark has only if a conf says so. Without it, Spark itself refuses to declare one, but not to
+ * read or write one, and most of its functions fail.
+ */
 final class TimeColumns {
   private static final String ENABLED = "spark.sql.timeType.enabled";
 

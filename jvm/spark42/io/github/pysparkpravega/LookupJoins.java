@@ -1,0 +1,168 @@
+package io.github.pysparkpravega;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NonSQLExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Lets an inner join of a micro-batch with a key-value table read only the keys of the micro-batch. Spark's own rule for
+ * this leaves streams out. The micro-batch is broadcast, if it is small enough for that, and the scan of the table
+ * gets the keys of this very broadcast: the subquery has no other plan. If Spark joins in another way after all, it
+ * reads the whole table.
+ */
+final class LookupJoins extends Rule<LogicalPlan> {
+  private final SparkSession session;
+
+  LookupJoins(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    boolean planned = session.version().compareTo("4.3") >= 0 && conf().dynamicPartitionPruningEnabled()
+        && conf().exchangeReuseEnabled();
+    if (!planned || !plan.isStreaming()) {
+      return plan;
+    }
+    return plan.transformUp(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+      @Override
+      public boolean isDefinedAt(LogicalPlan part) {
+        return part instanceof Join;
+      }
+
+      @Override
+      public LogicalPlan apply(LogicalPlan part) {
+        Join join = (Join) part;
+        if (join.joinType() != Inner$.MODULE$ || join.condition().isEmpty()) {
+          return join;
+        }
+        JoinHint hint = join.hint();
+        if (!join.right().isStreaming()) {
+          return prune(join, join.left(), hint.leftHint(), join.right(), hint.rightHint());
+        }
+        return join.left().isStreaming() ? join
+            : prune(join, join.right(), hint.rightHint(), join.left(), hint.leftHint());
+      }
+    });
+  }
+
+  /**
+   * Returns the join with a scan that gets the keys of the stream's side, or the join itself if that is not possible.
+   * The stream comes first, so that its scan, whose rows Spark counts, is in the join and not in the subquery.
+   */
+  private LogicalPlan prune(
+      Join join, LogicalPlan stream, Option<HintInfo> given, LogicalPlan table, Option<HintInfo> other) {
+    boolean asked = given.exists(info -> info.strategy().contains(BROADCAST$.MODULE$));
+    if (strategy(other).isDefined() || (strategy(given).isDefined() && !asked)) {
+      return join;
+    }
+    List<Expression> streamKeys = new ArrayList<>();
+    List<Expression> tableKeys = new ArrayList<>();
+    for (Expression part : list(PartitionPruning$.MODULE$.splitConjunctivePredicates(join.condition().get()))) {
+      if (part instanceof EqualTo equal) {
+        boolean straight = isOf(equal.left(), stream) && isOf(equal.right(), table);
+        if (straight || (isOf(equal.left(), table) && isOf(equal.right(), stream))) {
+          streamKeys.add(straight ? equal.left() : equal.right());
+          tableKeys.add(straight ? equal.right() : equal.left());
+        }
+      }
+    }
+    boolean isLookedUp = tableKeys.stream().anyMatch(key -> isKey(key, table));
+    if (!isLookedUp || !isRepeatable(stream) || !streamKeys.stream().allMatch(LookupJoins::isRepeatable)
+        || (!asked && bytes(stream) > conf().autoBroadcastJoinThreshold())) {
+      return join;
+    }
+    LogicalPlan pruned = table;
+    for (int index = 0; index < tableKeys.size(); index++) {
+      if (isKey(tableKeys.get(index), table)) {
+        pruned = new Filter(new DynamicPruningSubquery(tableKeys.get(index), stream, seq(streamKeys),
+            seq(List.of((Object) index)), true, NamedExpression.newExprId(), Option.empty(), Option.empty()), pruned);
+      }
+    }
+    Option<HintInfo> broadcast = Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$)));
+    Join lookedUp = join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(broadcast, other));
+    List<NamedExpression> columns = new ArrayList<>(list(join.output()));
+    return stream == join.left() ? lookedUp : new Project(seq(columns), lookedUp);
+  }
+
+  private static Option<?> strategy(Option<HintInfo> hint) {
+    return hint.isEmpty() ? Option.empty() : hint.get().strategy();
+  }
+
+  private static boolean isOf(Expression expression, LogicalPlan side) {
+    return !expression.references().isEmpty() && expression.references().subsetOf(side.outputSet());
+  }
+
+  /** Returns whether an expression is a key column of a key-value table. */
+  private static boolean isKey(Expression expression, LogicalPlan side) {
+    Option<Tuple2<Expression, LogicalPlan>> found =
+        PartitionPruning$.MODULE$.findExpressionAndTrackLineageDown(expression, side);
+    if (found.isEmpty() || !(found.get()._1() instanceof Attribute column)
+        || !(found.get()._2() instanceof DataSourceV2Relation relation)
+        || !(relation.table() instanceof PravegaTable table) || !table.takesUpdates()) {
+      return false;
+    }
+    Set<String> keys = Arrays.stream(table.rowKey()).map(key -> key.fieldNames()[0]).collect(Collectors.toSet());
+    return keys.contains(column.name());
+  }
+
+  /** Returns whether a plan is a micro-batch of a table, whose rows are the same each time it is read. */
+  private static boolean isRepeatable(LogicalPlan plan) {
+    if (plan instanceof StreamingDataSourceV2ScanRelation scan) {
+      return scan.stream() instanceof PravegaTableStream stream && !stream.isRealTime()
+          && scan.startOffset().isDefined() && scan.endOffset().isDefined();
+    }
+    boolean is = plan instanceof Project || plan instanceof Filter;
+    return is && list(plan.expressions()).stream().allMatch(LookupJoins::isRepeatable)
+        && isRepeatable(list(plan.children()).get(0));
+  }
+
+  private static boolean isRepeatable(Expression expression) {
+    return expression.deterministic() && !expression.exists(part -> part instanceof NonSQLExpression
+        || part instanceof ScalaUDF || part instanceof PythonUDF || part instanceof SubqueryExpression);
+  }
+
+  private static long bytes(LogicalPlan plan) {
+    if (plan instanceof StreamingDataSourceV2ScanRelation scan) {
+      return ((PravegaTableStream) scan.stream()).bytes(scan.startOffset().get(), scan.endOffset().get());
+    }
+    return bytes(list(plan.children()).get(0));
+  }
+
+  private static <T> List<T> list(Seq<T> found) {
+    return CollectionConverters.asJava(found);
+  }
+
+  private static <T> Seq<T> seq(List<T> found) {
+    return CollectionConverters.asScala(found).toSeq();
+  }
+}

@@ -1,0 +1,54 @@
+package io.github.pysparkpravega;
+
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomSumMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+
+/** A number that Python tasks tell, in Spark's UI: the sum over all tasks. */
+abstract class TaskMetric extends CustomSumMetric {
+  private final String name;
+  private final String description;
+
+  TaskMetric(String name, String description) {
+    this.name = name;
+    this.description = description;
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public String description() {
+    return description;
+  }
+
+  /** Returns some metrics, with those of Spark's Python workers before them. */
+  static CustomMetric[] withPython(List<? extends CustomMetric> metrics) {
+    CustomMetric[] python = PythonWorkers.metrics();
+    CustomMetric[] all = Arrays.copyOf(python, python.length + metrics.size());
+    for (int index = 0; index < metrics.size(); index++) {
+      all[python.length + index] = metrics.get(index);
+    }
+    return all;
+  }
+
+  /** Returns what a task has told, with the values of others before it: there is a number for each of the metrics. */
+  static CustomTaskMetric[] values(CustomTaskMetric[] others, List<? extends CustomMetric> metrics, long[] numbers) {
+    CustomTaskMetric[] all = Arrays.copyOf(others, others.length + numbers.length);
+    for (int index = 0; index < numbers.length; index++) {
+      all[others.length + index] = new Count(metrics.get(index).name(), numbers[index]);
+    }
+    return all;
+  }
+
+  private record Count(String name, long value) implements CustomTaskMetric {
+    /** Spark asks from 4.2 on. */
+    public CustomTaskMetric mergeWith(CustomTaskMetric other) {
+      return new Count(name, value + other.value());
+    }
+  }
+}

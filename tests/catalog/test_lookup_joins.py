@@ -1,0 +1,160 @@
+"""A stream that is joined with a key-value table reads the keys of each micro-batch only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+MACHINES = 3000
+PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+BEYOND_3 = "more keys than the second query may look up"
+JOIN = "SELECT s.*, m.allowed FROM STREAM {measured} s {kind} JOIN {machine} m ON m.country = s.country AND m.id = s.id"
+
+
+class Enrichment:
+    """A stream of measurements, a key-value table of machines, and queries that join them."""
+
+    def __init__(self, spark: SparkSession, scope: str, directory: Path) -> None:
+        self.spark, self._directory = spark, directory
+        self.names = {name: f"pravega.`{scope}`.{name}" for name in ("measured", "machine")}
+        self._number = 0
+        spark.sql(f"CREATE TABLE {self.names['measured']} (country STRING, id INT, temp DOUBLE) USING pravega")
+        spark.sql(
+            f"CREATE TABLE {self.names['machine']} (country STRING, id INT, allowed DOUBLE) USING pravega "
+            "TBLPROPERTIES ('format'='kvtable', 'primary-key'='country(2), id')"
+        )
+        spark.sql(
+            f"INSERT INTO {self.names['machine']} SELECT IF(id % 2 = 0, 'de', 'fr'), CAST(id AS INT), 80 "
+            f"FROM range({MACHINES})"
+        )
+
+    @contextmanager
+    def running(self, text: str, confs: Mapping[str, str] = {}) -> Iterator[Running]:
+        """Run a query with confs of its own into a table in memory."""
+        self._number += 1
+        name = f"{self.names['machine'].split('`')[1].replace('-', '_')}_{self._number}"
+        before = {key: self.spark.conf.get(key) for key in confs}
+        for key, value in confs.items():
+            self.spark.conf.set(key, value)
+        try:
+            stream = self.spark.sql(text.format(**self.names)).writeStream.format("memory").queryName(name)
+            query = stream.option("checkpointLocation", str(self._directory / name)).start()
+        finally:
+            for key, value in before.items():
+                self.spark.conf.set(key, value)
+        try:
+            yield Running(self.spark, query)
+        finally:
+            query.stop()
+
+    def measure(self, values: str) -> None:
+        self.spark.sql(f"INSERT INTO {self.names['measured']} VALUES {values}")
+
+    def allow(self, values: str) -> None:
+        self.spark.sql(f"INSERT INTO {self.names['machine']} VALUES {values}")
+
+
+class Running:
+    """A query that runs."""
+
+    def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
+        self._spark, self._query = spark, query
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return all its rows, once it has read everything."""
+        self._query.processAllAvailable()
+        found = self._spark.table(f"`{self._query.name}`").collect()
+        return sorted((tuple(row) for row in found), key=str)
+
+    @property
+    def _plan(self) -> Any:
+        return self._query._jsq.streamingQuery().lastExecution().executedPlan()
+
+    def plan(self) -> str:
+        return str(self._plan.toString())
+
+    def measured(self) -> int:
+        """Return how many measurements its last micro-batch with rows has read."""
+        return next(report["numInputRows"] for report in reversed(self._query.recentProgress) if report["numInputRows"])
+
+    def entries(self) -> int:
+        """Return how many entries of the table its last micro-batch has read."""
+        [scan] = find_scans(self._plan)
+        return int(scan.metrics().apply("numOutputRows").value())
+
+
+def find_scans(plan: Any) -> list[Any]:
+    """Return the scans in a plan, which adaptive execution may have wrapped."""
+    kind = plan.getClass().getSimpleName()
+    if kind == "BatchScanExec":
+        return [plan]
+    if kind == "AdaptiveSparkPlanExec":
+        return find_scans(plan.executedPlan())
+    if kind.endswith("QueryStageExec"):
+        return find_scans(plan.plan())
+    children = plan.children()
+    return [scan for number in range(children.size()) for scan in find_scans(children.apply(number))]
+
+
+@pytest.fixture
+def enrichment(spark: SparkSession, scope: str, tmp_path: Path) -> Enrichment:
+    return Enrichment(spark, scope, tmp_path)
+
+
+STEPS: list[tuple[str, str | None, str, list[tuple[Any, ...]]]] = [
+    ("keys that match", None, "('de', 2, 97), ('de', 8, 12), ('de', 2, 98)",
+     [("de", 2, 97, 80), ("de", 2, 98, 80), ("de", 8, 12, 80)]),
+    ("NULL in keys", None, "(NULL, 1, 5), ('de', NULL, 6), ('de', 4, 7), (NULL, NULL, 8)", [("de", 4, 7, 80)]),
+    ("no keys that match", None, "('fr', 2, 1), ('fr', 4, 1)", []),
+    ("no rows after the filter", None, "('de', 2, -1)", []),
+    (BEYOND_3, None, "('de', 2, 70), ('de', 4, 71), ('fr', 1, 72)",
+     [("de", 2, 70, 80), ("de", 4, 71, 80), ("fr", 1, 72, 80)]),
+    ("a value that has changed", "('de', 2, 50)", "('de', 2, 60)", [("de", 2, 60, 50)]),
+    ("a key that is new", "('xx', 9, 70)", "('xx', 9, 61)", [("xx", 9, 61, 70)]),
+]  # fmt: skip
+"""Rows of the table that are written before a micro-batch, those of the micro-batch, and what an inner join adds."""
+
+
+def test_a_micro_batch_reads_its_own_keys(enrichment: Enrichment) -> None:
+    """With the same rows as without the rule, which reads the whole table each time."""
+    inner = JOIN.replace("{kind}", "INNER") + " WHERE s.temp > 0"
+    turned = (
+        "SELECT s.*, m.allowed FROM {machine} WITH ('lookup-keys.max'='3') m JOIN STREAM {measured} s "
+        "ON s.country = m.country AND s.id = m.id WHERE s.temp > 0"
+    )
+    expected: list[tuple[Any, ...]] = []
+    with (
+        enrichment.running(inner) as pruned,
+        enrichment.running(inner, {PRUNING: "false"}) as whole,
+        enrichment.running(turned, {"spark.sql.adaptive.enabled": "false"}) as other,
+    ):
+        for name, allowed, measured, more in STEPS:
+            if allowed is not None:
+                enrichment.allow(allowed)
+            enrichment.measure(measured)
+            expected = sorted([*expected, *more], key=str)
+            assert whole.rows() == expected and whole.entries() >= MACHINES, name
+            for query in (pruned, other):
+                assert query.rows() == expected, name
+                assert query.measured() == whole.measured() > 0, name
+                assert query.plan().count("ReusedExchange") >= 2, query.plan()
+            assert pruned.entries() <= 4, name
+            assert other.entries() <= 4 or (name == BEYOND_3 and other.entries() >= MACHINES), name
+
+
+def test_other_joins_read_the_table(enrichment: Enrichment) -> None:
+    """A LEFT JOIN, and one whose micro-batch is larger than what Spark may broadcast."""
+    left = JOIN.replace("{kind}", "LEFT OUTER")
+    inner = JOIN.replace("{kind}", "INNER")
+    with enrichment.running(left) as outer, enrichment.running(inner, {BROADCAST: "10"}) as large:
+        enrichment.measure("('de', 2, 97), ('xx', 9, 1), (NULL, 1, 5)")
+        assert outer.rows() == [("de", 2, 97, 80), ("xx", 9, 1, None), (None, 1, 5, None)]
+        assert large.rows() == [("de", 2, 97, 80)]
+        assert outer.entries() >= MACHINES and large.entries() >= MACHINES
