@@ -154,7 +154,7 @@ class QueryServer:
             ended = report.state in ("ended", "refused")
             known, tended.sent = not tended.sent, not ended
             if ended:
-                self._note_end(catalog, queries, key, report, known)
+                self._note_end(catalog, queries, tended, report, known)
                 return True
             if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + self._renewal):
                 self._note_progress(queries, key, tended, report)
@@ -182,9 +182,9 @@ class QueryServer:
         tended.active, tended.asked, tended.refusals = True, False, 0
 
     def _note_end(
-        self, catalog: Catalog, queries: KeptQueries, key: Key, report: r.QueryReport, may_be_known: bool
+        self, catalog: Catalog, queries: KeptQueries, tended: _Tended, report: r.QueryReport, may_be_known: bool
     ) -> None:
-        tended = self._tended[key]
+        key = report.scope, report.name
         kept = self._check_lease(queries.read(*key), tended)
         tended.active = False
         asked, tended.asked = tended.asked and report.state == "refused", False

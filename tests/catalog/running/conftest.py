@@ -23,10 +23,13 @@ LEASE = 15.0
 
 
 class Kept:
-    """The queries of one scope. A query is named `q`, and the server that has it `here`, if nothing else is said."""
+    """The queries of one scope. A query has the name `name`, and the server `here` has it, if nothing else is said.
+
+    Names are those of a catalog, so tests on the same servers need names of their own.
+    """
 
     def __init__(self, pravega: Pravega, config: ClientConfig, scope: str) -> None:
-        self.pravega, self.scope = pravega, scope
+        self.pravega, self.scope, self.name = pravega, scope, f"q-{scope}"
         self.conf = {"controller-uri": config.controller_uri, "schema-registry-uri": str(config.registry_uri)}
         self.catalog = self.configured()
         self.queries = KeptQueries(self.catalog)
@@ -35,8 +38,9 @@ class Kept:
         """The catalog with more confs; `_` stands for `.`."""
         return Catalog(self.conf | {key.replace("_", "."): text for key, text in conf.items()}, self.pravega)
 
-    def put(self, name: str = "q", *, status: Mapping[str, Any] | None = None, **definition: Any) -> KeptQuery:
+    def put(self, name: str | None = None, *, status: Mapping[str, Any] | None = None, **definition: Any) -> KeptQuery:
         """Keep a query, whose lease the server `here` has."""
+        name = name or self.name
         defined: dict[str, Any] = {
             "query": "SELECT id FROM STREAM t",
             "into": quote_all((self.scope, "t")),
@@ -57,18 +61,18 @@ class Kept:
         )
         return self.queries.change(self.scope, name, lambda found: kept)
 
-    def read(self, name: str = "q") -> KeptQuery:
-        found = self.queries.read(self.scope, name)
+    def read(self, name: str | None = None) -> KeptQuery:
+        found = self.queries.read(self.scope, name or self.name)
         assert found is not None
         return found
 
-    def status(self, name: str = "q") -> QueryStatus:
+    def status(self, name: str | None = None) -> QueryStatus:
         return self.read(name).status
 
-    def report(self, state: str, name: str = "q", epoch: int = 7, **more: Any) -> r.QueryReport:
+    def report(self, state: str, name: str | None = None, epoch: int = 7, **more: Any) -> r.QueryReport:
         """What a driver says of a run."""
         said: dict[str, Any] = {"error": None, "progress": None, "bounded": False, "stopped": False, **more}
-        return r.QueryReport(self.scope, name, epoch, state, **said)
+        return r.QueryReport(self.scope, name or self.name, epoch, state, **said)
 
     def serve(self, *adopted: KeptQuery, server: str = "here", lease: float = LEASE) -> QueryServer:
         serving = QueryServer(server, lease)

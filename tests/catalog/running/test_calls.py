@@ -41,10 +41,10 @@ class Calls:
 
     def start(self, facts: r.QueryFacts = FACTS) -> list[Any]:
         given = {
-            "name": "q",
+            "name": self.kept.name,
             "query": "SELECT id FROM STREAM t",
             "into": quote_all((self.kept.scope, "t")),
-            "checkpoint": f"/checkpoints/{self.kept.scope}/q",
+            "checkpoint": f"/checkpoints/{self.kept.scope}/{self.kept.name}",
         }
         return list(
             start_query(self.kept.catalog, self.servers, r.CallProcedure(("system",), "start_query", given, facts))
@@ -63,7 +63,7 @@ class Calls:
         return str(raised.value)
 
     def stop(self, kept: Kept | None = None, **given: str) -> list[Any]:
-        return list(stop_query((kept or self.kept).catalog, self.servers, {"name": "q", **given}))
+        return list(stop_query((kept or self.kept).catalog, self.servers, {"name": self.kept.name, **given}))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def calls(kept: Kept) -> Calls:
 def test_a_start_that_is_refused_leaves_what_was_there(calls: Calls) -> None:
     kept = calls.kept
     assert "No such class" in calls.refuse_start()
-    assert kept.queries.find("q") == []
+    assert kept.queries.find(kept.name) == []
     settings = {"spark.sql.shuffle.partitions": "7"}
     for state in (QueryState.FINISHED, QueryState.WAITING):
         before = kept.put(status={"state": state, "server": None, "batch": 41, "started": 5}, settings=settings)
@@ -133,14 +133,14 @@ def test_a_stop_is_not_lost_if_a_server_takes_the_query_meanwhile(
 
     monkeypatch.setattr(KeptQueries, "remove", remove_too_late)
     [(*_, stopped)] = calls.stop()
-    assert stopped and kept.queries.find("q") == []
+    assert stopped and kept.queries.find(kept.name) == []
 
 
 def test_of_several_queries_of_a_name_the_table_says_which_is_stopped(kept: Kept, other_kept: Kept) -> None:
     calls, both = Calls(kept), (kept, other_kept)
     for each in both:
-        each.put("q", status={"state": QueryState.WAITING, "server": None})
-    with pytest.raises(InvalidOptionError, match="There are 2 queries 'q'") as raised:
+        each.put(kept.name, status={"state": QueryState.WAITING, "server": None})
+    with pytest.raises(InvalidOptionError, match=f"There are 2 queries '{kept.name}'") as raised:
         calls.stop()
     assert all(each.scope in str(raised.value) for each in both)
     wrong: dict[str, type[PravegaError]] = {
@@ -150,11 +150,11 @@ def test_of_several_queries_of_a_name_the_table_says_which_is_stopped(kept: Kept
     for into, kind in wrong.items():
         with pytest.raises(kind):
             calls.stop(into=into)
-    assert len(kept.queries.find("q")) == 2
+    assert len(kept.queries.find(kept.name)) == 2
     calls.stop(into=quote_all((kept.scope, "t")))
-    assert [each.scope for each in kept.queries.find("q")] == [other_kept.scope]
+    assert [each.scope for each in kept.queries.find(kept.name)] == [other_kept.scope]
     calls.stop()
-    assert kept.queries.find("q") == []
+    assert kept.queries.find(kept.name) == []
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_available_now_is_finished_only_if_it_came_to_its_own_end(kept: Kept) ->
     again = kept.tend(server, kept.report("ended", bounded=True, stopped=True))
     assert (kept.status().state, kept.status().failures) == (QueryState.RETRYING, 0)
     assert "could not tell in time" in str(kept.status().last_error)
-    assert [each.name for each in again.start] == ["q"]
+    assert [each.name for each in again.start] == [kept.name]
     kept.tend(server, kept.report("active", bounded=True))
     kept.tend(server, kept.report("ended", bounded=True))
     assert (kept.status().state, kept.status().server) == (QueryState.FINISHED, None)
@@ -70,7 +70,7 @@ def test_a_new_service_goes_on_with_queries_in_their_pause(kept: Kept) -> None:
     again = kept.tend(kept.serve(), kept.report("over"))
     assert [start.epoch for start in again.start] == [7] and again.stop == ()
     gone = kept.tend(kept.serve(), kept.report("over", epoch=6), kept.report("active", "another"))
-    assert set(gone.stop) == {QueryStop(kept.scope, "q", 6, True), QueryStop(kept.scope, "another", 7, True)}
+    assert set(gone.stop) == {QueryStop(kept.scope, kept.name, 6, True), QueryStop(kept.scope, "another", 7, True)}
 
 
 def test_a_run_that_is_stopped_gently_and_then_loses_its_lease_is_stopped_at_once(kept: Kept) -> None:
@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_read_disturb_no_other_query(kept: Kept, other_kept:
         "trigger": lambda row: {**row, "definition": {**row["definition"], "trigger": "at dawn"}},
         "text": lambda row: {**row, "definition": {**row["definition"], "query": 7}},
         "epoch": lambda row: {**row, "status": {**row["status"], "epoch": "7"}},
-        "nothing": lambda row: {},
+        "nothing": lambda row: {"since": 7},
         "status": lambda row: {"definition": row["definition"], "status": 7},
     }
     template = newer.read(RowKind.QUERY, "good")
