@@ -37,7 +37,8 @@ LONGEST_PAUSE = 60.0
 """The longest pause before a failed query is started again, in seconds."""
 REFUSALS = 5
 """How often in a row Spark refuses to start a query before its server leaves it to others."""
-_THREADS = 8
+_THREADS = 32
+"""The most rows that are read or written at once, since each of them may wait for a server that does not answer."""
 _STOPPED_ELSEWHERE = "The query was stopped by other means than stop_query."
 _STOPPED_HERE = "The server stopped the query, because it could not tell in time whether it still had the lease on it."
 _STARTS = (QueryState.STARTING, QueryState.RETRYING, QueryState.WAITING)
