@@ -46,7 +46,7 @@ from .protocol.replies import (
 )
 from .queries import changes, planning, relations
 from .queries.relations import suggest_table
-from .running.tending import QueryServers
+from .running.servers import QueryServers
 from .storage.connections import Catalog, Connections
 from .storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from .storage.spelling import name_table_and_stream, resolve_stream
@@ -154,6 +154,8 @@ class Operations:
                 return True
             case r.AlterTable(namespace, name) | r.DropTable(namespace, name) if system.has_table(namespace, name):
                 return system.refuse_change(catalog, name)
+            case r.Refuse(namespace, name, statement) if system.has_table(namespace, name):
+                return system.refuse(catalog, name, statement)
             case r.LoadTable(namespace, name, options, writing, at) if is_stream_namespace(namespace):
                 return metadata.load(catalog, namespace, name, options, writing, at)
             case r.LoadTable():

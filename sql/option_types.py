@@ -205,6 +205,16 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _parse_scopes(text: str) -> bool | tuple[str, ...]:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    with contextlib.suppress(ValueError):
+        names = _parse_names(text)
+        if all(re.fullmatch(r"[A-Za-z0-9._-]+", name) and name.lower() not in _SWITCHES for name in names):
+            return names
+    raise ValueError("expected true, false, or names of scopes separated by commas, for example iot,shop")
+
+
 def _parse_pattern(text: str) -> str:
     try:
         re.compile(text)
@@ -217,6 +227,10 @@ def _parse_format_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", text):
         raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or an installed one")
     return text.lower()
+
+
+_SWITCHES = ("true", "false", "yes", "no", "on", "off", "1", "0", "all", "none")
+"""What is no name of a scope where a list of scopes may be `true` or `false` too."""
 
 
 def optional(option_type: OptionType[T]) -> OptionType[T | None]:
@@ -250,6 +264,9 @@ TIMESTAMP: OptionType[datetime] = OptionType(
 )
 URI: OptionType[str] = OptionType("URI", _parse_uri)
 NAMES: OptionType[tuple[str, ...]] = OptionType("names, separated by commas", _parse_names)
+SCOPES: OptionType[bool | tuple[str, ...]] = OptionType(
+    "`true`, `false`, or names of scopes, separated by commas", _parse_scopes
+)
 PATTERN: OptionType[str] = OptionType("regular expression", _parse_pattern)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _parse_plug_in)
 

@@ -68,6 +68,14 @@ def read_rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Metada
     return MetadataRows(tuple(tuple(row) for row in _read_queries(catalog)))
 
 
+def refuse(catalog: Catalog, name: str, statement: str) -> bool:
+    """Raise UnsupportedOperationError for a statement that such a table cannot do."""
+    if statement == "readStream.table":
+        shown = catalog.named(NAMESPACE, name.lower())
+        raise UnsupportedOperationError(f"{shown} cannot be read as a stream. Query it again when you need it anew.")
+    return refuse_change(catalog, name)
+
+
 def refuse_change(catalog: Catalog, name: str) -> bool:
     """Raise UnsupportedOperationError."""
     raise UnsupportedOperationError(

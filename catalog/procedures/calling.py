@@ -11,16 +11,17 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import protocol as r
 from ..protocol.replies import MetadataRows, ProcedureDescription
-from ..running.tending import QueryServers
+from ..running.servers import QueryServers
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
 from .dead_letters import REPLAY_DEAD_LETTER
 from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY
 from .procedure import Procedure, check_arguments
-from .queries import START_QUERY, STOP_QUERY, act_on_query
+from .queries import START_QUERY, start_query
 from .schemas import DELETE_SCHEMA_VERSION, REGISTER_SCHEMA, SET_COMPATIBILITY, VALIDATE_SCHEMA
 from .segments import SCALE_STREAM, SEAL_STREAM, TRUNCATE_STREAM
+from .stopped_queries import STOP_QUERY, stop_query
 from .transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
 
 NAMESPACE = "system"
@@ -71,8 +72,10 @@ def answer(
     with prefix_errors("Procedure", shown), shield():
         if found.act is not None:
             rows = found.act(catalog, request.given)
+        elif found is START_QUERY:
+            rows = start_query(catalog, servers, request)
         else:
-            rows = act_on_query(found, catalog, servers, request)
+            rows = stop_query(catalog, servers, request.given)
         return MetadataRows(tuple(tuple(row) for row in rows))
 
 

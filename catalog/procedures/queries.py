@@ -1,4 +1,4 @@
-"""Procedures that start streaming queries, which servers then keep running, and stop them."""
+"""The procedure that starts a streaming query, which servers then keep running."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from functools import partial
 from operator import eq
 from typing import Any
 
-from pyspark.sql.types import BooleanType, IntegerType, LongType, MapType, StringType, StructType
+from pyspark.sql.types import IntegerType, MapType, StringType, StructType
 
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
     QueryExistsError,
-    QueryNotFoundError,
     QueryNotStartedError,
     StreamNotFoundError,
     UnsupportedOperationError,
@@ -38,40 +37,34 @@ from ..running.kept_query import (
     QueryStatus,
     now,
 )
-from ..running.tending import QueryServers, take_lease
+from ..running.leases import take_lease
+from ..running.servers import QueryServers
 from ..storage.connections import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import stream_tables, views
 from ..tables.streaming_writes import select_write_options
-from .procedure import DRY_RUN, Procedure, is_set, parameter, require, split_table_name
+from .procedure import Procedure, parameter, require, split_table_name
 
 _LONGEST_NAME = 200
-_FIRST_SPARK = "4.3"
+_FIRST_SPARK = (4, 3)
 """The first version of Spark that analyzes an INSERT which reads a STREAM."""
 _LOOK_SECONDS = 0.1
 _START_SECONDS = 300.0
-_STOP_SECONDS = 180.0
-"""How long a call waits for a server to start or stop a query."""
+"""How long a call waits for a server to start a query."""
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
 _REAL_TIME = re.compile(r"\s*real[\s-]*time", re.IGNORECASE)
 _PATH = re.compile(r"/|[A-Za-z][\w+.-]*:/")
 
 
-def act_on_query(procedure: Procedure, catalog: Catalog, servers: QueryServers, request: r.CallProcedure) -> Rows:
-    """Carry out a call of START_QUERY or STOP_QUERY. Raises their errors."""
-    if procedure is START_QUERY:
-        return _start_query(catalog, servers, request)
-    return _stop_query(catalog, servers, request.given)
-
-
-def _start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedure) -> Rows:
+def start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedure) -> Rows:
+    """Carry out a call of START_QUERY. Raises its errors."""
     arguments, facts = request.given, request.facts
     name = _check_name(require(arguments, "name"))
     require(arguments, "query")
     assert facts is not None  # they come with the query
-    if facts.spark < _FIRST_SPARK:
+    if _parse_version(facts.spark) < _FIRST_SPARK:
         raise UnsupportedOperationError(
-            f"start_query needs Spark {_FIRST_SPARK} or newer, but this is {facts.spark}. Start the query in Python: "
+            f"start_query needs Spark 4.3 or newer, but this is {facts.spark}. Start the query in Python: "
             "spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
         )
     if facts.own_conf:
@@ -98,10 +91,16 @@ def _start_query(catalog: Catalog, servers: QueryServers, request: r.CallProcedu
         options=_check_options(catalog, arguments, into),
     )
     queries = KeptQueries(catalog)
-    kept = _claim(queries, KeptQuery(scope, name, definition, _make_status(catalog, facts.server)))
+    wanted = KeptQuery(scope, name, definition, _make_status(catalog, facts.server))
+    former = _find_former(queries, wanted)
+    kept = _claim(queries, wanted, former)
     servers.get(catalog, facts.server).adopt(kept)
-    kept = _wait_for_start(queries, kept)
+    kept = _wait_for_start(queries, kept, former)
     yield name, kept.status.state, quote_all((catalog.name,)) + "." + into, definition.checkpoint, facts.server
+
+
+def _parse_version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
 def _check_name(name: str) -> str:
@@ -196,11 +195,12 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
 
 def _make_status(catalog: Catalog, server: str) -> QueryStatus:
     lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
-    return QueryStatus(QueryState.STARTING, server, 1, now(), lease=lease)
+    return QueryStatus(QueryState.STARTING, server, now(), now(), lease=lease)
 
 
-def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
-    """Keep a new query, or take over the same one that nobody runs. Raises QueryExistsError."""
+def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:
+    """Return the same query as it was started earlier. Raises QueryExistsError if another is in the way."""
+    former = None
     for other in queries.all():
         if other.name != wanted.name and other.definition.checkpoint == wanted.definition.checkpoint:
             raise QueryExistsError(
@@ -214,10 +214,17 @@ def _claim(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery:
                 f"There is a query '{wanted.name}' already, and it is another one: into {other.definition.into}, "
                 f"{other.status.state}. Choose another name, or end it with stop_query."
             )
-        renewed = replace(other, definition=wanted.definition)
+        former = other
+    return former
+
+
+def _claim(queries: KeptQueries, wanted: KeptQuery, former: KeptQuery | None) -> KeptQuery:
+    """Keep a new query, or take over the same one that nobody runs. Raises QueryExistsError."""
+    if former is not None:
+        renewed = replace(former, definition=wanted.definition)
         if (taken := _take_over(queries, renewed, wanted.status)) is None:
             raise QueryExistsError(
-                f"The query '{wanted.name}' runs already, on {other.status.server}. stop_query ends it."
+                f"The query '{wanted.name}' runs already, on {former.status.server}. stop_query ends it."
             )
         return taken
 
@@ -252,65 +259,48 @@ def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
     return True
 
 
-def _wait_for_start(queries: KeptQueries, kept: KeptQuery) -> KeptQuery:
-    """Wait until a query has started. Raises QueryNotStartedError, and forgets the query, if it cannot."""
+def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | None) -> KeptQuery:
+    """Wait until a query has started. Raises QueryNotStartedError, and puts all back as it was, if it cannot."""
     until = time.monotonic() + _START_SECONDS
     while True:
         found = queries.read(kept.scope, kept.name)
         if found is None or found.status.epoch != kept.status.epoch:
             raise QueryNotStartedError(f"The query '{kept.name}' was stopped or taken over while it started.")
         if found.status.known is QueryState.FAILED and found.status.started is None:
-            queries.remove(found, partial(eq, found))
+            _put_back(queries, found, former)
             raise QueryNotStartedError(f"The query '{kept.name}' does not start: {found.status.last_error}")
-        if found.status.known is not QueryState.STARTING or time.monotonic() > until:
+        starts = found.status.known in (QueryState.STARTING, QueryState.STOPPING)
+        if not starts or time.monotonic() > until:
             return found
         time.sleep(_LOOK_SECONDS)
 
 
-def _stop_query(catalog: Catalog, servers: QueryServers, arguments: Mapping[str, str]) -> Rows:
-    name, queries = require(arguments, "name"), KeptQueries(catalog)
-    kept = queries.find(name)
-    if kept is None:
-        known = ", ".join(f"'{other.name}'" for other in queries.all())
-        raise QueryNotFoundError(f"There is no query '{name}'. The catalog has {known or 'none'}.")
-    stopped = not is_set(arguments, DRY_RUN)
-    if stopped:
-        _stop(queries, servers, kept)
-    yield name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
+def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None) -> None:
+    """Remove a query that did not start; let one that was there before be what it was, but without a server."""
+    if former is None:
+        queries.remove(failed, partial(eq, failed))
+        return
+    state = former.status.known if former.status.known.is_final else QueryState.WAITING
+    status = replace(
+        former.status,
+        state=state,
+        server=None,
+        epoch=failed.status.epoch,
+        last_error=failed.status.last_error,
+        failed_at=failed.status.failed_at,
+    )
 
-
-def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
-    """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
-
-    def stopping(found: KeptQuery | None) -> KeptQuery:
-        if found is None:
-            raise QueryNotFoundError(f"The query '{kept.name}' was stopped meanwhile.")
-        if found.status.server is None:
-            return found
-        return replace(found, status=replace(found.status, state=QueryState.STOPPING))
-
-    found = queries.change(kept.scope, kept.name, stopping)
-    servers.wake()
-    until = time.monotonic() + _STOP_SECONDS
-    seen, since = found.status.renewed, time.monotonic()
-    while True:
-        left = queries.read(kept.scope, kept.name)
-        if left is None:
-            return
-        moment = time.monotonic()
-        if left.status.renewed != seen:
-            seen, since = left.status.renewed, moment
-        if left.status.server is None or moment > since + left.status.lease:
-            if queries.remove(left, partial(eq, left)):
-                return
-        elif moment > until:
+    def put_back(found: KeptQuery | None) -> KeptQuery:
+        if found is None or found != failed:
             raise QueryNotStartedError(
-                f"The query '{kept.name}' is asked to stop, but {left.status.server} has not done so yet."
+                f"The query '{failed.name}' did not start, and was changed meanwhile: {failed.status.last_error}"
             )
-        time.sleep(_LOOK_SECONDS)
+        return replace(former, status=status.now())
+
+    queries.change(failed.scope, failed.name, put_back)
 
 
-_NAME = column("name", StringType(), "its name", nullable=False)
+NAME = column("name", StringType(), "its name", nullable=False)
 START_QUERY = Procedure(
     "start_query",
     "Starts a streaming query, which servers keep running until stop_query.",
@@ -330,7 +320,7 @@ START_QUERY = Procedure(
     ),
     StructType(
         [
-            _NAME,
+            NAME,
             column("state", StringType(), "RUNNING, or what it has come to since", nullable=False),
             column("into", StringType(), "the table that gets its rows", nullable=False),
             column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
@@ -338,21 +328,5 @@ START_QUERY = Procedure(
         ]
     ),
     "READ on what the query reads, READ_UPDATE on the table and on its scope",
-    None,
-)
-STOP_QUERY = Procedure(
-    "stop_query",
-    "Stops a streaming query after its micro-batch, and forgets it. Its checkpoint stays.",
-    (parameter("name", "the query's name"), DRY_RUN),
-    StructType(
-        [
-            _NAME,
-            column("state", StringType(), "what it did before", nullable=False),
-            column("batch", LongType(), "a micro-batch that it had completed by then"),
-            column("checkpoint", StringType(), "where Spark has noted how far it has read", nullable=False),
-            column("stopped", BooleanType(), "whether it was done", nullable=False),
-        ]
-    ),
-    "READ_UPDATE on the scope of the table that it writes to",
     None,
 )

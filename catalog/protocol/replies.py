@@ -266,10 +266,11 @@ class QueryStart:
 
 @dataclass(frozen=True)
 class QueryStop:
-    """A streaming query that the server is to stop. `at_once`: without waiting for its micro-batch."""
+    """A run of a streaming query that the server is to stop and to forget. `at_once`: without its micro-batch."""
 
     scope: str
     name: str
+    epoch: int
     at_once: bool
 
 

@@ -11,8 +11,9 @@ from typing import TypeAlias
 class QueryReport:
     """What Spark says of a query that the server was told to start, the time `epoch` of its leases.
 
-    `state` is starting, refused, active or ended. `error` says why it ended or was refused. `progress` is the JSON
-    text of Spark's newest report. `bounded`: it ends by itself.
+    `state` is starting, refused, active or ended, and over once the server knows of the end. `error` says why it ended
+    or was refused. `progress` is the JSON text of Spark's newest report. `bounded`: it ends by itself. `stopped`: the
+    server has stopped it.
     """
 
     scope: str
@@ -22,6 +23,7 @@ class QueryReport:
     error: str | None
     progress: str | None
     bounded: bool
+    stopped: bool
 
 
 @dataclass(frozen=True)

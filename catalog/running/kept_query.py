@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pyspark_pravega.client.cancellation import carry_over
-from pyspark_pravega.errors import PermissionDeniedError
+from pyspark_pravega.errors import PermissionDeniedError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 
 from ..storage.connections import Catalog
 from ..storage.scope_table import Row, RowKind, ScopeTable
 
 _THREADS = 8
+_warn_once = lru_cache(1000)(logging.getLogger(__name__).warning)
 LEASE = 15.0
 """Seconds of the lease in rows of earlier versions, which have no `lease`."""
 
@@ -109,8 +114,18 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
+_TYPES: Mapping[type, Mapping[str, Any]] = {
+    QueryDefinition: get_type_hints(QueryDefinition),
+    QueryStatus: get_type_hints(QueryStatus),
+}
+"""The types of the fields."""
+
+
 class KeptQueries:
-    """The queries of a catalog, over all scopes that the user may read."""
+    """The queries of a catalog, over all scopes that the user may read.
+
+    A row that this version cannot read, such as one of a newer version, is logged and left out; nothing changes it.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         """Nothing is sent yet."""
@@ -118,24 +133,36 @@ class KeptQueries:
 
     def all(self) -> list[KeptQuery]:
         """Return all queries, by name."""
-        return sorted(self._search(lambda scope: list(self._rows(scope))), key=lambda kept: (kept.name, kept.scope))
+        return sorted(self._search(self.of_scope), key=lambda kept: (kept.name, kept.scope))
 
-    def find(self, name: str) -> KeptQuery | None:
-        """Return the query of a name."""
+    def scopes(self) -> list[str]:
+        """Return the scopes that may have queries."""
+        return [scope for scope in self._catalog.pravega.controller.list_scopes() if not scope.startswith("_")]
+
+    def of_scope(self, scope: str) -> list[KeptQuery]:
+        """Return the queries of a scope. Raises PermissionDeniedError."""
+        rows = self._table(scope).rows(RowKind.QUERY)
+        return [kept for row in rows if (kept := _read_or_skip(scope, row)) is not None]
+
+    def find(self, name: str) -> list[KeptQuery]:
+        """Return the queries of a name: one, if no user has made another where the first one could not see it."""
 
         def read(scope: str) -> list[KeptQuery]:
             found = self.read(scope, name)
             return [] if found is None else [found]
 
-        return next(iter(self._search(read)), None)
+        return self._search(read)
 
     def read(self, scope: str, name: str) -> KeptQuery | None:
         """Return the query that a scope has under a name. Raises PermissionDeniedError."""
         row = self._table(scope).read(RowKind.QUERY, name)
-        return None if row is None else _read_row(scope, row)
+        return None if row is None else _read_or_skip(scope, row)
 
     def change(self, scope: str, name: str, change: Callable[[KeptQuery | None], KeptQuery]) -> KeptQuery:
-        """Replace a query by what `change` makes of it, which may be called several times; return the result."""
+        """Replace a query by what `change` makes of it, which may be called several times; return the result.
+
+        Raises UnsupportedOperationError for a row that this version cannot read.
+        """
         made: list[KeptQuery] = []
 
         def changed(row: Row) -> Row:
@@ -147,16 +174,15 @@ class KeptQueries:
 
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:
         """Remove a query if it fulfils a condition; return False if it does not, or is gone."""
-        return self._table(kept.scope).remove(
-            RowKind.QUERY, kept.name, lambda row: condition(_read_row(kept.scope, row))
-        )
+
+        def holds(row: Row) -> bool:
+            found = _read_or_skip(kept.scope, row)
+            return found is not None and condition(found)
+
+        return self._table(kept.scope).remove(RowKind.QUERY, kept.name, holds)
 
     def _table(self, scope: str) -> ScopeTable:
         return ScopeTable(self._catalog.pravega, scope)
-
-    def _rows(self, scope: str) -> Iterator[KeptQuery]:
-        for row in self._table(scope).rows(RowKind.QUERY):
-            yield _read_row(scope, row)
 
     def _search(self, find: Callable[[str], Sequence[KeptQuery]]) -> list[KeptQuery]:
         def search(scope: str) -> Sequence[KeptQuery]:
@@ -165,9 +191,8 @@ class KeptQueries:
             except PermissionDeniedError:
                 return ()  # the user sees none of this scope, as with views
 
-        scopes = [scope for scope in self._catalog.pravega.controller.list_scopes() if not scope.startswith("_")]
         with ThreadPoolExecutor(_THREADS) as threads:
-            return [kept for found in threads.map(carry_over(search), scopes) for kept in found]
+            return [kept for found in threads.map(carry_over(search), self.scopes()) for kept in found]
 
 
 def _add_to_row(row: Row, kept: KeptQuery) -> Row:
@@ -176,11 +201,55 @@ def _add_to_row(row: Row, kept: KeptQuery) -> Row:
     return {**row, "definition": definition, "status": {**row.get("status", {}), **asdict(kept.status)}}
 
 
+def _read_or_skip(scope: str, row: Row) -> KeptQuery | None:
+    try:
+        return _parse_row(scope, row)
+    except ValueError as error:
+        _warn_once(_describe_unreadable(scope, row, error))
+        return None
+
+
 def _read_row(scope: str, row: Row) -> KeptQuery:
-    definition = QueryDefinition(**_select_fields(QueryDefinition, row["definition"]))
-    status = QueryStatus(**_select_fields(QueryStatus, row["status"]))
-    return KeptQuery(scope, row["name"], replace(definition, namespace=tuple(definition.namespace)), status)
+    try:
+        return _parse_row(scope, row)
+    except ValueError as error:
+        raise UnsupportedOperationError(_describe_unreadable(scope, row, error)) from None
+
+
+def _describe_unreadable(scope: str, row: Row, error: ValueError) -> str:
+    return (
+        f"The query '{row.get('name')}' of scope {scope} is kept in a way that this version of pyspark-pravega cannot "
+        f"read, and is left as it is: {error}. Use the version that keeps it."
+    )
+
+
+def _parse_row(scope: str, row: Row) -> KeptQuery:
+    """Return the query of a row. Raises ValueError."""
+    try:
+        definition = QueryDefinition(**_select_fields(QueryDefinition, row["definition"]))
+        status = QueryStatus(**_select_fields(QueryStatus, row["status"]))
+        QueryState(status.state)
+        if definition.trigger is not None:
+            o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
+        return KeptQuery(scope, row["name"], replace(definition, namespace=tuple(definition.namespace)), status)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"something is missing ({error})") from None
 
 
 def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
-    return {each.name: kept[each.name] for each in fields(kind) if each.name in kept}
+    found = {name: kept[name] for name in _TYPES[kind] if name in kept}
+    for name, value in found.items():
+        if not _fits(_TYPES[kind][name], value):
+            raise ValueError(f"'{name}' is a {type(value).__name__}")
+    return found
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    """Return whether a value of JSON is one of a field."""
+    if isinstance(hint, UnionType):
+        return any(_fits(each, value) for each in get_args(hint))
+    if get_origin(hint) is Mapping:
+        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    if get_origin(hint) is tuple:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return type(value) is hint or (hint is float and type(value) is int)

@@ -10,33 +10,38 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
+from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.client.retry import limit_retries
-from pyspark_pravega.errors import PravegaError, format_count
-from pyspark_pravega.sql import options as o
+from pyspark_pravega.errors import InvalidNameError, PravegaError, ScopeNotFoundError, format_count
 
 from .. import protocol as r
-from ..protocol.replies import QueryCommands, QueryStart, QueryStop
-from ..storage.connections import CATALOG_NAME, Catalog, Connections
+from ..protocol.replies import QueryCommands
+from ..storage.connections import Catalog
+from .commands import Commands
 from .kept_query import KeptQueries, KeptQuery, QueryState, now
+from .leases import Key, LeaseLostError, LeaseSearch, takes_queries_of
 from .progress import describe_error, read_progress
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+R = TypeVar("R")
 TICK = 1.0
 """The longest time between two looks at a query's row."""
 LONGEST_PAUSE = 60.0
 """The longest pause before a failed query is started again, in seconds."""
-_RELEASE_SECONDS = 5.0
+REFUSALS = 5
+"""How often in a row Spark refuses to start a query before its server leaves it to others."""
+_THREADS = 32
+"""The most rows that are read or written at once, since each of them may wait for a server that does not answer."""
 _STOPPED_ELSEWHERE = "The query was stopped by other means than stop_query."
-Key = tuple[str, str]
-
-
-class _LeaseLostError(Exception):
-    """Another server has the lease, or the query is gone."""
+_STOPPED_HERE = "The server stopped the query, because it could not tell in time whether it still had the lease on it."
+_STARTS = (QueryState.STARTING, QueryState.RETRYING, QueryState.WAITING)
 
 
 @dataclass
@@ -44,6 +49,7 @@ class _Tended:
     """A query whose lease this server has. Moments are those of the monotonic clock.
 
     `asked`: start_query waits for its first start, and is told if that fails. `sent`: Spark was told to run it.
+    `refusals`: how often in a row Spark has refused to.
     """
 
     epoch: int
@@ -52,6 +58,7 @@ class _Tended:
     asked: bool
     sent: bool = False
     active: bool = False
+    refusals: int = 0
 
 
 class QueryServer:
@@ -62,19 +69,20 @@ class QueryServer:
         self.server = server
         self._lease = lease
         self._renewal = lease / 3
-        """Seconds between two renewals of a lease, and between two looks for queries that no server runs."""
+        """Seconds between two renewals of a lease, and the most that one read or write of a row may take."""
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._tended: dict[Key, _Tended] = {}
-        self._seen: dict[Key, tuple[tuple[int, int], float]] = {}
-        """The leases of others: epoch and time of renewal, and when they were first seen so."""
-        self._next_search = 0.0
+        self._adopted: SimpleQueue[tuple[Key, _Tended]] = SimpleQueue()
+        """Queries whose leases others have taken for this server, until it is told of them."""
+        self._search = LeaseSearch(server, lease, self._adopt)
 
     def adopt(self, kept: KeptQuery) -> None:
-        """Start a query at once whose lease was taken for this server by start_query."""
-        with self._lock:
-            moment = time.monotonic()
-            self._tended[kept.scope, kept.name] = _Tended(kept.status.epoch, moment, moment, asked=True)
+        """Start a query at once whose lease was taken for this server by start_query. Does not wait for others."""
+        self._adopt(kept, time.monotonic(), asked=True)
+
+    def _adopt(self, kept: KeptQuery, moment: float, asked: bool = False) -> None:
+        self._adopted.put(((kept.scope, kept.name), _Tended(kept.status.epoch, moment, moment, asked)))
         self._woken.set()
 
     def wake(self) -> None:
@@ -83,95 +91,118 @@ class QueryServer:
 
     def tend(self, catalog: Catalog, reports: Sequence[r.QueryReport]) -> QueryCommands:
         """Take note of reports, and return what is to be done; wait up to a second if nothing has changed."""
-        queries, news = KeptQueries(catalog), False
-        commands = _Commands(catalog)
+        queries, commands = KeptQueries(catalog), Commands(catalog)
         with self._lock:
             self._find_unsent(reports)
-            for report in reports:
-                news |= self._note(catalog, queries, report, commands)
-        if not news:
+            news = self._each(lambda report: self._note(catalog, queries, report, commands), reports)
+        if not any(news):
             self._woken.wait(TICK)
         self._woken.clear()
         with self._lock:
-            if catalog.options().get(o.QUERIES_RUN):
-                self._search(queries)
-            for key, tended in list(self._tended.items()):
-                self._look(queries, key, tended, commands)
+            self._take_adopted()
+            self._each(lambda each: self._look(queries, *each, commands), list(self._tended.items()))
+            self._search.begin(catalog, frozenset(self._tended))
         return commands.all()
+
+    def _each(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
+        """Act on several queries side by side, so that none waits for another one's servers; none takes for long."""
+
+        def bounded(each: T) -> R:
+            with limit_retries(self._renewal):
+                return act(each)
+
+        if len(all) < 2:
+            return [bounded(each) for each in all]
+        with ThreadPoolExecutor(min(_THREADS, len(all))) as threads:
+            return list(threads.map(carry_over(bounded), all))
+
+    def _take_adopted(self) -> None:
+        while True:
+            try:
+                key, adopted = self._adopted.get_nowait()
+            except Empty:
+                return
+            self._tended[key] = adopted
 
     def _find_unsent(self, reports: Sequence[r.QueryReport]) -> None:
         """Find the queries whose start has not reached Spark, because the answer was lost."""
-        known = {(report.scope, report.name) for report in reports}
+        known = {(report.scope, report.name, report.epoch) for report in reports if report.state != "over"}
         for key, tended in self._tended.items():
-            tended.sent = tended.sent and key in known
+            tended.sent = tended.sent and (*key, tended.epoch) in known
 
     def release(self, catalog: Catalog) -> None:
         """Give all leases back, because the server's Spark has ended."""
         queries = KeptQueries(catalog)
+        self._search.end()
         with self._lock:
+            self._take_adopted()
             for key, tended in self._tended.items():
                 try:
                     self._change(queries, key, tended, state=QueryState.WAITING, server=None)
-                except (PravegaError, _LeaseLostError) as error:
+                except (PravegaError, LeaseLostError) as error:
                     LOG.debug("The lease of query %s is left to end by itself: %s", key[1], error)
             self._tended.clear()
 
-    def _note(self, catalog: Catalog, queries: KeptQueries, report: r.QueryReport, commands: _Commands) -> bool:
+    def _note(self, catalog: Catalog, queries: KeptQueries, report: r.QueryReport, commands: Commands) -> bool:
         """Take note of a report; return whether it says something new."""
-        key = report.scope, report.name
+        key, run = (report.scope, report.name), (report.scope, report.name, report.epoch)
         tended = self._tended.get(key)
-        if tended is None or tended.epoch != report.epoch:
-            tended = self._recall(queries, key, report)
-            if tended is None:
-                commands.stop(key)
-                return True
-        ended = report.state in ("ended", "refused")
-        tended.sent = not ended
         try:
+            if tended is None or tended.epoch != report.epoch:
+                tended = self._recall(queries, key, report)
+            if report.state == "over":
+                return False
+            ended = report.state in ("ended", "refused")
+            known, tended.sent = not tended.sent, not ended
             if ended:
-                self._note_end(catalog, queries, key, tended, report)
+                self._note_end(catalog, queries, tended, report, known)
                 return True
             if report.state == "active" and (not tended.active or time.monotonic() >= tended.renewed + self._renewal):
                 self._note_progress(queries, key, tended, report)
-        except _LeaseLostError:
-            commands.stop(key)
-            del self._tended[key]
+        except LeaseLostError:
+            commands.stop(run)
+            self._forget(key, tended)
             return True
         except PravegaError as error:
-            tended.active, tended.due = False, time.monotonic() + self._renewal
             LOG.warning("How query %s does cannot be noted: %s", report.name, error)
+            if tended is not None:
+                tended.active, tended.due = False, time.monotonic() + self._renewal
+                self._stop_in_time(key, tended, commands)
         return False
 
-    def _recall(self, queries: KeptQueries, key: Key, report: r.QueryReport) -> _Tended | None:
-        """Return a query that the server runs, after this process was started again; None if its lease is lost."""
-        kept = queries.read(*key)
-        if kept is None or (kept.status.server, kept.status.epoch) != (self.server, report.epoch):
-            return None
+    def _recall(self, queries: KeptQueries, key: Key, report: r.QueryReport) -> _Tended:
+        """Return a query that the server has run, after this process was started again. Raises LeaseLostError."""
         moment = time.monotonic()
-        self._tended[key] = _Tended(report.epoch, moment, moment, asked=False)
-        return self._tended[key]
+        recalled = _Tended(report.epoch, moment, moment, asked=False)
+        self._check_lease(queries.read(*key), recalled)
+        self._tended[key] = recalled
+        return recalled
 
     def _note_progress(self, queries: KeptQueries, key: Key, tended: _Tended, report: r.QueryReport) -> None:
-        found: dict[str, Any] = read_progress(report.progress)
-        if not tended.active:
-            found["started"] = now()
-        self._change(queries, key, tended, state=QueryState.RUNNING, **found)
-        tended.active, tended.asked = True, False
+        self._change(queries, key, tended, state=QueryState.RUNNING, **read_progress(report.progress))
+        tended.active, tended.asked, tended.refusals = True, False, 0
 
     def _note_end(
-        self, catalog: Catalog, queries: KeptQueries, key: Key, tended: _Tended, report: r.QueryReport
+        self, catalog: Catalog, queries: KeptQueries, tended: _Tended, report: r.QueryReport, may_be_known: bool
     ) -> None:
-        kept = queries.read(*key)
-        if kept is None:
-            raise _LeaseLostError
+        key = report.scope, report.name
+        kept = self._check_lease(queries.read(*key), tended)
         tended.active = False
         asked, tended.asked = tended.asked and report.state == "refused", False
         if kept.status.known is QueryState.STOPPING:
             return  # `_look` removes it
+        if may_be_known and kept.status.known is QueryState.RETRYING:
+            return  # the answer to an earlier report of this end was lost
         definition = kept.definition
         found = read_progress(report.progress)
         if report.state == "ended" and kept.status.started is None:
             found["started"] = now()
+        if report.stopped:
+            self._change(
+                queries, key, tended, **found, state=QueryState.RETRYING, last_error=_STOPPED_HERE, failed_at=now()
+            )
+            tended.due = time.monotonic()
+            return
         if report.error is None and report.bounded:
             self._end(queries, key, tended, state=QueryState.FINISHED, **{**found, "failures": 0})
             return
@@ -180,6 +211,12 @@ class QueryServer:
         failed = {**found, "failures": failures, "last_error": error, "failed_at": now(), "rows_per_second": None}
         if asked or (definition.retries is not None and failures > definition.retries):
             self._end(queries, key, tended, state=QueryState.FAILED, **failed)
+            return
+        tended.refusals = tended.refusals + 1 if report.state == "refused" else 0
+        if tended.refusals >= REFUSALS and takes_queries_of(catalog, key[0]):
+            self._search.shun(key)
+            self._end(queries, key, tended, state=QueryState.WAITING, **failed)
+            LOG.warning("Query %s is left to other servers for a while, because it does not start: %s", key[1], error)
             return
         pause = min(2.0 ** (failures - 1), LONGEST_PAUSE)
         self._change(queries, key, tended, state=QueryState.RETRYING, **failed)
@@ -194,170 +231,68 @@ class QueryServer:
 
     def _end(self, queries: KeptQueries, key: Key, tended: _Tended, **changes: Any) -> None:
         self._change(queries, key, tended, server=None, **changes)
-        del self._tended[key]
+        self._forget(key, tended)
+
+    def _forget(self, key: Key, tended: _Tended | None) -> None:
+        if tended is not None and self._tended.get(key) is tended:
+            del self._tended[key]
+
+    def _check_lease(self, kept: KeptQuery | None, tended: _Tended) -> KeptQuery:
+        """Return the query. Raises LeaseLostError."""
+        if kept is None or (kept.status.server, kept.status.epoch) != (self.server, tended.epoch):
+            raise LeaseLostError
+        return kept
 
     def _change(self, queries: KeptQueries, key: Key, tended: _Tended, **changes: Any) -> None:
-        """Change a query's status and renew the lease. Raises _LeaseLostError. A stop that was asked for stays."""
+        """Change a query's status and renew the lease. Raises LeaseLostError. A stop that was asked for stays."""
 
-        def changed(kept: KeptQuery | None) -> KeptQuery:
-            if kept is None or (kept.status.server, kept.status.epoch) != (self.server, tended.epoch):
-                raise _LeaseLostError
+        def changed(found: KeptQuery | None) -> KeptQuery:
+            kept = self._check_lease(found, tended)
             stopping = {"state": QueryState.STOPPING} if kept.status.known is QueryState.STOPPING else {}
-            return kept.with_status(**{**changes, **stopping})
+            begins = changes.get("state") is QueryState.RUNNING and kept.status.known in _STARTS
+            return kept.with_status(**{**changes, **({"started": now()} if begins else {}), **stopping})
 
         began = time.monotonic()
         queries.change(*key, changed)
         tended.renewed = began
 
-    def _look(self, queries: KeptQueries, key: Key, tended: _Tended, commands: _Commands) -> None:
+    def _look(self, queries: KeptQueries, key: Key, tended: _Tended, commands: Commands) -> None:
         """Decide what to do with one query."""
-        moment = time.monotonic()
+        moment, run = time.monotonic(), (*key, tended.epoch)
         try:
-            kept = queries.read(*key)
-            if kept is None or (kept.status.server, kept.status.epoch) != (self.server, tended.epoch):
-                raise _LeaseLostError
+            kept = self._check_lease(queries.read(*key), tended)
             if kept.status.known is QueryState.STOPPING:
                 if tended.sent:
-                    commands.stop(key, at_once=False)
+                    commands.stop(run, at_once=False)
                 else:
                     queries.remove(kept, lambda found: found.status.epoch == tended.epoch)
-                    del self._tended[key]
+                    self._forget(key, tended)
                     return
-            elif not tended.sent and moment >= tended.due:
-                commands.start(kept)
-                tended.sent = True
+            elif not (tended.sent or moment < tended.due or self._start(queries, kept, tended, commands)):
+                return
             # The reports of one that is active renew its lease.
             if moment >= tended.renewed + self._renewal * (2 if tended.active else 1):
                 self._change(queries, key, tended)
-        except _LeaseLostError:
-            del self._tended[key]
-            commands.stop(key)
+        except LeaseLostError:
+            self._forget(key, tended)
+            commands.stop(run)
         except PravegaError as error:
             LOG.warning("The lease of query %s cannot be renewed: %s", key[1], error)
-            if tended.sent and moment > tended.renewed + self._lease - self._renewal:
-                commands.stop(key)
+            self._stop_in_time(key, tended, commands)
 
-    def _search(self, queries: KeptQueries) -> None:
-        """Take the leases of queries that no server runs."""
-        moment = time.monotonic()
-        if moment < self._next_search:
-            return
-        self._next_search = moment + self._renewal
+    def _start(self, queries: KeptQueries, kept: KeptQuery, tended: _Tended, commands: Commands) -> bool:
+        """Have a query started; return False, and give it up, if its row does not say rightly where to write."""
         try:
-            found = {(kept.scope, kept.name): kept for kept in queries.all()}
-        except PravegaError as error:
-            LOG.warning("Queries that no server runs are not known now: %s", error)
-            return
-        self._seen = {key: seen for key, seen in self._seen.items() if key in found}
-        for key, kept in found.items():
-            status = kept.status
-            if key in self._tended or status.known.is_final:
-                continue
-            lease = status.epoch, status.renewed
-            if self._seen.get(key, (None, 0.0))[0] != lease:
-                self._seen[key] = lease, moment
-            if status.server is not None and moment < self._seen[key][1] + status.lease:
-                continue
-            if (taken := take_lease(queries, kept, self.server, self._lease)) is not None:
-                self._tended[key] = _Tended(taken.status.epoch, moment, moment, asked=False)
+            commands.start(kept)
+            tended.sent = True
+            return True
+        except (InvalidNameError, ScopeNotFoundError) as error:
+            failed = {"failures": kept.status.failures + 1, "last_error": error.message, "failed_at": now()}
+            self._end(queries, (kept.scope, kept.name), tended, state=QueryState.FAILED, **failed)
+            LOG.warning("Query %s is not started: %s", kept.name, error)
+            return False
 
-
-def take_lease(
-    queries: KeptQueries, kept: KeptQuery, server: str, lease: float, asked: bool = False
-) -> KeptQuery | None:
-    """Give the lease of a query to a server, if nobody has renewed it since `kept` was read; return None otherwise.
-
-    It lasts for `lease` seconds. A query that a user has `asked` for starts over, with the definition of `kept`.
-    """
-    cleared = {"started": None, "failures": 0} if asked else {}
-
-    def taken(found: KeptQuery | None) -> KeptQuery:
-        if found is None or found.status != kept.status:
-            raise _LeaseLostError
-        state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
-        defined = replace(found, definition=kept.definition) if asked else found
-        return defined.with_status(server=server, epoch=found.status.epoch + 1, state=state, lease=lease, **cleared)
-
-    try:
-        return queries.change(kept.scope, kept.name, taken)
-    except _LeaseLostError:
-        return None
-
-
-class _Commands:
-    """Collects commands."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._start: list[QueryStart] = []
-        self._stop: dict[Key, QueryStop] = {}
-
-    def start(self, kept: KeptQuery) -> None:
-        definition = kept.definition
-        trigger = None if definition.trigger is None else o.TRIGGER_OF_BATCHES.type.parse(definition.trigger)
-        interval = trigger // timedelta(milliseconds=1) if isinstance(trigger, timedelta) else 0
-        self._start.append(
-            QueryStart(
-                kept.scope,
-                kept.name,
-                kept.status.epoch,
-                query=definition.query,
-                into=f"{self._catalog.named()}.{definition.into}",
-                checkpoint=definition.checkpoint,
-                output_mode=definition.output_mode,
-                available_now=isinstance(trigger, str),
-                interval=interval,
-                options=definition.options,
-                settings=definition.settings,
-                catalog=definition.catalog or self._catalog.name,
-                namespace=definition.namespace,
-            )
-        )
-
-    def stop(self, key: Key, *, at_once: bool = True) -> None:
-        self._stop.setdefault(key, QueryStop(*key, at_once))
-
-    def all(self) -> QueryCommands:
-        return QueryCommands(tuple(self._start), tuple(self._stop.values()))
-
-
-class QueryServers:
-    """The servers that this process answers, one for each catalog of a driver. Thread-safe."""
-
-    def __init__(self) -> None:
-        """Begin without servers."""
-        self._lock = threading.Lock()
-        self._servers: dict[Key, tuple[QueryServer, dict[str, str]]] = {}
-
-    def get(self, catalog: Catalog, server: str) -> QueryServer:
-        """Return a server, which begins without queries."""
-        conf = {**catalog.conf, CATALOG_NAME: catalog.name}
-        with self._lock:
-            known = self._servers.get((server, catalog.name))
-            if known is None:
-                lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
-                known = self._servers[server, catalog.name] = QueryServer(server, lease), conf
-            return known[0]
-
-    def wake(self) -> None:
-        """Let all servers look at their queries soon."""
-        with self._lock:
-            for server, _ in self._servers.values():
-                server.wake()
-
-    def release(self, catalog: Catalog, server: str) -> None:
-        """Give all leases of a server back, and forget it."""
-        with self._lock:
-            found = self._servers.pop((server, catalog.name), None)
-        if found is not None:
-            with limit_retries(_RELEASE_SECONDS):
-                found[0].release(catalog)
-
-    def release_all(self, connections: Connections) -> None:
-        """Give the leases of all servers back, because the driver has ended."""
-        with self._lock:
-            servers = list(self._servers.values())
-            self._servers.clear()
-        for server, conf in servers:
-            with connections.catalog(conf) as catalog, limit_retries(_RELEASE_SECONDS):
-                server.release(catalog)
+    def _stop_in_time(self, key: Key, tended: _Tended, commands: Commands) -> None:
+        """Stop a run before another server may take its lease, which could not be renewed."""
+        if tended.sent and time.monotonic() > tended.renewed + self._lease - self._renewal:
+            commands.stop((*key, tended.epoch))

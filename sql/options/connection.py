@@ -11,6 +11,7 @@ from ..option_types import (
     DURATION,
     PLUG_IN,
     QUERY,
+    SCOPES,
     TEXT,
     URI,
     Option,
@@ -146,11 +147,13 @@ PYTHON = Option(
 )
 QUERIES_RUN = Option(
     "queries.run",
-    BOOLEAN,
+    SCOPES,
     False,
     SettableAs.CATALOG,
     "Whether this driver runs the streaming queries of `CALL system.start_query` that no other one runs, since "
-    "theirs has ended. It looks for them from its start on. Meant for servers, such as the Thrift server.",
+    "theirs has ended: all of them, or those into tables of the scopes that are named. It looks for them from its "
+    "start on. Meant for servers, such as the Thrift server. Whoever may change the queries of a scope decides what "
+    "such a server runs.",
     "false",
 )
 QUERIES_LEASE = Option(

@@ -7,11 +7,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from pyspark_pravega.catalog.running.kept_query import KeptQueries, QueryState
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import children, running
 from tests.spark_servers import JDBC, free_port, listening
@@ -147,8 +151,25 @@ def test_servers_take_over_with_no_row_lost_or_doubled(
     assert written() == list(range(last - 100))
 
 
+def plant_settings(queries: KeptQueries, scope: str, name: str, planted_name: str, checkpoint: str) -> None:
+    """Keep a copy of a query that waits for a server, with settings that no session may have."""
+    kept = queries.read(scope, name)
+    assert kept is not None
+    settings = {
+        **kept.definition.settings,
+        "spark.sql.catalog.pravega.controller-uri": "tcp://127.0.0.1:1",
+        "spark.sql.catalog.other": "io.github.pysparkpravega.PravegaCatalog",
+        "spark.sql.warehouse.dir": "/nowhere",
+        "spark.submit.deployMode": "cluster",
+    }
+    definition = replace(kept.definition, settings=settings, checkpoint=checkpoint)
+    status = kept.status.now(state=QueryState.WAITING, server=None)
+    planted = replace(kept, name=planted_name, definition=definition, status=status)
+    queries.change(scope, planted_name, lambda found: planted)
+
+
 def test_queries_that_no_server_runs_are_started_again_or_stopped(
-    servers: Servers, stack: ExitStack, scope: str, tmp_path: Path
+    servers: Servers, stack: ExitStack, scope: str, tmp_path: Path, pravega: Pravega
 ) -> None:
     spark, numbers = servers.spark, f"pravega.`{scope}`.numbers"
     spark.sql(f"CREATE TABLE {numbers} (id BIGINT) USING pravega")
@@ -164,11 +185,15 @@ def test_queries_that_no_server_runs_are_started_again_or_stopped(
         server.run(start)
     spark.sql(f"INSERT INTO {numbers} VALUES (1)")
     wait_for(lambda: all(spark.table(f"pravega.`{scope}`.{name}").count() == 1 for name in starts))
+    planted = f"planted-{scope}"
+    plant_settings(KeptQueries(Catalog({}, pravega)), scope, f"again-{scope}", planted, f"{tmp_path}/planted")
+    wait_for(lambda: spark.table(f"pravega.`{scope}`.again").count() == 2)  # it has a checkpoint of its own
+    spark.sql(f"CALL pravega.system.stop_query(name => '{planted}')")
     kill_with_its_service(server.pid)
     again = spark.sql(starts["again"]).first()
     assert again is not None and again.state == "RUNNING"
     spark.sql(f"INSERT INTO {numbers} VALUES (2)")
-    wait_for(lambda: spark.table(f"pravega.`{scope}`.again").count() == 2)
+    wait_for(lambda: spark.table(f"pravega.`{scope}`.again").count() == 3)
     for name in starts:
         [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}-{scope}')").collect()
         assert stopped.stopped

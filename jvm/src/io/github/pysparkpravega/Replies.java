@@ -40,7 +40,7 @@ interface Replies {
   record QueryStart(String scope, String name, long epoch, String query, String into, String checkpoint,
       String outputMode, boolean availableNow, long interval, Map<String, String> options,
       Map<String, String> settings, String catalog, String[] namespace) {}
-  record QueryStop(String scope, String name, boolean atOnce) {}
+  record QueryStop(String scope, String name, long epoch, boolean atOnce) {}
   record QueryCommands(List<QueryStart> start, List<QueryStop> stop) {}
   record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}
   record PlannedTasks(byte[] function, String python, List<byte[]> partitions, StructType schema, StructType output) {}

@@ -80,7 +80,7 @@ interface Requests {
 
   // catalog/protocol/running_queries.py
   record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
-      @OrNull String progress, boolean bounded) {}
+      @OrNull String progress, boolean bounded, boolean stopped) {}
   record StreamRead(Map<String, String> options) {}
   record HaveEnds(List<StreamRead> reads) implements Request<Boolean> {}
   record TendQueries(String server, List<QueryReport> reports) implements Request<QueryCommands> {}

@@ -10,6 +10,7 @@ import io.github.pysparkpravega.Requests.TendQueries;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
@@ -40,7 +41,10 @@ final class RunningQueries {
   private final String catalog;
   private final SparkSession base;
   private final String server;
-  private final Map<List<String>, RunningQuery> queries = new ConcurrentHashMap<>();
+  private final Map<Run, RunningQuery> queries = new ConcurrentHashMap<>();
+
+  /** One lease on a query. Runs of several may be there at once, if one is still starting or ending. */
+  private record Run(String scope, String name, long epoch) {}
 
   private RunningQueries(String catalog, SparkSession session) {
     this.catalog = catalog;
@@ -54,8 +58,8 @@ final class RunningQueries {
     SparkConf conf = session.sparkContext().conf();
     for (Tuple2<String, String> entry : conf.getAllWithPrefix(CATALOG)) {
       String name = entry._1();
-      if (entry._2().equals(PravegaCatalog.class.getName())
-          && conf.get(CATALOG + name + ".queries.run", "").trim().equalsIgnoreCase("true")) {
+      String run = conf.get(CATALOG + name + ".queries.run", "").trim().toLowerCase(Locale.ROOT);
+      if (entry._2().equals(PravegaCatalog.class.getName()) && !run.isEmpty() && !run.equals("false")) {
         of(name, session);
       }
     }
@@ -73,7 +77,7 @@ final class RunningQueries {
     CatalogManager names = asking.sessionState().catalogManager();
     Map<String, String> settings = new TreeMap<>();
     CollectionConverters.asJava(asking.sessionState().conf().getAllConfs()).forEach((key, value) -> {
-      if (key.startsWith("spark.sql.") && !key.startsWith(CATALOG) && asking.conf().isModifiable(key)) {
+      if (isSetting(asking, key)) {
         settings.put(key, value);
       }
     });
@@ -82,7 +86,7 @@ final class RunningQueries {
     SparkSession session = running.newSession(settings);
     boolean ownConf = !running.hasConf(session, service.conf());
     String current = names.currentCatalog().name();
-    if (ownConf || session.version().compareTo("4.3") < 0) { // the service refuses it
+    if (ownConf || SparkVersion.isOlder(session.version(), "4.3")) { // the service refuses it
       return new QueryFacts(
           running.server, session.version(), ownConf, false, new StructType(), settings, current, namespace);
     }
@@ -93,6 +97,11 @@ final class RunningQueries {
     });
     return new QueryFacts(running.server, session.version(), false, analyzed.isStreaming(), analyzed.schema(), settings,
         current, namespace);
+  }
+
+  /** Only what a session may change counts, and no catalog: whoever may write a query's row has no say in the rest. */
+  private static boolean isSetting(SparkSession session, String key) {
+    return key.startsWith("spark.sql.") && !key.startsWith(CATALOG) && session.conf().isModifiable(key);
   }
 
   private boolean hasConf(SparkSession session, Map<String, String> conf) {
@@ -107,7 +116,11 @@ final class RunningQueries {
   /** Returns a session as resumed queries get it: nothing is in it that another server has not. */
   SparkSession newSession(Map<String, String> settings) {
     SparkSession session = base.newSession();
-    settings.forEach(session.conf()::set);
+    settings.forEach((key, value) -> {
+      if (isSetting(session, key)) {
+        session.conf().set(key, value);
+      }
+    });
     return session;
   }
 
@@ -136,9 +149,14 @@ final class RunningQueries {
         service = service == null ? service() : service;
         List<RunningQuery> told = List.copyOf(queries.values());
         List<QueryReport> reports = told.stream().map(RunningQuery::report).toList();
-        QueryCommands commands = service.call(new TendQueries(server, reports));
-        reports.stream().filter(RunningQuery::isLast)
-            .forEach(report -> queries.remove(List.of(report.scope(), report.name())));
+        if (hasEnded()) { // queries that end with Spark have not come to their own end
+          break;
+        }
+        // Ctrl-C in a shell means its statement, and an answer that is lost would leave a query unstarted.
+        QueryCommands commands = service.finish(new TendQueries(server, reports));
+        for (int i = 0; i < told.size(); i++) {
+          told.get(i).noteTold(reports.get(i));
+        }
         commands.stop().forEach(this::stop);
         for (QueryStart start : commands.start()) {
           start(service, start);
@@ -159,14 +177,20 @@ final class RunningQueries {
 
   private void start(PravegaService service, QueryStart start) {
     RunningQuery query = new RunningQuery(service, start);
-    queries.put(List.of(start.scope(), start.name()), query);
+    queries.put(new Run(start.scope(), start.name(), start.epoch()), query);
     daemon("start-query", () -> query.start(() -> newSession(start.settings()))).start();
   }
 
   private void stop(QueryStop stop) {
-    RunningQuery query = queries.get(List.of(stop.scope(), stop.name()));
-    if (query != null && query.beginsToStop()) {
-      daemon("stop-query", () -> query.stop(stop.atOnce())).start();
+    Run run = new Run(stop.scope(), stop.name(), stop.epoch());
+    RunningQuery query = queries.get(run);
+    if (query == null) {
+      return;
+    }
+    if (query.isOver()) {
+      queries.remove(run);
+    } else if (query.beginsToStop(stop.atOnce())) {
+      daemon("stop-query", query::stop).start();
     }
   }
 

@@ -24,6 +24,7 @@ import org.apache.spark.sql.streaming.Trigger;
 final class RunningQuery {
   private static final String REFUSED = "refused";
   private static final String ENDED = "ended";
+  private static final String OVER = "over";
   private static final long GRACE_MS = 60_000; // for the micro-batch that runs when it is stopped
   private static final long LOOK_MS = 10;
 
@@ -32,6 +33,9 @@ final class RunningQuery {
   private volatile StreamingQuery query;
   private volatile String refused;
   private volatile boolean stopping;
+  private volatile boolean stopped;
+  private volatile boolean atOnce;
+  private volatile boolean over;
   private volatile boolean bounded;
 
   RunningQuery(PravegaService service, QueryStart wanted) {
@@ -108,13 +112,17 @@ final class RunningQuery {
       progress = last == null ? null : last.json();
     }
     String state = active ? "active" : started != null ? ENDED : error != null ? REFUSED : "starting";
-    return new QueryReport(wanted.scope(), wanted.name(), wanted.epoch(), state, active ? null : error, progress,
-        bounded);
+    return new QueryReport(wanted.scope(), wanted.name(), wanted.epoch(), over ? OVER : state, active ? null : error,
+        progress, bounded, stopped);
   }
 
-  /** Returns whether a report is the last one of a run. */
-  static boolean isLast(QueryReport report) {
-    return report.state().equals(ENDED) || report.state().equals(REFUSED);
+  /** Notes that the service knows a report. After the last one it decides when this run is forgotten. */
+  void noteTold(QueryReport report) {
+    over = over || report.state().equals(ENDED) || report.state().equals(REFUSED);
+  }
+
+  boolean isOver() {
+    return over;
   }
 
   private static String messageOf(Throwable failure) {
@@ -122,15 +130,20 @@ final class RunningQuery {
     return cause.getMessage() == null ? cause.toString() : cause.getMessage();
   }
 
-  /** Returns whether it is running and nobody else stops it; from then on the caller does. */
-  synchronized boolean beginsToStop() {
+  /**
+   * Returns whether it is running and nobody else stops it; from then on the caller does.
+   *
+   * @param now whether not to wait for the micro-batch, which ends the wait of one who stops it already.
+   */
+  synchronized boolean beginsToStop(boolean now) {
+    atOnce = atOnce || now;
     boolean begins = query != null && !stopping;
     stopping = stopping || begins;
     return begins;
   }
 
   /** Stops it, if not at once after the micro-batch that is running. */
-  void stop(boolean atOnce) {
+  void stop() {
     long until = System.currentTimeMillis() + GRACE_MS;
     long batch = batch();
     while (!atOnce && query.isActive() && query.status().isTriggerActive() && batch() == batch
@@ -138,6 +151,7 @@ final class RunningQuery {
       RunningQueries.pause(LOOK_MS);
     }
     try {
+      stopped = stopped || query.isActive(); // before it is, since the report may come first
       query.stop();
     } catch (TimeoutException e) {
       stopping = false; // the service asks again

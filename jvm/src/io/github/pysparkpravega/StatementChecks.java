@@ -41,7 +41,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
 
   StatementChecks(SparkSession session) {
     this.session = session;
-    this.isBlindToOptions = session.version().compareTo("4.3") < 0;
+    this.isBlindToOptions = SparkVersion.isOlder(session.version(), "4.3");
   }
 
   @Override

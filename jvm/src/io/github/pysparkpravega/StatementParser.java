@@ -34,7 +34,7 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   private record Statement(Pattern pattern, String since) {
     /** Returns whether a version of Spark does not have it; what Spark has, it explains itself. */
     boolean isLackingIn(String version) {
-      return since == null || version.compareTo(since) < 0;
+      return since == null || SparkVersion.isOlder(version, since);
     }
   }
 

@@ -1,0 +1,112 @@
+"""The procedure that stops a streaming query of start_query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from operator import eq
+
+from pyspark.sql.types import BooleanType, LongType, StringType, StructType
+
+from pyspark_pravega.errors import InvalidOptionError, QueryNotFoundError, QueryNotStartedError
+from pyspark_pravega.sql.identifiers import hyphenate, split_name
+
+from ..metadata.table import Rows, column
+from ..running.kept_query import KeptQueries, KeptQuery, QueryState
+from ..running.servers import QueryServers
+from ..storage.connections import Catalog
+from ..storage.spelling import resolve_scope
+from .procedure import DRY_RUN, Procedure, is_set, parameter, require, split_table_name
+from .queries import NAME
+
+_LOOK_SECONDS = 0.1
+_STOP_SECONDS = 180.0
+"""How long a call waits for a server to stop a query."""
+
+
+def stop_query(catalog: Catalog, servers: QueryServers, arguments: Mapping[str, str]) -> Rows:
+    """Carry out a call of STOP_QUERY. Raises its errors."""
+    queries = KeptQueries(catalog)
+    kept = _find_to_stop(catalog, queries, arguments)
+    stopped = not is_set(arguments, DRY_RUN)
+    if stopped:
+        _stop(queries, servers, kept)
+    yield kept.name, kept.status.state, kept.status.batch, kept.definition.checkpoint, stopped
+
+
+def _find_to_stop(catalog: Catalog, queries: KeptQueries, arguments: Mapping[str, str]) -> KeptQuery:
+    name, into = require(arguments, "name"), ""
+    found = queries.find(name)
+    if "into" in arguments:
+        namespace, table = split_table_name(catalog, arguments, "into")
+        into = f" into {catalog.named(namespace, table)}"
+        scope = resolve_scope(catalog, (namespace,))
+        found = [kept for kept in found if kept.scope == scope and _is_into(kept, table)]
+    if not found:
+        known = ", ".join(f"'{other.name}'" for other in queries.all())
+        raise QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {known or 'none'}.")
+    if len(found) > 1:
+        listed = " and ".join(kept.definition.into for kept in found)
+        raise InvalidOptionError(
+            f"There are {len(found)} queries '{name}': into {listed}. Name the table of the one that you mean: "
+            f"into => '{found[0].definition.into}'."
+        )
+    return found[0]
+
+
+def _is_into(kept: KeptQuery, table: str) -> bool:
+    return hyphenate(split_name(kept.definition.into)[-1]) == hyphenate(table)
+
+
+def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
+    """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
+
+    def stopping(found: KeptQuery | None) -> KeptQuery:
+        if found is None:
+            raise QueryNotFoundError(f"The query '{kept.name}' was stopped meanwhile.")
+        # Also if no server has it, because one may take it at this moment.
+        return replace(found, status=replace(found.status, state=QueryState.STOPPING))
+
+    found = queries.change(kept.scope, kept.name, stopping)
+    servers.wake()
+    until = time.monotonic() + _STOP_SECONDS
+    seen, since = found.status.renewed, time.monotonic()
+    while True:
+        left = queries.read(kept.scope, kept.name)
+        if left is None:
+            return
+        moment = time.monotonic()
+        if left.status.renewed != seen:
+            seen, since = left.status.renewed, moment
+        if left.status.server is None or moment > since + left.status.lease:
+            if queries.remove(left, partial(eq, left)):
+                return
+        elif moment > until:
+            raise QueryNotStartedError(
+                f"The query '{kept.name}' is asked to stop, but {left.status.server} has not done so yet."
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+STOP_QUERY = Procedure(
+    "stop_query",
+    "Stops a streaming query after its micro-batch, and forgets it. Its checkpoint stays.",
+    (
+        parameter("name", "the query's name"),
+        DRY_RUN,
+        parameter("into", "the table that it writes to, if several queries have the name", optional=True),
+    ),
+    StructType(
+        [
+            NAME,
+            column("state", StringType(), "what it did before", nullable=False),
+            column("batch", LongType(), "a micro-batch that it had completed by then"),
+            column("checkpoint", StringType(), "where Spark has noted how far it has read", nullable=False),
+            column("stopped", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    "READ_UPDATE on the scope of the table that it writes to",
+    None,
+)
