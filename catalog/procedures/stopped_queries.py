@@ -71,7 +71,8 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
 
     found = queries.change(kept.scope, kept.name, stopping)
     servers.wake()
-    until = time.monotonic() + _STOP_SECONDS
+    # The lease of a server that has died is over by then.
+    until = time.monotonic() + max(_STOP_SECONDS, found.status.lease + 10)
     seen, since = found.status.renewed, time.monotonic()
     while True:
         left = queries.read(kept.scope, kept.name)
