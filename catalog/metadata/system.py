@@ -72,7 +72,7 @@ def refuse(catalog: Catalog, name: str, statement: str) -> bool:
     """Raise UnsupportedOperationError for a statement that such a table cannot do."""
     if statement == "readStream.table":
         shown = catalog.named(NAMESPACE, name.lower())
-        raise UnsupportedOperationError(f"{shown} cannot be read as a stream. Query it again when you need it anew.")
+        raise UnsupportedOperationError(f"{shown} cannot be read as a stream. Query it again for its present rows.")
     return refuse_change(catalog, name)
 
 
