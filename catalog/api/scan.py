@@ -166,12 +166,13 @@ class Scan:
             known = count_events_by_log(self.catalog.pravega, self.described.table.stream, planned)
             if known is not None:
                 return known
-            reader = _get_reader(planned)
+            reader, counted = _get_reader(planned), planned.source.counted
             batches = read_in_threads(reader.planned, reader.batches, _THREADS)
         else:
+            counted = False
             batches = self._read_batches(self.tasks(), _THREADS)
         with closing(batches):
-            return sum(batch.num_rows for _, batch in batches)
+            return sum(batch.num_rows for _, batch in batches if not counted or counts_of(batch) is None)
 
     def tasks(self) -> list[ScanTask]:
         """Plan the scan as parts, to be read in other threads, processes or machines.

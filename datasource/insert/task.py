@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -153,8 +153,7 @@ class InsertWriter(DataSourceArrowWriter):
             transaction.keep_alive()
             try:
                 rows = SpooledRows(spec, partition, spool)
-                for batch in iterator:
-                    rows.take(batch)
+                rows.take_all(iterator)
                 pravega.segments.seed_token(stream, spec.token)
                 for segment_id in spool.segments():
                     if segment_id in spec.endpoints:
@@ -183,19 +182,33 @@ class SpooledRows:
         self._reached = ReachedTime(table)
         self._rows = 0
 
+    def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Take all rows. Raises InvalidRowError, EventTooLargeError, with the name of the table even if `batches` do."""
+        with self._name_table():
+            for batch in batches:
+                self._take(batch)
+
     def take(self, batch: pa.RecordBatch) -> None:
         """Encode, route and spool rows. Raises InvalidRowError, EventTooLargeError."""
+        with self._name_table():
+            self._take(batch)
+
+    @contextmanager
+    def _name_table(self) -> Iterator[None]:
+        try:
+            yield
+        except (InvalidRowError, EventTooLargeError) as error:
+            spec = self._spec
+            raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
+
+    def _take(self, batch: pa.RecordBatch) -> None:
         segment_ids = self._router.segment_ids
 
         def room(place: int, size: int, events: int) -> memoryview:
             return self._spool.room(segment_ids[place], size, events)
 
-        try:
-            payloads = self._encoder.encode(batch)
-            frame_by_place(payloads, self._router.places(batch), len(segment_ids), room)
-        except (InvalidRowError, EventTooLargeError) as error:
-            spec = self._spec
-            raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
+        payloads = self._encoder.encode(batch)
+        frame_by_place(payloads, self._router.places(batch), len(segment_ids), room)
         self._spool.take_filled()
         self._rows += batch.num_rows
         self._reached.take(batch)

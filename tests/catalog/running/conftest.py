@@ -88,15 +88,21 @@ class Kept:
     def search(self, server: QueryServer, **conf: str) -> tuple[QueryStart, ...]:
         """Have a server look for queries that no other one runs, and return what it starts."""
         self.tend(server, **conf)
-        for thread in threading.enumerate():
-            if thread.name == "search for queries":
-                thread.join()
+        join_searches()
         return self.tend(server, **conf).start
 
 
+def join_searches() -> None:
+    """Wait for the threads in which servers look for queries; they use a connection that is closed later."""
+    for thread in threading.enumerate():
+        if thread.name == "search for queries":
+            thread.join()
+
+
 @pytest.fixture
-def kept(pravega: Pravega, client_config: ClientConfig, scope: str) -> Kept:
-    return Kept(pravega, client_config, scope)
+def kept(pravega: Pravega, client_config: ClientConfig, scope: str) -> Iterator[Kept]:
+    yield Kept(pravega, client_config, scope)
+    join_searches()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pyspark_pravega.client.stream import key_value_table_stream
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import quote_all
 
-from .conftest import Kept
+from .conftest import Kept, join_searches
 
 UNOWNED = {"server": None, "state": QueryState.WAITING}
 
@@ -175,6 +175,7 @@ def silent() -> Iterator[Endpoint]:
 def own_pravega(client_config: ClientConfig) -> Iterator[Pravega]:
     with connect(client_config) as pravega:
         yield pravega
+        join_searches()
 
 
 def test_a_server_that_is_silent_holds_up_no_lease_of_another(
