@@ -183,7 +183,7 @@ class SpooledRows:
         self._rows = 0
 
     def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Take all rows. Raises InvalidRowError, EventTooLargeError, with the name of the table even if `batches` do."""
+        """Take all rows. Raises InvalidRowError and EventTooLargeError with the table's name, also those of `batches`."""
         with self._name_table():
             for batch in batches:
                 self._take(batch)
