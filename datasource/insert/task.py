@@ -183,7 +183,7 @@ class SpooledRows:
         self._rows = 0
 
     def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Take all rows. Raises InvalidRowError and EventTooLargeError with the table's name, also those of `batches`."""
+        """Take all rows. Raises InvalidRowError, EventTooLargeError, each with the name of the table."""
         with self._name_table():
             for batch in batches:
                 self._take(batch)

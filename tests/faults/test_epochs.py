@@ -67,6 +67,7 @@ def harmed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Harmed]:
     directory = tmp_path_factory.mktemp("harmed")
+    catalog = directory.name  # the session keeps the catalog of another module, whose proxies are gone
     control, python = directory / "control", directory / "python"
     control.mkdir()
     with new_scope(client_config) as scope:
@@ -81,14 +82,14 @@ def harmed(
             python.chmod(0o700)
             configure(
                 SparkSession.builder,
-                catalog="harmed",
+                catalog=catalog,
                 controller_uri=environment["FAULT_CONTROLLER"],
                 schema_registry_uri=cluster.registry_uri,
                 python=str(python),
                 retry_timeout="4s",
             ).getOrCreate()
             with closing(director):
-                yield Harmed("harmed", director, network)
+                yield Harmed(catalog, director, network)
 
 
 def start(
