@@ -62,7 +62,6 @@ class TimeAhead:
     frontier: Frontier
     marks: Iterator[Watermark]
     ranges: _Ranges
-    is_behind_all: bool
 
     def ends(self, latest: int, *, moves: bool) -> dict[int, int]:
         """Return where each segment comes to the first watermark beyond a time; its end, if there is none.
@@ -100,7 +99,7 @@ class EventTimePace:
     _passed: _PassedMark | None = None
 
     def look(self, pravega: Pravega, stream: Stream, frontier: Frontier) -> TimeAhead | None:
-        """Return what the watermarks say of a frontier; None if there are none, or nothing is unread."""
+        """Return what the watermarks say of a frontier; None if no watermark lies behind unread events."""
         begins = frontier.begins
         unread = {segment: begin for segment, begin in begins.items() if begin < frontier.ends[segment]}
         if not unread:
@@ -118,12 +117,12 @@ class EventTimePace:
             ranges |= mark.ranges
             if not _is_passed(mark, unread, ranges):
                 ahead = itertools.chain([mark], _note_ranges((later for _, later in marks), ranges))
-                return TimeAhead(_BEFORE_ALL if newest is None else newest.time, frontier, ahead, ranges, False)
+                return TimeAhead(_BEFORE_ALL if newest is None else newest.time, frontier, ahead, ranges)
             newest = mark
             everywhere = everywhere and _is_passed(mark, begins, ranges)
             if everywhere:
                 self._passed = _PassedMark(pravega, mark, end)
-        return None if newest is None else TimeAhead(newest.time, frontier, iter(()), ranges, True)
+        return None
 
 
 def keep_in_step(looks: Mapping[Key, TimeAhead | None], drift: timedelta) -> dict[Key, dict[int, int]]:
@@ -132,7 +131,7 @@ def keep_in_step(looks: Mapping[Key, TimeAhead | None], drift: timedelta) -> dic
     These have no watermarks, no unread events, or none before their newest watermark. They hold nothing back either: a
     stream whose writers note no more times would keep the others from being read for as long as it gets events.
     """
-    known = {key: look for key, look in looks.items() if look is not None and not look.is_behind_all}
+    known = {key: look for key, look in looks.items() if look is not None}
     if not known:
         return {}
     slowest = min(look.reached for look in known.values())
