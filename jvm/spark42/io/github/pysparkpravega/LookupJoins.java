@@ -48,7 +48,7 @@ final class LookupJoins extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    boolean planned = session.version().compareTo("4.3") >= 0 && conf().dynamicPartitionPruningEnabled()
+    boolean planned = !SparkVersion.isOlder(session.version(), "4.3") && conf().dynamicPartitionPruningEnabled()
         && conf().exchangeReuseEnabled();
     if (!planned || !plan.isStreaming()) {
       return plan;
