@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import base64
-import logging
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import limit_retries
@@ -30,58 +27,21 @@ from pyspark_pravega.datasource.insert.task import Unit
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PravegaError, TransactionMismatchError
+from pyspark_pravega.errors import TransactionMismatchError
 
+from .open_writes import InsertStart, OpenWrite, OpenWrites
 from .protocol.replies import InsertBegun, InsertHandle
 from .storage.connections import Catalog
 
-LOG = logging.getLogger(__name__)
 _PREFIX = "dispatch "
 """Stands before the roster's row and the write's id in the handle of such a write."""
-_ABANDONED_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class InsertStart:
-    """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
-
-    `number` is that of the call, for `abort_begun_by`. `query` is the id of the streaming query if it is a micro-batch,
-    `run` that of its run, and `epoch` the number of the micro-batch.
-    """
-
-    number: int
-    schema: StructType
-    tasks: int
-    given: Mapping[str, str]
-    query: str | None = None
-    run: str = ""
-    epoch: int = 0
-
-
-@dataclass(frozen=True)
-class _OpenDispatch:
-    """An open write, the number of the call that began it, and a function that gives its connection back."""
-
-    dispatch: Dispatch
-    begun_by: int
-    release: Callable[[], None]
-
-    def abort(self) -> None:
-        try:
-            with limit_retries(_ABANDONED_SECONDS):
-                self.dispatch.abort()
-        except PravegaError as error:
-            LOG.warning("A write into several streams that nobody waits for could not be aborted: %s", error)
-        finally:
-            self.release()
 
 
 class Dispatches:
     """The open writes into several streams; thread-safe. A handle suffices to end one that another process began."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[uuid.UUID, _OpenDispatch] = {}
+        self.open = OpenWrites[uuid.UUID, Dispatch]("A write into several streams")
 
     def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
         """Begin a write into a table that `prepare_insert` returned; return its handle and the tasks' function.
@@ -97,8 +57,7 @@ class Dispatches:
             roster = Roster.begin(pravega, table.stream, None if query is None else writer_of_query(query))
             dispatch = Dispatch(pravega, table, roster, settings)
             dispatch.keep_alive()
-        with self._lock:
-            self._open[roster.id] = _OpenDispatch(dispatch, start.number, catalog.hold())
+        self.open.add(roster.id, OpenWrite(dispatch, start.number, catalog.hold()))
         rows = rows_to_write(table, start.schema, options)
         spec = DispatchSpec(table, pravega.config, options, settings, column, rows, roster)
         handle = InsertHandle(f"{_PREFIX}{roster.number} {roster.id}", start.tasks, dict(start.given))
@@ -136,30 +95,19 @@ class Dispatches:
         ):
             dispatch.abort()
 
-    def abort_in_threads(self, number: int | None) -> list[threading.Thread]:
-        """Abort the write that a call began, or all (None); return the threads that do it."""
-        with self._lock:
-            ids = [id for id, opened in self._open.items() if number in (None, opened.begun_by)]
-            left = [self._open.pop(id) for id in ids]
-        threads = [threading.Thread(target=opened.abort, name="abort", daemon=True) for opened in left]
-        for thread in threads:
-            thread.start()
-        return threads
-
     @contextmanager
     def _take(self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit) -> Iterator[Dispatch]:
         number, id = handle.transaction.removeprefix(_PREFIX).split()
-        with self._lock:
-            found = self._open.pop(uuid.UUID(id), None)
+        found = self.open.take(uuid.UUID(id))
         if found is None:
             settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
             roster = Roster(table.stream, int(number), uuid.UUID(id))
             yield Dispatch(catalog.pravega, table, roster, settings)
             return
         try:
-            yield found.dispatch
+            yield found.write
         finally:
-            found.dispatch.stop()
+            found.write.stop()
             found.release()
 
 

@@ -6,9 +6,9 @@ import base64
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from pyspark.serializers import CPickleSerializer
@@ -28,10 +28,11 @@ from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PravegaError, TransactionMismatchError
+from pyspark_pravega.errors import TransactionMismatchError
 from pyspark_pravega.sql import options as o
 
-from .dispatches import Dispatches, InsertStart, is_dispatch
+from .dispatches import Dispatches, is_dispatch
+from .open_writes import InsertStart, OpenWrite, OpenWrites
 from .protocol import BeginKeyedWrite
 from .protocol.replies import InsertBegun, InsertHandle, KeyedWriteBegun
 from .storage.connections import Catalog
@@ -41,37 +42,15 @@ from .streaming.entry_epochs import begin_epoch_of_entries
 from .streaming.writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
-_ABANDONED_SECONDS = 30.0
-"""How long it may take to abort an INSERT that nobody waits for: the service should end soon after its driver."""
 _NONE = ""
 """Stands for the transaction in the handle of a write without one."""
-
-
-@dataclass(frozen=True)
-class _OpenInsert:
-    """An open INSERT, the number of the call that began it, and a function that gives its connection back."""
-
-    insert: Insert
-    begun_by: int
-    release: Callable[[], None]
-
-    def abort(self) -> None:
-        """Abort the INSERT if the server can be reached; otherwise its lease ends it."""
-        try:
-            with limit_retries(_ABANDONED_SECONDS):
-                self.insert.abort()
-        except PravegaError as error:
-            LOG.warning("An INSERT that nobody waits for could not be aborted: %s", error)
-        finally:
-            self.release()
 
 
 class Inserts:
     """The open INSERTs of this service; thread-safe. A handle suffices to end one that another process began."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[tuple[str, uuid.UUID], _OpenInsert] = {}
+        self._open = OpenWrites[tuple[str, uuid.UUID], Insert]("An INSERT")
         self._queries = WritingQueries()
         self._dispatches = Dispatches()
 
@@ -95,13 +74,12 @@ class Inserts:
                 key = table.stream, writer_of_query(query)
                 insert = self._queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
-        with self._lock:
-            self._open[str(table.stream), transaction.id] = _OpenInsert(insert, start.number, catalog.hold())
+        self._open.add((str(table.stream), transaction.id), OpenWrite(insert, start.number, catalog.hold()))
         try:
             function = pickle_write(InsertWriter(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
-            for thread in self._abort_in_threads(lambda opened: opened.insert is insert):
+            for thread in self._open.abort_in_threads(lambda opened: opened.write is insert):
                 thread.join()
             raise
         return InsertBegun(InsertHandle(str(transaction.id), tasks, given, seen), function, PYTHON)
@@ -174,25 +152,13 @@ class Inserts:
 
     def abort_begun_by(self, number: int) -> None:
         """Abort the INSERT that this call began, if it began one, because nobody has read its answer."""
-        self._abort_in_threads(lambda opened: opened.begun_by == number)
-        self._dispatches.abort_in_threads(number)
+        self._open.abort_in_threads(lambda opened: opened.begun_by == number)
+        self._dispatches.open.abort_in_threads(lambda opened: opened.begun_by == number)
 
     def abort_all(self) -> list[threading.Thread]:
-        """Abort all open INSERTs, because the driver is gone; return the threads that do it.
-
-        Each INSERT has its own thread, because its cluster may not answer.
-        """
-        left = self._abort_in_threads(lambda opened: True)
-        return [*left, *self._dispatches.abort_in_threads(None), *self._queries.end()]
-
-    def _abort_in_threads(self, which: Callable[[_OpenInsert], bool]) -> list[threading.Thread]:
-        with self._lock:
-            keys = [key for key, opened in self._open.items() if which(opened)]
-            left = [self._open.pop(key) for key in keys]
-        threads = [threading.Thread(target=opened.abort, name="abort", daemon=True) for opened in left]
-        for thread in threads:
-            thread.start()
-        return threads
+        """Abort all open INSERTs, because the driver is gone; return the threads that do it."""
+        left = self._open.abort_in_threads(lambda opened: True)
+        return [*left, *self._dispatches.open.abort_in_threads(lambda opened: True), *self._queries.end()]
 
     @contextmanager
     def _take(
@@ -210,13 +176,12 @@ class Inserts:
         answer and, as `again` says, that process may have committed it.
         """
         transaction_id = uuid.UUID(handle.transaction)
-        with self._lock:
-            found = self._open.pop((str(table.stream), transaction_id), None)
+        found = self._open.take((str(table.stream), transaction_id))
         if found is not None:
             try:
-                yield found.insert
+                yield found.write
             finally:
-                found.insert.transaction.stop()
+                found.write.transaction.stop()
                 found.release()
             return
         settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)

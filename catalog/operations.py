@@ -23,11 +23,11 @@ from .altering.column_changes import can_evolve
 from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
-from .dispatches import InsertStart
 from .inserts import Inserts
 from .metadata import system
 from .metadata import tables_of_streams as metadata
 from .metadata.tables_of_streams import is_stream_namespace
+from .open_writes import InsertStart
 from .procedures import calling as procedures
 from .protocol.replies import (
     InsertBegun,

@@ -66,6 +66,6 @@ def _name_table(catalog: Catalog, kept: KeptQuery) -> str:
     if len(parts) != 2 or resolve_scope(catalog, parts[:1]) != kept.scope:
         raise InvalidNameError(
             f"The query is kept in scope {kept.scope}, but writes into '{kept.definition.into}'. A query writes into a "
-            "table of the scope that keeps it: remove it with stop_query, and start it anew."
+            "table of the scope that keeps it: remove it with stop_query, and start it again."
         )
     return catalog.named(*parts)

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.dispatches import InsertStart
 from pyspark_pravega.catalog.inserts import Inserts
+from pyspark_pravega.catalog.open_writes import InsertStart
 from pyspark_pravega.catalog.protocol.replies import InsertHandle
 from pyspark_pravega.catalog.protocol.tables import CreateTable
 from pyspark_pravega.catalog.storage.connections import Catalog

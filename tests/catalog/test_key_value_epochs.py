@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.catalog.dispatches import InsertStart
+from pyspark_pravega.catalog.open_writes import InsertStart
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.catalog.streaming.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
