@@ -120,7 +120,7 @@ class _EpochWrite:
         try:
             return _decode(self._decoder(), [value])[0]
         except BadEvent:
-            return None  # another program's: a row replaces it, as everywhere
+            return None  # another program wrote the entry, and every row replaces such a one
 
     def _decoder(self) -> Decoder:
         column, table = find_epoch_column(self.table), self.table
