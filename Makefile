@@ -144,6 +144,10 @@ build/spark-%/installed: requirements-dev.txt | jars
 	build/spark-$*/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+.PHONY: long
+long: jar native $(ARCHIVE) ## Run at length what `make test` has in brief (TEST_PROCESSES, PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(PYTEST_ARGS)
+
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (an hour or two; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
