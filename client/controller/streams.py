@@ -18,6 +18,9 @@ from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
 
+_TRIES_TO_CREATE = 3
+"""Answers of FAILURE to one request for a stream before it is given up."""
+
 
 class StreamCalls(ControllerCalls):
     """Streams."""
@@ -80,11 +83,22 @@ class StreamCalls(ControllerCalls):
     def create_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
         """Create a stream. Needs READ_UPDATE on the scope.
 
-        Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError.
+        The controller answers FAILURE if a step of it fails, say because its store is slow for a moment. The stream
+        is half-made then, and asking again completes it. The answer to that is STREAM_EXISTS (`createStreamBody` of
+        StreamMetadataTasks.java): the settings tell whether it is the stream that was asked for.
+
+        Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, ServerFailedError.
         """
         purpose = Purpose(f"create stream '{stream}'", scope_resource(stream.scope), "READ_UPDATE")
-        reply, tries = self._channel.call("createStream", encode_configuration(stream, configuration), purpose)
+        request = encode_configuration(stream, configuration)
+        reply, tries = self._channel.call("createStream", request, purpose)
+        failures = 0
+        while reply.status == pb.CreateStreamStatus.FAILURE and failures < _TRIES_TO_CREATE - 1:
+            failures += 1
+            reply, tries = self._channel.call("createStream", request, purpose)
         if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
+            if failures and self.stream_configuration(stream) == configuration:
+                return
             raise StreamExistsError(
                 f"stream '{stream.name}' already exists in scope '{stream.scope}'{lost_reply_remark(tries)}"
             )

@@ -1,0 +1,79 @@
+"""Streams whose creation the controller calls a failure, although they are half made or even whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import grpc
+import pytest
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.controller import controller_pb2 as pb
+from pyspark_pravega.client.controller.controller import Controller
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.errors import ServerFailedError, StreamExistsError
+
+TWO_SEGMENTS = StreamConfiguration(ScalingPolicy(min_segments=2), tags=("a tag",))
+
+
+class Failing(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Passes all calls on to the controller, and says of some streams that were created that it failed."""
+
+    def __init__(self, target: str) -> None:
+        self._channel = grpc.insecure_channel(target)
+        self.failures = 0
+        """Streams that are still to be called failures."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        method = handler_call_details.method
+
+        def pass_on(request: bytes, _: grpc.ServicerContext) -> bytes:
+            reply: bytes = self._channel.unary_unary(method)(request)
+            if method.endswith("/createStream") and self.failures:
+                self.failures -= 1
+                return pb.CreateStreamStatus(status=pb.CreateStreamStatus.FAILURE).SerializeToString()
+            return reply
+
+        return grpc.unary_unary_rpc_method_handler(pass_on)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+@pytest.fixture
+def failing(client_config: ClientConfig) -> Iterator[tuple[Controller, Failing]]:
+    """A controller behind one that tells failures."""
+    handler = Failing(str(client_config.controller_endpoints[0]))
+    with ThreadPoolExecutor(2) as threads:
+        server = grpc.server(threads, handlers=(handler,))
+        port = server.add_insecure_port("localhost:0")
+        server.start()
+        with Controller(replace(client_config, controller_uri=f"tcp://localhost:{port}")) as controller:
+            yield controller, handler
+        server.stop(None).wait()
+        handler.close()
+
+
+def test_it_is_asked_for_again(failing: tuple[Controller, Failing], scope: str) -> None:
+    controller, handler = failing
+    for failures in (1, 2):
+        handler.failures, stream = failures, Stream(scope, f"stream{failures}")
+        controller.create_stream(stream, TWO_SEGMENTS)
+        assert controller.stream_configuration(stream) == TWO_SEGMENTS
+        assert not controller.is_half_made(stream)
+    handler.failures = 3
+    with pytest.raises(ServerFailedError, match="cannot create stream '.*/stream3'.*FAILURE"):
+        controller.create_stream(Stream(scope, "stream3"), TWO_SEGMENTS)
+    assert handler.failures == 0
+
+
+def test_a_stream_of_others_is_theirs(failing: tuple[Controller, Failing], scope: str) -> None:
+    controller, handler = failing
+    stream = Stream(scope, "stream")
+    controller.create_stream(stream, StreamConfiguration())
+    handler.failures = 1
+    with pytest.raises(StreamExistsError, match="'stream' already exists"):
+        controller.create_stream(stream, TWO_SEGMENTS)
+    assert controller.stream_configuration(stream) == StreamConfiguration()
