@@ -112,7 +112,9 @@ jars: $(STAMP) ## Compile the Java adapter for all versions of Spark (the first 
 # The oldest and the newest release of each older line, each in an environment of its own.
 SPARK41 := 4.1.0 4.1.4
 SPARK42 := 4.2.0 4.2.1
+WITH_LONG = not faults and not pipelines and not dbt and not image and not notebook
 SPARK_RUN = -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+  -m "$(WITH_LONG)" \
   $$($(BIN)/python -m tests.spark_versions modules) --spark-results tests/spark_results
 
 # One path through everything, for every run of CI: SQL in PySpark and over JDBC with TLS and a login, a stream whose
@@ -146,7 +148,7 @@ build/spark-%/installed: requirements-dev.txt | jars
 
 .PHONY: long
 long: jar native $(ARCHIVE) ## Run at length what `make test` has in brief (TEST_PROCESSES, PYTEST_ARGS)
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m "long and $(WITH_LONG)" $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (an hour or two; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.local.state import ClusterInfo
+from tests.catalog.behaviours.groups import is_at_length
 from tests.spark_servers import CONNECT, JDBC, free_port, listening
 from tests.sql_clients import BeelineClient, ConnectClient, PySparkClient, ShellClient, SqlClient
 from tests.temperatures import CSV
@@ -21,15 +22,22 @@ SET_UPS = {("pyspark", "pravega"), ("spark-sql", "pravega"), ("jdbc", "secure"),
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run only the SET_UPS of front end and catalog; the other pairs would show nothing new."""
-    out = [item for item in items if not _is_run(getattr(item, "callspec", None))]
+    """Run only the SET_UPS of front end and catalog, and in brief what other front ends show of a behaviour."""
+    for item in items:
+        params = _params(item)
+        if {"sql", "behaviour"} <= params.keys() and is_at_length(params["sql"], params["behaviour"]):
+            item.add_marker("long")
+    out = [item for item in items if not _is_run(_params(item))]
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in out]
 
 
-def _is_run(callspec: Any) -> bool:
-    params = {} if callspec is None else callspec.params
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _is_run(params: dict[str, Any]) -> bool:
     return not {"sql", "catalog_name"} <= params.keys() or (params["sql"], params["catalog_name"]) in SET_UPS
 
 

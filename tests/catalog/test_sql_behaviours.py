@@ -1,5 +1,7 @@
 """What SQL users rely on: one list of behaviours, the same through every front end, on plain and secured servers.
 
+`make test` checks all of them in PySpark and some in the other front ends; `make long` checks the rest.
+
 Each front end is started once and keeps its session; the statements go there one after the other.
 """
 
@@ -19,14 +21,14 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.state import ClusterInfo
 from tests import tutorial
 from tests.bad_input import Refusal, Watched
-from tests.catalog.behaviours import definitions, queries, refusals, several, tables, writing
+from tests.catalog.behaviours import tables
+from tests.catalog.behaviours.groups import GROUPS
 from tests.catalog.behaviours.model import Behaviour, Place
 from tests.catalog.test_bad_input import EVERYWHERE
 from tests.servers import named
 from tests.sql_clients import COMMAND, SqlClient, SqlError
 from tests.temperatures import by_location_and_day, readings
 
-GROUPS = queries.ALL | definitions.ALL | writing.ALL | refusals.ALL | several.ALL
 BEHAVIOURS = [
     pytest.param(each, id=f"{group}: {each.name}") for group, behaviours in GROUPS.items() for each in behaviours
 ]
