@@ -17,17 +17,14 @@ from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQuer
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_metadata_refusal, describe_refusal
 
-from . import inserts, sources
 from . import protocol as r
 from .altering.column_changes import can_evolve
 from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
-from .inserts import Inserts
 from .metadata import system
 from .metadata import tables_of_streams as metadata
 from .metadata.tables_of_streams import is_stream_namespace
-from .open_writes import InsertStart
 from .procedures import calling as procedures
 from .protocol.replies import (
     InsertBegun,
@@ -44,7 +41,7 @@ from .protocol.replies import (
     TableDescription,
     ViewDefinition,
 )
-from .queries import changes, planning, relations
+from .queries import changes, planning, relations, sources
 from .queries.relations import suggest_table
 from .running.servers import QueryServers
 from .storage.connections import Catalog, Connections
@@ -53,8 +50,11 @@ from .storage.spelling import name_table_and_stream, resolve_stream
 from .streaming import merged_streams, micro_batches, sink_tables
 from .tables import namespaces, stream_tables, views
 from .tables.stream_tables import key_space
-from .tables.streaming_writes import select_write_options
 from .tables.time_travel import check_column_options
+from .writing.insert import InsertEnd, InsertStart, MicroBatch
+from .writing.inserts import Inserts
+from .writing.keyed_writes import begin_keyed_write
+from .writing.write_options import select_write_options
 
 LOG = logging.getLogger(__name__)
 Reply: TypeAlias = (
@@ -261,27 +261,29 @@ class Operations:
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
             case r.BeginKeyedWrite():
-                return inserts.begin_keyed_write(catalog, request)
-            case r.CommitInsert(table, insert, messages, again):
-                return self._inserts.commit(catalog, table, insert, messages, again)
-            case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets, watermark):
-                epoch = Epoch.of_query(query, number, run, offsets, watermark)
-                return self._inserts.commit(catalog, table, insert, messages, again, epoch)
+                return begin_keyed_write(catalog, request)
+            case r.CommitInsert():
+                end = InsertEnd(request.insert, request.messages, request.again)
+                return self._inserts.commit(catalog, request.table, end)
+            case r.CommitEpoch():
+                epoch = Epoch.of_query(request.query, request.epoch, request.run, request.offsets, request.watermark)
+                end = InsertEnd(request.insert, request.messages, request.again, epoch)
+                return self._inserts.commit(catalog, request.table, end)
             case r.AbortInsert(table, insert):
                 self._inserts.abort(catalog, table, insert)
                 return None
         assert_never(request)
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
-        table, given, query, run, epoch = request.table, request.options, None, "", 0
+        table, given, micro_batch = request.table, request.options, None
         with prefix_errors("Table", name_table_and_stream(catalog, table)):
             if isinstance(request, r.BeginEpoch):
-                given, query = select_write_options(table, given), request.query
-                run, epoch = request.run, request.epoch
+                given = select_write_options(table, given)
+                micro_batch = MicroBatch(request.query, request.run, request.epoch)
             options = catalog.options(write=given)
             prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with explain_dropped_streams(WRITE_AGAIN):
-            start = InsertStart(number, request.schema, request.tasks, given, query, run, epoch)
+            start = InsertStart(number, request.schema, request.tasks, given, micro_batch)
             return self._inserts.begin(catalog, prepared, start)
 
 

@@ -163,7 +163,7 @@ class TransactionalWriter(InsertWriter):
             if self._epoch is None:
                 insert.commit(reports)
             else:
-                commit_epoch(pravega, self._spec.table, insert, reports, self._epoch)
+                commit_epoch(insert, reports, self._epoch)
 
     @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

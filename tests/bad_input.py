@@ -75,7 +75,7 @@ class Watched:
             lengths = {segment: info.write_offset for segment, info in infos.items()}
             streams[name] = (controller.stream_configuration(stream), lengths)
         groups = {name: (group, registry.versions(name)) for name, group in registry.groups().items()}
-        return {"streams": streams, "groups": groups, "scopes": self.scope in controller.list_scopes()}
+        return {"streams": streams, "groups": groups, "scopes": controller.scope_exists(self.scope)}
 
     def refuse(self, refusal: Refusal, **more: str) -> str:
         """Run a statement that must be refused; return its message."""

@@ -1,7 +1,7 @@
-"""Scopes for tests, which are dropped with all that is in them.
+"""Scopes for tests, which are dropped with all that is in them unless the servers are gone soon.
 
-Dropping takes a third of the time of tests that use the client alone, mostly by waiting. So it is done while the next
-tests run.
+Dropping a stream takes 0.14 seconds of the server's processor, more than making it. Where it must be done, it is done
+while the next tests run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pyspark_pravega.client.stream import Stream
 ROOT = Path(__file__).parent.parent
 
 
-def _created(config: ClientConfig) -> str:
+def make_scope(config: ClientConfig) -> str:
+    """Make a scope of a new name, and return the name."""
     name = f"test-{secrets.token_hex(6)}"
     with connect(config) as pravega:
         pravega.controller.create_scope(name)
@@ -56,7 +57,7 @@ def _empty(pravega: Pravega, name: str) -> None:
 @contextmanager
 def new_scope(config: ClientConfig) -> Iterator[str]:
     """A new scope for the length of a `with` block."""
-    name = _created(config)
+    name = make_scope(config)
     yield name
     drop(config, name)
 
@@ -71,7 +72,7 @@ class Sweeper:
 
     def scope(self, config: ClientConfig) -> Iterator[str]:
         """A new scope, which is dropped some time after the generator goes on."""
-        name = _created(config)
+        name = make_scope(config)
         yield name
         if self._process is None:
             command = [sys.executable, "-m", "tests.scopes", str(self._failures)]

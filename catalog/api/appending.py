@@ -55,7 +55,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
                 raise
             if epoch is None:
                 return insert.commit([report])
-            return commit_epoch(pravega, table, insert, [report], epoch)
+            return commit_epoch(insert, [report], epoch)
         finally:
             insert.transaction.stop()
 

@@ -264,7 +264,7 @@ def _insert(catalog: Catalog, table: StreamTable, letters: _Letters, epoch: Epoc
         except BaseException:
             insert.abort()
             raise
-        commit_epoch(catalog.pravega, table, insert, [report], epoch, log)
+        commit_epoch(insert, [report], epoch, log)
     finally:
         insert.transaction.stop()
 

@@ -42,7 +42,7 @@ from ..running.servers import QueryServers
 from ..storage.connections import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import stream_tables, views
-from ..tables.streaming_writes import select_write_options
+from ..writing.write_options import select_write_options
 from .procedure import Procedure, parameter, require, split_table_name
 
 _LONGEST_NAME = 200

@@ -202,12 +202,14 @@ class PlannedRead:
 
 @dataclass(frozen=True)
 class InsertHandle:
-    """What finishes an INSERT: its transaction, the number of its tasks, its options.
+    """What finishes an INSERT: the kind of its write, by which parts of its id, the number of its tasks, its options.
 
-    `seen` is that of `Epoch`.
+    The id of a write into one stream is that of its transaction; a write into several streams has the number and the
+    id of its roster. `seen` is that of `Epoch`.
     """
 
-    transaction: str
+    kind: str
+    id: str
     tasks: int
     options: Mapping[str, str]
     seen: str | None = None

@@ -33,7 +33,7 @@ _POLICIES = {
     "full": "Full",
     "full-transitive": "FullTransitive",
 }
-_POLICY_NAMES = {get_policy: name for name, get_policy in _POLICIES.items()}
+_POLICY_NAMES = {policy: name for name, policy in _POLICIES.items()}
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
     o.SCALING_MIN_SEGMENTS,
@@ -43,8 +43,10 @@ _STREAM_OPTIONS = (
     o.RETENTION_MINIMUM,
     o.RETENTION_MAXIMUM,
     o.ROLLOVER_SIZE,
+    o.EVENT_TIME_TIMEOUT,
     o.TAGS,
 )
+"""The options that `make_stream_configuration` puts into the settings of the stream."""
 
 
 def check_reserved(name: str, properties: Mapping[str, str]) -> None:

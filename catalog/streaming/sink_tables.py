@@ -22,7 +22,7 @@ from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.naming import prefix_errors
 from ..tables import stream_tables
-from ..tables.streaming_writes import select_write_options
+from ..writing.write_options import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
 

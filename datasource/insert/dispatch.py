@@ -71,7 +71,7 @@ class Dispatch:
                 if epoch is None:
                     rows += part.insert.commit(part.messages, CommitRequest(again=again))
                 else:
-                    rows += commit_epoch(self._pravega, part.insert.table, part.insert, part.messages, epoch)
+                    rows += commit_epoch(part.insert, part.messages, epoch)
                 done.append(name)
         except PravegaError as error:
             for name, part in parts.items():

@@ -36,20 +36,14 @@ def read_seen_state(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
     return log.read_companion(entry.number, entry.row).state
 
 
-def commit_epoch(
-    pravega: Pravega,
-    table: StreamTable,
-    insert: Insert,
-    messages: Sequence[InsertMessage],
-    epoch: Epoch,
-    log: CommitLog | None = None,
-) -> int:
+def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch, log: CommitLog | None = None) -> int:
     """Make the rows of an epoch visible once, however often it is committed; return their number.
 
     Raises QueryFencedError if another run, or another batch with its number, has taken its place, and what
     `Insert.commit` raises. The epoch can be committed again, whatever happened to it. `log` is the one that committed
     the query's last epoch, which spares most reads.
     """
+    pravega, table = insert.pravega, insert.table
     rows = sum(message.rows for message in messages)
     entry = EpochRecorder(table.stream, epoch, rows)
     log = log or CommitLog(pravega, table.stream, timeout=insert.settings.commit_timeout)

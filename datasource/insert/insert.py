@@ -34,6 +34,11 @@ class Insert:
         return cls(pravega, table, transaction, settings)
 
     @property
+    def pravega(self) -> Pravega:
+        """Return the connection."""
+        return self._pravega
+
+    @property
     def transaction(self) -> Transaction:
         """Return the shared transaction."""
         return self._transaction

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.inserts import Inserts
-from pyspark_pravega.catalog.open_writes import InsertStart
 from pyspark_pravega.catalog.protocol.replies import InsertHandle
 from pyspark_pravega.catalog.protocol.tables import CreateTable
 from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.writing.insert import InsertEnd, InsertStart
+from pyspark_pravega.catalog.writing.inserts import Inserts
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.kinds.opening import open_table
@@ -43,7 +43,7 @@ def test_a_commit_that_fails_by_a_defect_leaves_the_rest_to_the_lease(
         insert = begin(inserts, catalog, table)
         finishing = service(inserts)
         with pytest.raises(pickle.UnpicklingError):
-            finishing.commit(catalog, table, insert, [base64.b64encode(b"junk").decode()], again=False)
+            finishing.commit(catalog, table, InsertEnd(insert, [base64.b64encode(b"junk").decode()], again=False))
         if finishing is not inserts:
             inserts.abort(catalog, table, insert)
         wait_until(lambda: not _keeps_alive(insert), "the end of the keep-alive")
@@ -59,10 +59,10 @@ def test_an_outcome_that_no_server_tells_is_called_unknown(client_config: Client
         insert = begin(inserts, Catalog(conf, pravega), table)
         for again, error in ((True, TransactionOutcomeUnknownError), (False, ServerUnavailableError)):
             with pytest.raises(error):
-                Inserts().commit(Catalog(conf, nobody), table, insert, [], again=again)
+                Inserts().commit(Catalog(conf, nobody), table, InsertEnd(insert, [], again=again))
         for thread in inserts.abort_all():
             thread.join()
 
 
 def _keeps_alive(insert: InsertHandle) -> bool:
-    return any(insert.transaction in thread.name for thread in threading.enumerate())
+    return any(insert.id in thread.name for thread in threading.enumerate())

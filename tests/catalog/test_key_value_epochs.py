@@ -9,11 +9,11 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.catalog.open_writes import InsertStart
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
-from pyspark_pravega.catalog.streaming.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
 from pyspark_pravega.catalog.tables.key_value_tables import load
+from pyspark_pravega.catalog.writing.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
+from pyspark_pravega.catalog.writing.insert import InsertStart, MicroBatch
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import KeyValueTableNotFoundError, QueryFencedError
@@ -86,7 +86,9 @@ def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespac
     rows = described.schema.__class__(described.schema.fields[:2])
 
     def begin(number: int, run: str = "first", query: str = "one") -> int | None:
-        return begin_epoch_of_entries(catalog, described.table, InsertStart(1, rows, 1, {}, query, run, number))
+        return begin_epoch_of_entries(
+            catalog, described.table, InsertStart(1, rows, 1, {}, MicroBatch(query, run, number))
+        )
 
     assert [begin(number) for number in (0, 1, 1, 2, 0, 1)] == [1, 2, 3, 4, 1, 3]
     assert begin(0, query="two") == 5

@@ -206,7 +206,7 @@ MESSAGES: list[Any] = [
     protocol.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, 2, every=SCHEMA, conditions=(CONDITION,)),
     protocol.TakeConditions(TABLE, SCHEMA, {}, (CONDITION,)),
     protocol.TakeAggregation(TABLE, SCHEMA, {}, AGGREGATION, Aggregation((), ())),
-    protocol.CommitInsert(TABLE, InsertHandle("id", 2, {"a": "b"}), ("AA==",), False),
+    protocol.CommitInsert(TABLE, InsertHandle("transaction", "id", 2, {"a": "b"}), ("AA==",), False),
 ]
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from pyspark_pravega.catalog.storage.connections import Catalog
-from pyspark_pravega.catalog.streaming import writing_queries
-from pyspark_pravega.catalog.streaming.writing_queries import WritingQueries
+from pyspark_pravega.catalog.writing import queries as writing_queries
+from pyspark_pravega.catalog.writing.queries import WritingQueries
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus

@@ -63,7 +63,7 @@ def write(pravega: Pravega, stream: Stream, of: Epoch, rows: Sequence[bytes] | N
 
 def finish(pravega: Pravega, stream: Stream, insert: Insert, messages: Sequence[InsertMessage], of: Epoch) -> int:
     try:
-        return commit_epoch(pravega, raw_table(stream), insert, messages, of)
+        return commit_epoch(insert, messages, of)
     finally:
         insert.transaction.stop()
 
@@ -97,7 +97,7 @@ def die(config: ClientConfig, stream: Stream, number: int, point: str) -> None:
     with connect(config) as pravega:
         insert, messages = begin_insert(pravega, stream, rows_of(number))
         setattr(owner, name, last_step)
-        commit_epoch(pravega, raw_table(stream), insert, messages, epoch(number))
+        commit_epoch(insert, messages, epoch(number))
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -256,9 +256,7 @@ def test_a_run_that_went_on_while_another_looked_at_its_last_epoch(
         record(pravega, stream, epoch(1, "first"))
 
     with pytest.raises(QueryFencedError, match="just recorded its batch 1"):
-        commit_epoch(
-            pravega, raw_table(stream), insert, messages, epoch(0, "second"), _Meanwhile(pravega, stream, go_on)
-        )
+        commit_epoch(insert, messages, epoch(0, "second"), _Meanwhile(pravega, stream, go_on))
     assert not read_recorded(pravega, stream, epoch(1, "first")).done
     write(pravega, stream, epoch(1, "third"))
     check(pravega, stream, 2)

@@ -74,7 +74,7 @@ final class PravegaBatchWrite implements BatchWrite {
           throw PravegaException.unchecked(new PravegaException("PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN", "08007",
               "It is not known whether the rows of this INSERT into " + table.name() + " are visible: the catalog"
                   + " service ended " + SERVICES + " times while it committed transaction "
-                  + committed.transaction() + "; its own messages are on the driver's standard error."
+                  + committed.id() + "; its own messages are on the driver's standard error."
                   + " Either all of the rows are visible or none: check the table before you run the statement again.",
               e));
         }

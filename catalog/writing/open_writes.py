@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
-
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.errors import PravegaError
@@ -27,23 +25,6 @@ class Write(Protocol):
 
 Key = TypeVar("Key", bound=Hashable)
 AnyWrite = TypeVar("AnyWrite", bound=Write)
-
-
-@dataclass(frozen=True)
-class InsertStart:
-    """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
-
-    `number` is that of the call, for `abort_begun_by`. `query` is the id of the streaming query if it is a micro-batch,
-    `run` that of its run, and `epoch` the number of the micro-batch.
-    """
-
-    number: int
-    schema: StructType
-    tasks: int
-    given: Mapping[str, str]
-    query: str | None = None
-    run: str = ""
-    epoch: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from pyspark_pravega.sql.option_types import TIMESTAMP as MOMENT
 from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
-from .protocol import LoadSource
-from .protocol.replies import SourceDescription
-from .queries.changes import SPARK_OPTIONS, describe_changes, drop_spark_options
-from .storage.connections import BY_OPTIONS, Catalog
-from .tables.description import describe_columns, identify_members, identity
+from ..protocol import LoadSource
+from ..protocol.replies import SourceDescription
+from ..storage.connections import BY_OPTIONS, Catalog
+from ..tables.description import describe_columns, identify_members, identity
+from .changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 
 T = TypeVar("T")
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-
-from pyspark.serializers import CPickleSerializer
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS
 from pyspark_pravega.datasource.insert.dispatch import Dispatch
 from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
-from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
+from pyspark_pravega.datasource.insert.ledger import writer_of_query
 from pyspark_pravega.datasource.insert.prepare import (
     epoch_of_application,
     find_stream_column,
@@ -29,12 +26,10 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import TransactionMismatchError
 
-from .open_writes import InsertStart, OpenWrite, OpenWrites
-from .protocol.replies import InsertBegun, InsertHandle
-from .storage.connections import Catalog
-
-_PREFIX = "dispatch "
-"""Stands before the roster's row and the write's id in the handle of such a write."""
+from ..protocol.replies import InsertBegun, InsertHandle
+from ..storage.connections import Catalog
+from .insert import InsertEnd, InsertStart, WriteKind
+from .open_writes import OpenWrite, OpenWrites
 
 
 class Dispatches:
@@ -49,42 +44,33 @@ class Dispatches:
         Raises PermissionDeniedError for a user who may not write the commit log of the scope.
         """
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
-        column, query = find_stream_column(start.schema, options), start.query
+        column, micro_batch = find_stream_column(start.schema, options), start.micro_batch
         assert column is not None
         epoch_of_application(options)
-        settings = replace(write_settings(options), unit=Unit.INSERT if query is None else Unit.MICRO_BATCH)
+        settings = replace(write_settings(options), unit=Unit.INSERT if micro_batch is None else Unit.MICRO_BATCH)
+        writer = None if micro_batch is None else writer_of_query(micro_batch.query)
         with cancellation.shield():
-            roster = Roster.begin(pravega, table.stream, None if query is None else writer_of_query(query))
+            roster = Roster.begin(pravega, table.stream, writer)
             dispatch = Dispatch(pravega, table, roster, settings)
             dispatch.keep_alive()
         self.open.add(roster.id, OpenWrite(dispatch, start.number, catalog.hold()))
         rows = rows_to_write(table, start.schema, options)
         spec = DispatchSpec(table, pravega.config, options, settings, column, rows, roster)
-        handle = InsertHandle(f"{_PREFIX}{roster.number} {roster.id}", start.tasks, dict(start.given))
+        handle = start.make_handle(WriteKind.SEVERAL_STREAMS, f"{roster.number} {roster.id}")
         return InsertBegun(handle, pickle_write(DispatchWriter(spec)), PYTHON)
 
-    def commit(
-        self,
-        catalog: Catalog,
-        table: StreamTable,
-        handle: InsertHandle,
-        messages: Sequence[str],
-        again: bool,
-        epoch: Epoch | None,
-    ) -> int:
-        """Commit a write; return the number of its rows. See `Inserts.commit` and `Dispatch.commit`."""
-        pickles = CPickleSerializer()
-        unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
-        with cancellation.shield(), self._take(catalog, table, handle, unit) as dispatch:
-            reports = [pickles.loads(base64.b64decode(message)) for message in messages]
-            if len(reports) != handle.tasks or not all(isinstance(report, DispatchMessage) for report in reports):
+    def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
+        """Commit a write; return the number of its rows. See `Dispatch.commit`."""
+        with cancellation.shield(), self._take(catalog, table, end.handle, end.unit) as dispatch:
+            try:
+                reports = end.load_complete(DispatchMessage)
+            except TransactionMismatchError:
                 dispatch.abort()
-                raise TransactionMismatchError(
-                    f"{len(reports)} of {handle.tasks} tasks reported what they wrote; nothing was committed."
-                )
+                raise
+            epoch = end.epoch
             if epoch is None:
-                epoch = epoch_of_application(catalog.options(write=handle.options))
-            return dispatch.commit(reports, epoch, again=again)
+                epoch = epoch_of_application(catalog.options(write=end.handle.options))
+            return dispatch.commit(reports, epoch, again=end.again)
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
         """Abort a write unless it has ended. If the servers do not answer, leases end its transactions."""
@@ -97,7 +83,7 @@ class Dispatches:
 
     @contextmanager
     def _take(self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit) -> Iterator[Dispatch]:
-        number, id = handle.transaction.removeprefix(_PREFIX).split()
+        number, id = handle.id.split()
         found = self.open.take(uuid.UUID(id))
         if found is None:
             settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
@@ -109,8 +95,3 @@ class Dispatches:
         finally:
             found.write.stop()
             found.release()
-
-
-def is_dispatch(handle: InsertHandle) -> bool:
-    """Return whether a handle is that of a write into several streams."""
-    return handle.transaction.startswith(_PREFIX)

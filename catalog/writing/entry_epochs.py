@@ -15,9 +15,9 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, QueryFencedError
 from pyspark_pravega.sql import options as o
 
-from ..open_writes import InsertStart
 from ..storage.connections import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
+from .insert import InsertStart, MicroBatch
 
 KEPT_BATCHES = 20
 KEPT_RUNS = 20
@@ -32,8 +32,8 @@ def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertSt
     InvalidSchemaError if the query computes the column itself; PermissionDeniedError without READ_UPDATE on the table
     in which the catalog keeps columns.
     """
-    column = find_epoch_column(table)
-    if column is None or start.query is None:
+    column, micro_batch = find_epoch_column(table), start.micro_batch
+    if column is None or micro_batch is None:
         return None
     if any(name.lower() == column.lower() for name in start.schema.names):
         raise InvalidSchemaError(
@@ -49,37 +49,38 @@ def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertSt
             raise KeyValueTableNotFoundError(
                 f"The key-value table {table.stream} was dropped and made again meanwhile. Start the query again."
             )
-        given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, start)
+        given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, micro_batch)
         return {**row, _EPOCHS: epochs}
 
     ScopeTable(catalog.pravega, table.stream.scope).change(RowKind.KEY_VALUE_TABLE, table.stream.name, change)
     return given
 
 
-def _give(table: StreamTable, epochs: Mapping[str, Any], start: InsertStart) -> tuple[int, Mapping[str, Any]]:
+def _give(table: StreamTable, epochs: Mapping[str, Any], batch: MicroBatch) -> tuple[int, Mapping[str, Any]]:
     """Return the epoch of a micro-batch, and what to keep."""
     queries = dict(epochs["queries"])
-    query = queries.pop(start.query, {"runs": [], "batches": {}})
-    runs = list(query["runs"])
-    if start.run in runs[:-1]:
+    former = queries.pop(batch.query, {"runs": [], "batches": {}})
+    runs = list(former["runs"])
+    if batch.run in runs[:-1]:
         raise QueryFencedError(
-            f"Another run ({runs[-1]}) of query {start.query} has begun to write to the key-value table "
-            f"{table.stream}; this one ({start.run}) may not continue, and nothing of its micro-batch {start.epoch} is "
-            "written. Two runs have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
+            f"Another run ({runs[-1]}) of query {batch.query} has begun to write to the key-value table "
+            f"{table.stream}; this one ({batch.run}) may not continue, and nothing of its micro-batch {batch.number} "
+            "is written. Two runs have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
         )
-    if start.run not in runs:
-        runs = [*runs, start.run][-KEPT_RUNS:]
-    batches = {int(number): epoch for number, epoch in query["batches"].items()}
+    if batch.run not in runs:
+        runs = [*runs, batch.run][-KEPT_RUNS:]
+    batches = {int(number): epoch for number, epoch in former["batches"].items()}
     last = epochs["last"]
-    if start.epoch >= max(batches, default=-1):
-        last = batches[start.epoch] = last + 1
-    elif start.epoch not in batches:
+    if batch.number >= max(batches, default=-1):
+        last = batches[batch.number] = last + 1
+    elif batch.number not in batches:
         raise QueryFencedError(
-            f"The key-value table {table.stream} has the micro-batches of query {start.query} up to number "
-            f"{max(batches)}, and knows the epochs of the last {KEPT_BATCHES} alone. Number {start.epoch} is not among "
-            "them: was the checkpoint restored to an older state? Start with a new checkpoint; its rows replace these."
+            f"The key-value table {table.stream} has the micro-batches of query {batch.query} up to number "
+            f"{max(batches)}, and knows the epochs of the last {KEPT_BATCHES} alone. Number {batch.number} is not "
+            "among them: was the checkpoint restored to an older state? Start with a new checkpoint; its rows replace "
+            "these."
         )
     newest = dict(sorted(batches.items())[-KEPT_BATCHES:])
-    queries[start.query] = {"runs": runs, "batches": {str(number): epoch for number, epoch in newest.items()}}
+    queries[batch.query] = {"runs": runs, "batches": {str(number): epoch for number, epoch in newest.items()}}
     kept = dict(list(queries.items())[-KEPT_QUERIES:])
-    return batches[start.epoch], {"last": last, "queries": kept}
+    return batches[batch.number], {"last": last, "queries": kept}

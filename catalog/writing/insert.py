@@ -1,0 +1,89 @@
+"""What an INSERT begins with, and what it ends with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.insert.ledger import Epoch
+from pyspark_pravega.datasource.insert.task import Unit
+from pyspark_pravega.errors import TransactionMismatchError
+
+from ..protocol.replies import InsertHandle
+
+Report = TypeVar("Report", bound=WriterCommitMessage)
+
+
+class WriteKind(StrEnum):
+    """How an INSERT writes, as its handle says."""
+
+    WITHOUT_TRANSACTION = "without transaction"
+    TRANSACTION = "transaction"
+    SEVERAL_STREAMS = "several streams"
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A micro-batch of a streaming query: the id of the query, that of its run, and the number of the micro-batch."""
+
+    query: str
+    run: str
+    number: int
+
+
+@dataclass(frozen=True)
+class InsertStart:
+    """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
+
+    `number` is that of the call, for `Inserts.abort_begun_by`.
+    """
+
+    number: int
+    schema: StructType
+    tasks: int
+    given: Mapping[str, str]
+    micro_batch: MicroBatch | None = None
+
+    def make_handle(self, kind: WriteKind, id: str, seen: str | None = None) -> InsertHandle:
+        """Make the handle that ends the INSERT."""
+        return InsertHandle(kind, id, self.tasks, dict(self.given), seen)
+
+
+@dataclass(frozen=True)
+class InsertEnd:
+    """How an INSERT is committed: its handle, the pickled reports of its tasks in base64, its epoch if it has one.
+
+    `again` says that an earlier service process may have committed it already. An `epoch` is committed once, however
+    often it is written.
+    """
+
+    handle: InsertHandle
+    messages: Sequence[str]
+    again: bool
+    epoch: Epoch | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """Return what messages call the write."""
+        return Unit.INSERT if self.epoch is None else Unit.MICRO_BATCH
+
+    def load_all(self) -> list[Any]:
+        """Return the reports that have come."""
+        pickles = CPickleSerializer()
+        return [pickles.loads(base64.b64decode(message)) for message in self.messages]
+
+    def load_complete(self, kind: type[Report]) -> list[Report]:
+        """Return the reports. Raises TransactionMismatchError unless each task has sent one of this type."""
+        reports = self.load_all()
+        if len(reports) != self.handle.tasks or not all(isinstance(report, kind) for report in reports):
+            raise TransactionMismatchError(
+                f"{len(reports)} of {self.handle.tasks} tasks reported what they wrote; nothing was committed."
+            )
+        return reports
