@@ -150,7 +150,7 @@ COMMIT_TRANSACTION = Procedure(
 )
 ABORT_TRANSACTION = Procedure(
     "abort_transaction",
-    "Aborts an open transaction; nothing of it becomes visible. An INSERT or micro-batch that holds it fails.",
+    "Aborts an open transaction; no event of it becomes visible. An INSERT or micro-batch that holds it fails.",
     (TABLE, _TRANSACTION, DRY_RUN),
     StructType(
         [

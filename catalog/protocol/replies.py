@@ -26,7 +26,7 @@ class HiddenColumn:
 class TableDescription:
     """A table as Spark shows it. `table` comes back with every request about it.
 
-    `id` tells the stream from one made again under its name, None if the user may not know it. `row_key`: the
+    `id` tells the stream from one recreated under its name, None if the user may not know it. `row_key`: the
     columns that tell which row it is, or which row a change is of. `events_are_rows`: the table can be read as a
     stream. `takes_updates`: rows that are written replace those with the same keys. `of_changes`: the rows are the
     changes of a table.

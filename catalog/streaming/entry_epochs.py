@@ -47,7 +47,7 @@ def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertSt
         nonlocal given
         if row.get("segment") != table.first_segment:
             raise KeyValueTableNotFoundError(
-                f"The key-value table {table.stream} was dropped and made again meanwhile. Start the query again."
+                f"The key-value table {table.stream} was dropped and recreated meanwhile. Start the query again."
             )
         given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, start)
         return {**row, _EPOCHS: epochs}
@@ -64,7 +64,7 @@ def _give(table: StreamTable, epochs: Mapping[str, Any], start: InsertStart) -> 
     if start.run in runs[:-1]:
         raise QueryFencedError(
             f"Another run ({runs[-1]}) of query {start.query} has begun to write to the key-value table "
-            f"{table.stream}; this one ({start.run}) may not continue, and nothing of its micro-batch {start.epoch} is "
+            f"{table.stream}; this one ({start.run}) may not continue, and no row of its micro-batch {start.epoch} is "
             "written. Two runs have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
         )
     if start.run not in runs:

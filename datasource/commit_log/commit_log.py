@@ -270,7 +270,7 @@ class CommitLog(VersionTable):
     def remove(self, rows: Sequence[tuple[bytes, int]]) -> None:
         """Delete rows, for DROP TABLE. Rows that the user may not delete stay.
 
-        So do those that changed since they were read: they may be about a stream that was made again meanwhile.
+        So do those that changed since they were read: they may be about a stream that was recreated meanwhile.
         """
         try:
             for first in range(0, len(rows), MAX_BATCH_KEYS):
@@ -287,7 +287,7 @@ class CommitLog(VersionTable):
             self._warn_of_rows(error)
 
     def _warn_of_rows(self, error: PermissionDeniedError) -> None:
-        # The origin distinguishes this stream from one made again under its name.
+        # The origin distinguishes this stream from one recreated under its name.
         LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
     def measure_settled(self, measure: Callable[[StreamCut | None], T]) -> T:

@@ -292,7 +292,7 @@ def row_key(stream: Stream, number: int) -> bytes:
 
 
 def origin_of(pravega: Pravega, stream: Stream) -> int:
-    """Return the number of a stream's first segment, which distinguishes it from one made again under its name."""
+    """Return the number of a stream's first segment, which distinguishes it from one recreated under its name."""
     return pravega.known_streams.origin(stream)
 
 

@@ -58,7 +58,7 @@ class Roster:
             there = self._read(stored)
             if there is None:
                 raise QueryFencedError(
-                    f"Another attempt of this write to stream {self.stream} has begun, or it has ended. Nothing of "
+                    f"Another attempt of this write to stream {self.stream} has begun, or it has ended. No row of "
                     "this one is visible. If two runs of one query are alive, stop one of them."
                 )
             joined.clear()
@@ -95,5 +95,5 @@ def check_number(names: Collection[str]) -> None:
         raise UnsupportedOperationError(
             f"One write into several streams, or one micro-batch, has rows for at most {MOST_STREAMS} streams. "
             f"This one has rows for more: {', '.join(sorted(names)[:5])} and {len(names) - 5} others. "
-            "Nothing of it is visible. Write in several steps, or make the micro-batches of the query smaller."
+            "No row of it is visible. Write in several steps, or make the micro-batches of the query smaller."
         )

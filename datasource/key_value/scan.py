@@ -65,7 +65,7 @@ def same_entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
     entries = entries_of(pravega, table)
     if table.first_segment not in (None, entries.segments()[0]):
         raise KeyValueTableNotFoundError(
-            f"The key-value table {table.stream} was dropped and made again meanwhile. Run the statement again, or "
+            f"The key-value table {table.stream} was dropped and recreated meanwhile. Run the statement again, or "
             "start the query again."
         )
     return entries

@@ -70,7 +70,7 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
     if not pravega.known_streams.is_cut(cut):
         raise InvalidOptionError(
             f"'{name}' {cut} is not a position in stream {stream}: its segments do not cover the stream's key space "
-            "exactly once. Was the stream dropped and made again since?"
+            "exactly once. Was the stream dropped and recreated since?"
         )
 
 

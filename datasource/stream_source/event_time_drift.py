@@ -108,7 +108,7 @@ class EventTimePace:
         if passed is not None and not (
             passed.pravega is pravega and _is_passed(passed.mark, begins, passed.mark.ranges)
         ):
-            passed = None  # a micro-batch before it, or a stream that was made again
+            passed = None  # a micro-batch before it, or a stream that was recreated
         newest = None if passed is None else passed.mark
         ranges: _Ranges = {} if newest is None else dict(newest.ranges)
         everywhere = True

@@ -283,12 +283,12 @@ class TableStream:
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped meanwhile. If "
-                "it is made again, start the query with a new checkpoint location."
+                "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity
         if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":
             raise CheckpointError(
-                f"Stream {stream} was dropped and made again while the query was reading it. {START_ANEW}"
+                f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
 
 

@@ -139,7 +139,7 @@ class CheckpointError(PravegaError):
 
 
 class TransactionNotOpenError(PravegaError):
-    """The transaction was aborted or timed out before it was committed; nothing of it is visible."""
+    """The transaction was aborted or timed out before it was committed; no row of it is visible."""
 
     condition = "PRAVEGA_TRANSACTION_NOT_OPEN"
     sql_state = "25000"

@@ -231,7 +231,7 @@ def test_a_checkpoint_of_a_stream_that_was_made_again(spark: SparkSession, scope
         if number == 0:
             target.take(changes)
             spark.sql(f"DROP TABLE {name}")
-    with pytest.raises(PySparkException, match="Was the stream dropped and made again. Start the query with a new"):
+    with pytest.raises(PySparkException, match="Was the stream dropped and recreated. Start the query with a new"):
         target.take(changes)
 
 
