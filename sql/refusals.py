@@ -50,33 +50,33 @@ _INSTEAD = {
     "from 4.1 on, or declare the column as STRING",
     "CREATE VIEW": "Spark supports views in such a catalog from 4.2 on. Create the view in spark_catalog, with the "
     "full names of the tables that it reads, or use CREATE TEMPORARY VIEW",
-    "DESCRIBE HISTORY": "that is a statement of Delta. The versions are the rows of a table here: SELECT * FROM "
+    "DESCRIBE HISTORY": "that is a Delta statement. The versions are the rows of a table here: SELECT * FROM "
     "<table>.history",
-    "DESCRIBE DETAIL": "that is a statement of Delta. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
+    "DESCRIBE DETAIL": "that is a Delta statement. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
     "FROM <table>.segments for what is stored",
-    "OPTIMIZE": "that is a statement of Delta. A stream has no files to rewrite: Pravega moves events to its long-term "
+    "OPTIMIZE": "that is a Delta statement. A stream has no files to rewrite: Pravega moves events to its long-term "
     "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log",
-    "VACUUM": "that is a statement of Delta. A stream has no files that nobody needs. The table properties "
+    "VACUUM": "that is a Delta statement. A stream leaves no unused files. The table properties "
     "'retention.type' and 'retention.minimum' remove old events, and so does CALL "
     "<catalog>.system.truncate_stream(...)",
-    "RESTORE TABLE": "that is a statement of Delta, and a stream only grows. Read the table as it was with VERSION AS "
+    "RESTORE TABLE": "that is a Delta statement, and a stream only grows. Read the table as it was with VERSION AS "
     "OF, and INSERT those rows INTO another table",
-    "ALTER TABLE ... EXECUTE": "that is a statement of Trino. Use CALL for procedures: CALL "
+    "ALTER TABLE ... EXECUTE": "that is a Trino statement. Use CALL for procedures: CALL "
     "<catalog>.system.truncate_stream(...) removes old events, and so does the table property 'retention.type'; a "
     "stream has no files to rewrite. SHOW PROCEDURES IN <catalog>.system lists all",
-    "ALTER TABLE ... TAG": "that is a statement of Iceberg. Use CALL <catalog>.system.create_tag(...) and "
+    "ALTER TABLE ... TAG": "that is an Iceberg statement. Use CALL <catalog>.system.create_tag(...) and "
     "drop_tag(...), and SELECT * FROM <table>.tags",
-    "ALTER TABLE ... BRANCH": "that is a statement of Iceberg, and a stream has no branches. INSERT INTO another "
+    "ALTER TABLE ... BRANCH": "that is an Iceberg statement, and a stream has no branches. INSERT INTO another "
     "table; CALL <catalog>.system.create_tag(...) gives a version a name",
-    "ALTER TABLE ... PARTITION FIELD": "that is a statement of Iceberg. Rows are spread over segments by the table "
+    "ALTER TABLE ... PARTITION FIELD": "that is an Iceberg statement. Rows are spread over segments by the table "
     "property 'routing-key'; 'scaling.type' and 'scaling.min-segments' say how many segments there are",
-    "ALTER TABLE ... WRITE": "that is a statement of Iceberg. Events with equal routing keys stay in the order in "
+    "ALTER TABLE ... WRITE": "that is an Iceberg statement. Events with equal routing keys stay in the order in "
     "which they are written; ORDER BY sorts what a query reads",
-    "ALTER TABLE ... IDENTIFIER FIELDS": "that is a statement of Iceberg. Key columns are the table property "
+    "ALTER TABLE ... IDENTIFIER FIELDS": "that is an Iceberg statement. Key columns are the table property "
     "'primary-key' of tables of changes and of key-value tables",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
-    "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
+    "RENAME": "Pravega cannot rename a stream. Create a table of the new name and INSERT INTO it from the old one",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "

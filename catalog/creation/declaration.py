@@ -145,10 +145,10 @@ def with_primary_key(
 
 
 _TEXTS = re.compile(r"""\br'[^']*'|\br"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.IGNORECASE | re.DOTALL)
-"""Literals, in which names are no functions."""
+"""Literals. A name inside one is not a function."""
 
 _OF_THE_MOMENT = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|session_user|user)\b", re.IGNORECASE)
-"""Functions whose value is another one with each statement: a schema that others read cannot say that."""
+"""Functions whose value changes from statement to statement, which a schema that others read cannot express."""
 
 
 def with_defaults(table: str, columns: StructType, defaults: Mapping[str, str], format: str) -> StructType:

@@ -185,7 +185,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     if len(values) != 1 or not isinstance(values[0].dataType, BinaryType):
         declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in values)
         raise UnsupportedTypeError(
-            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY beside the keys, but has {declared}. "
+            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY outside the key, but has {declared}. "
             f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
         )
     return table, options

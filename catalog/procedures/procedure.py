@@ -70,7 +70,7 @@ def flag(name: str, comment: str) -> Parameter:
 
 
 TABLE = parameter("table", "the table as '<namespace>.<table>', with backticks as in SQL")
-DRY_RUN = flag("dry_run", "whether nothing is changed, and only told what would be")
+DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would change")
 
 
 def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None:

@@ -164,7 +164,7 @@ class QueryServer:
             self._forget(key, tended)
             return True
         except PravegaError as error:
-            LOG.warning("How query %s does cannot be noted: %s", report.name, error)
+            LOG.warning("The state of query %s cannot be recorded: %s", report.name, error)
             if tended is not None:
                 tended.active, tended.due = False, time.monotonic() + self._renewal
                 self._stop_in_time(key, tended, commands)

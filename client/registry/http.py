@@ -83,7 +83,7 @@ class HttpServer:
             httpx.URL(base)
         except httpx.InvalidURL as error:
             raise InvalidOptionError(
-                f"the schema registry address {uri} is none ({error}); give one, such as http://localhost:9092"
+                f"the schema registry address {uri} is not valid ({error}); give one such as http://localhost:9092"
             ) from None
         parts = urlsplit(base)
         self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))

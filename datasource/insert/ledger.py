@@ -205,7 +205,7 @@ class EpochRecorder:
         if known == epoch.batch:
             return
         if known is not None:
-            why = "consists of other offsets than this one"
+            why = "has other offsets than this one"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
@@ -214,7 +214,7 @@ class EpochRecorder:
             f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its number "
             f"{epoch.number} {why}. No row of this one is visible. Was the checkpoint copied, or restored to an "
             "older state? Continue with the newest checkpoint, or start with a new one. That is a new query, which "
-            "writes all that it reads, so let it start behind the existing rows."
+            "writes all that it reads, so let it start after the existing rows."
         )
 
     def with_run(self, row: LedgerRow) -> LedgerRow:

@@ -195,7 +195,7 @@ def _find_oldest(
         if not found.marks:
             raise InvalidOptionError(
                 f"'{options.name(option)}' is not possible on stream {stream}: no INSERT or streaming query has "
-                "committed to it, and its writers note no times, of which Pravega would make watermarks. Give "
+                "committed to it, and its writers note no times, from which Pravega makes watermarks. Give "
                 "'start-stream-cut' or 'end-stream-cut' instead."
             )
     moment = options.require(option)

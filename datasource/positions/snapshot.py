@@ -155,7 +155,7 @@ def _order_error(error: InvalidOptionError) -> InvalidOptionError:
     # Each may come from a stream cut, a version, a time, or "latest".
     return InvalidOptionError(
         f"The options for the start and the end of the read contradict each other: {error.message}. Choose an end "
-        "behind the start."
+        "after the start."
     )
 
 

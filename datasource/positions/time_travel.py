@@ -83,7 +83,7 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
         return Point(cut, about=describe_mark(reached))
     raise InvalidOptionError(
         f"{asked} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and its "
-        "writers note no times, of which Pravega would make watermarks. "
+        "writers note no times, from which Pravega makes watermarks. "
         f"{_describe_tags(Tags(pravega, stream).all())} Give "
         "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts lists the known ones."
     )

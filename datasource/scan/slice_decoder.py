@@ -128,7 +128,7 @@ class SliceDecoder:
             raise MalformedEventError(
                 f"Segment {self._segment} cannot be read from offset {offset} on: {reason}. It is unknown where "
                 f"the next event begins. With the read option 'mode' set to '{PERMISSIVE}' or '{DROPMALFORMED}', all "
-                f"bytes up to {end} count as one bad event; to read what follows, set a 'start-stream-cut' behind it."
+                f"bytes up to {end} count as one bad event; to read what follows, set a 'start-stream-cut' after it."
             )
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
@@ -198,7 +198,7 @@ class SliceDecoder:
         return MalformedEventError(
             f"The event at offset {int(chosen.offsets[bad.index])} of segment {self._segment} cannot be decoded: "
             f"{bad.reason}. {self._explain_later_version(event)}Its bytes can be read with "
-            "spark.read.format('pravega').option('format', 'raw'). To read the events beside it, set the read option "
+            "spark.read.format('pravega').option('format', 'raw'). To read the other events, set the read option "
             f"'mode' to '{PERMISSIVE}' or '{DROPMALFORMED}', or 'dead-letter' to a stream."
         )
 

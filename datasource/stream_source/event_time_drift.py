@@ -42,7 +42,7 @@ def check_times(pravega: Pravega, tables: Iterable[StreamTable], options: o.Opti
     raise InvalidOptionError(
         f"'{options.name(o.MAX_EVENT_TIME_DRIFT)}'='{options.text(o.MAX_EVENT_TIME_DRIFT)}' needs the times of events, "
         f"but {names} has none: the table property '{o.EVENT_TIME.key}' is not set, and no other writer has noted a "
-        f"time. Set the property for what will be written, with ALTER TABLE ... SET TBLPROPERTIES "
+        f"time. Set the property for later writes, with ALTER TABLE ... SET TBLPROPERTIES "
         f"('{o.EVENT_TIME.key}'='<column>'), or leave the option out."
     )
 

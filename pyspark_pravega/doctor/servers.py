@@ -214,8 +214,8 @@ _STORE_ADVICE = (
     "pravegaservice.service.published.host.nameOrIp and .port elsewhere), and open its port."
 )
 _ADVICE = {
-    "PRAVEGA_SERVER_UNAVAILABLE": "Is the server running, and the address right?",
-    "PRAVEGA_TIMEOUT": "Is the address right, and no firewall in between?",
+    "PRAVEGA_SERVER_UNAVAILABLE": "Is the server running, and is the address right?",
+    "PRAVEGA_TIMEOUT": "Is the address right, or does a firewall block it?",
     "PRAVEGA_AUTHENTICATION_FAILED": "Set pravega_client_auth_method=Basic and pravega_client_auth_token to base64 of "
     "user:password, or security.username and security.password in the catalog's conf.",
     "PRAVEGA_TLS_FAILED": "Set PRAVEGA_TRUST_STORE to a PEM file with the authority that signed the server's "

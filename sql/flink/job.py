@@ -116,8 +116,8 @@ class Job:
         for stream in table.streams:
             if table.full_name(stream) in self.several:
                 raise Untranslatable(
-                    f"The stream {stream} has the name of a table of several streams that the script declares before: "
-                    "put the CREATE TABLE of this one first, and the streams are read one by one"
+                    f"The stream {stream} has the name of a table of several streams that the script declares earlier: "
+                    "put the CREATE TABLE of this stream first, and the streams are read one by one"
                 )
 
     def is_pravega(self, catalog: str) -> bool:

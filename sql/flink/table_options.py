@@ -192,7 +192,7 @@ def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Finding
 def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     name = rest.pop("format", "json" if found.scope else "")
     if name not in FORMATS:
-        advice = " an event of Canal holds several rows" if name == "canal-json" else ""
+        advice = " a Canal event holds several rows" if name == "canal-json" else ""
         raise Untranslatable(
             f"The format '{name}' is not known here;{advice or ' the known ones are ' + ', '.join(FORMATS)}"
         )

@@ -388,7 +388,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.maxwell (
 -- == canal
 CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json');
 -- ->
--- NOT TRANSLATED: The format 'canal-json' is not known here; an event of Canal holds several rows.
+-- NOT TRANSLATED: The format 'canal-json' is not known here; a Canal event holds several rows.
 -- CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json')
 
 -- == several streams

@@ -249,7 +249,7 @@ def test_what_is_no_name_of_a_stream(pravega: Pravega, streams: list[Stream], na
 def test_a_table_with_other_columns(pravega: Pravega, streams: list[Stream]) -> None:
     one = Write(pravega, streams[0])
     one._spec = replace(one._spec, table=replace(one._spec.table, schema=ROWS))
-    with pytest.raises(InvalidSchemaError, match=f"Stream {streams[1]}, which 'target' names.*is no table like"):
+    with pytest.raises(InvalidSchemaError, match=f"Stream {streams[1]}, which 'target' names.*is not a table like"):
         one.task([(b"x", streams[1].name)])
     one.dispatch.abort()
 
