@@ -159,7 +159,7 @@ def _describe_changes(
 ) -> SourceDescription:
     if find_table_kind(table).of_several:
         raise UnsupportedOperationError(
-            f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
+            f"'{o.CHANGES.key}' cannot be used with several streams. Name one of them in '{o.STREAM.key}'."
         )
     source = _describe(catalog, conf, table, table.schema)
     options = _resolve(request, catalog.conf, table.scan_properties)

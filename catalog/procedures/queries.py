@@ -129,14 +129,14 @@ def _check_into(catalog: Catalog, arguments: Mapping[str, str], facts: r.QueryFa
 def _check_checkpoint(arguments: Mapping[str, str]) -> str:
     if "checkpoint" not in arguments:
         raise InvalidOptionError(
-            "The query needs a 'checkpoint', the directory where Spark notes how far it has read. Name one of its own "
-            "that every server reaches which may run the query: checkpoint => 's3a://bucket/daily'."
+            "The query needs a 'checkpoint', the directory where Spark notes how far it has read. Name one for this "
+            "query alone, which every server that may run it can reach: checkpoint => 's3a://bucket/daily'."
         )
     path = arguments["checkpoint"]
     if not _PATH.match(path):
         raise InvalidOptionError(
-            f"'checkpoint' => '{path}' is not an absolute path, and would mean another directory on each server. Begin "
-            "it with / or with a scheme such as s3a://."
+            f"'checkpoint' => '{path}' is not an absolute path, and would mean a different directory on each server. "
+            "Begin it with / or with a scheme such as s3a://."
         )
     if _PASSWORD.search(path):
         raise InvalidOptionError(
@@ -148,8 +148,8 @@ def _check_checkpoint(arguments: Mapping[str, str]) -> str:
 def _check_trigger(arguments: Mapping[str, str]) -> str | None:
     if _REAL_TIME.match(arguments.get("trigger", "")):
         raise UnsupportedOperationError(
-            f"'trigger' => '{arguments['trigger']}' is not possible: real-time mode writes no tables, because the rows "
-            "of a batch, which lasts minutes, would be visible only at its end. Leave 'trigger' out, and a micro-batch "
+            f"'trigger' => '{arguments['trigger']}' is not supported: real-time mode writes no tables, because the "
+            "rows of a batch, which lasts minutes, would be visible only at its end. Leave 'trigger' out, and a micro-batch "
             "begins as soon as the one before has ended; or send the rows elsewhere with trigger(realTime='5 minutes') "
             "in Python."
         )
@@ -179,7 +179,7 @@ def _check(arguments: Mapping[str, str], name: str, option: Option[Any]) -> str 
         if option.type.parse(text) == "once":
             raise ValueError("expected an interval such as 10 seconds or 5 min, or: available now")
     except ValueError as error:
-        raise InvalidOptionError(f"'{name}' => '{text}' is not possible: {error}.") from None
+        raise InvalidOptionError(f"'{name}' => '{text}' is not valid: {error}.") from None
     return text
 
 
@@ -187,9 +187,7 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
     if "retries" not in arguments:
         return None
     if (retries := int(arguments["retries"])) < 0:
-        raise InvalidOptionError(
-            f"'retries' => {retries} is not possible. Give 0 or more, or leave it out for no limit."
-        )
+        raise InvalidOptionError(f"'retries' => {retries} is not valid. Give 0 or more, or leave it out for no limit.")
     return retries
 
 

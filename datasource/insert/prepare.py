@@ -133,7 +133,7 @@ def refuse_stream_column(options: o.Options, why: str) -> None:
     """Raise InvalidOptionError if a write is to go into several streams, but cannot; `why` begins with a place."""
     if options.get(o.STREAM_COLUMN) is not None:
         raise InvalidOptionError(
-            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not possible {why}. Leave it out."
+            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not supported {why}. Leave it out."
         )
 
 

@@ -178,7 +178,7 @@ def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option
     else:
         allowed = f"its newest version is {newest}. Give an existing one"
     raise InvalidOptionError(
-        f"'{options.name(option)}'='{options.text(option)}' is not possible on stream {stream}: {allowed}."
+        f"'{options.name(option)}'='{options.text(option)}' does not fit stream {stream}: {allowed}."
     )
 
 
@@ -194,7 +194,7 @@ def _find_oldest(
         found = MarkedTimes.of(pravega, stream)
         if not found.marks:
             raise InvalidOptionError(
-                f"'{options.name(option)}' is not possible on stream {stream}: no INSERT or streaming query has "
+                f"'{options.name(option)}' cannot be used on stream {stream}: no INSERT or streaming query has "
                 "committed to it, and its writers note no times, from which Pravega makes watermarks. Give "
                 "'start-stream-cut' or 'end-stream-cut' instead."
             )

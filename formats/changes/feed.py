@@ -192,7 +192,7 @@ def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
         checked[PRIMARY_KEY] = ",".join(key)
     elif settings.get(SNAPSHOTS, "").lower() == "partial":
         raise InvalidOptionError(
-            f"'{SNAPSHOTS}'='partial' is not possible without a primary key, which identifies the rows that a "
+            f"'{SNAPSHOTS}'='partial' cannot be used without a primary key, which identifies the rows that a "
             f"snapshot reads again. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
         )
     for column in parse_time_units(settings):

@@ -190,7 +190,7 @@ def test_streams_without_sense(spark: SparkSession, client_config: ClientConfig,
     for name, option, value, words in (
         (plain, "endingVersion", "2", "A stream of changes has no end"),
         (plain, "end-stream-cut", "latest", "'end-stream-cut' out"),
-        (changed, "deduplicationMode", "netChanges", "netChanges is not possible for|STREAMING_STATEFUL_OPERATOR"),
+        (changed, "deduplicationMode", "netChanges", "netChanges cannot be used for|STREAMING_STATEFUL_OPERATOR"),
     ):
         frame = spark.readStream.option("startingVersion", 1).option(option, value).changes(name)
         # With a checkpoint, too.
