@@ -95,12 +95,12 @@ _MORE = {
 
 
 def find_replacement(key: str) -> str | None:
-    """Return what to do instead of an option of others that has no counterpart here; None for any other key."""
+    """Return what to do instead of an option of another system without a counterpart here; None for any other key."""
     return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
 
 
 def find_remark(key: str) -> str | None:
-    """Return a remark on an option of others that has a counterpart here; None if there is no remark."""
+    """Return a remark on an option of another system that has a counterpart here; None if there is no remark."""
     return _MORE.get(key)
 
 

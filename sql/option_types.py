@@ -88,7 +88,7 @@ class Option(Generic[T]):
 
     @property
     def of_formats(self) -> bool:
-        """Whether the option is a setting of some formats only."""
+        """Return whether the option is a setting of some formats only."""
         return bool(self.formats) or self.of_changes
 
     def known_to(self, format: str, changes: bool) -> bool:

@@ -120,14 +120,14 @@ _OF_CHANGES = {
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",
 }
-"""What tables of changes cannot do, beside what no table can."""
+"""What tables of changes cannot do, besides what no table can."""
 
 _OF_METADATA = {
     "readStream.table": "its rows are computed for each query, and are not events. Read it with spark.read.table, for "
     "example in foreachBatch",
     "TRUNCATE TABLE": "it describes a stream, and can only be read",
 }
-"""What metadata tables cannot do, beside what no table can."""
+"""What metadata tables cannot do, besides what no table can."""
 
 _OF_VIEWS = {
     "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
@@ -145,7 +145,7 @@ _OF_VIEWS = {
     "CALL": "it is a view, which has no events of its own. Name one of the tables that its query reads",
     "load_table": "it is a view. Its query is Spark's SQL: read it with Spark, or load the tables that it reads",
 }
-"""What views cannot do, beside what no table can."""
+"""What views cannot do, besides what no table can."""
 
 _OF_ENTRIES = {
     "INSERT OVERWRITE": "rows that are not in the query would stay, because there is no transaction over a key-value "

@@ -186,7 +186,7 @@ def _apply(
 def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     """Raise InvalidOptionError unless the newest events of each segment have this framing, or there are none.
 
-    A writer without headers, such as a Java serializer configured so, registers its schema all the same.
+    A writer without headers, such as a Java serializer that is configured like this, still registers its schema.
     """
     if find_format(table.format).registry_format is None or not (
         find_table_kind(table).rows_are_all_events and table.schema_version

@@ -118,8 +118,8 @@ def with_primary_key(
 ) -> dict[str, str]:
     """Return a table's properties with the primary key of its constraints.
 
-    Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a primary key
-    beside another one.
+    Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a second primary
+    key.
     """
     found = dict(properties)
     for constraint in constraints:
@@ -181,7 +181,7 @@ def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
 
 
 def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
-    """Return the columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
+    """Return the columns that the events' schemas define. Raises UnsupportedTypeError if they define none."""
     columns = None
     found = find_table(catalog, stream)
     if found is not None and has_envelopes(found):

@@ -109,7 +109,7 @@ def _read_queries(catalog: Catalog) -> Rows:
 
 
 def _find_state(kept: KeptQuery) -> QueryState:
-    """Return what a query does. One whose server no longer tells of it waits for another server.
+    """Return the state of a query. If its server no longer reports it, it waits for another server.
 
     Nothing but this display depends on whether the clocks of two machines agree.
     """

@@ -65,7 +65,7 @@ class _LetterRange:
     end: StreamCut
 
     def to_text(self) -> str:
-        """Return what the ledger keeps beside the number."""
+        """Return what the ledger keeps besides the number."""
         return f"{self.head.to_text()} {self.end.to_text()}"
 
 

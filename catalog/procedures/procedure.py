@@ -40,7 +40,7 @@ _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
     LongType: _WHOLE,
     MapType: (MapType,),
 }
-"""The types of values that a parameter takes, beside NULL."""
+"""The types of values that a parameter takes, besides NULL."""
 
 
 @dataclass(frozen=True)

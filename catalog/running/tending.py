@@ -1,8 +1,9 @@
 """Decides what a server does with streaming queries: starts, retries, stops, and leases against a second run.
 
-A server is one driver. It reports how its queries do, about once a second, and is told what to start and to stop. All
-that has to outlive this process is in the rows of the queries. A server has a lease as long as it renews it. Another
-one takes it once the row has not changed for the seconds of the lease by its own clock, so clocks need not agree.
+A server is one driver. It reports the state of its queries about once a second, and is told what to start and to stop.
+All that has to outlive this process is in the rows of the queries. A server has a lease as long as it renews it.
+Another one takes it once the row has not changed for the seconds of the lease by its own clock, so clocks need not
+agree.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class QueryServer:
         self._woken = threading.Event()
         self._tended: dict[Key, _Tended] = {}
         self._adopted: SimpleQueue[tuple[Key, _Tended]] = SimpleQueue()
-        """Queries whose leases others have taken for this server, until it is told of them."""
+        """Queries whose leases other servers have taken for this one, until it learns of them."""
         self._search = LeaseSearch(server, lease, self._adopt)
 
     def adopt(self, kept: KeptQuery) -> None:
@@ -90,7 +91,7 @@ class QueryServer:
         self._woken.set()
 
     def tend(self, catalog: Catalog, reports: Sequence[r.QueryReport]) -> QueryCommands:
-        """Take note of reports, and return what is to be done; wait up to a second if nothing has changed."""
+        """Take note of reports, and return what to do; wait up to a second if nothing has changed."""
         queries, commands = KeptQueries(catalog), Commands(catalog)
         with self._lock:
             self._find_unsent(reports)

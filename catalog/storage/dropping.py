@@ -1,4 +1,4 @@
-"""Takes back what there is: drops streams with all that belongs to them, and undoes statements that fail."""
+"""Removes what was made: drops streams with all that belongs to them, and undoes statements that fail."""
 
 from __future__ import annotations
 

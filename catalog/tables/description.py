@@ -1,4 +1,4 @@
-"""What the descriptions of all tables of streams have: hidden columns, and what tells a stream from a later one."""
+"""What descriptions of stream tables share: hidden columns, and what distinguishes a stream from a later one."""
 
 from __future__ import annotations
 

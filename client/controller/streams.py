@@ -85,7 +85,7 @@ class StreamCalls(ControllerCalls):
 
         The controller answers FAILURE if a step of it fails, say because its store is slow for a moment. The stream
         is half-made then, and asking again completes it. The answer to that is STREAM_EXISTS (`createStreamBody` of
-        StreamMetadataTasks.java): the settings tell whether it is the stream that was asked for.
+        StreamMetadataTasks.java): the settings show whether it is the requested stream.
 
         Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, ServerFailedError.
         """

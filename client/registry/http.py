@@ -65,7 +65,7 @@ class Response:
 
     @property
     def text(self) -> str:
-        """Return the body as text, even if it is no valid UTF-8."""
+        """Return the body as text, even if it is not valid UTF-8."""
         return self.body.decode("utf-8", errors="replace")
 
     def json(self) -> Any:
@@ -158,7 +158,7 @@ class Right(enum.Enum):
 def refusal(
     response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
 ) -> PravegaError:
-    """Make the error for a status that is no success."""
+    """Make the error for a status that is not a success."""
     status = response.status
     reason = _reason(response)
     path = response.path

@@ -11,10 +11,10 @@ transaction that moved meanwhile, has measured all or nothing of every transacti
 after measuring, there was none before either, so that one look is enough.
 
 The entered transactions form a queue. Only the first one is asked to commit, and the stream's end is measured before
-the next one becomes first. So each version holds exactly one transaction, beside what others appended without this
+the next one becomes first. So each version holds exactly one transaction, besides what others appended without this
 log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: the
-writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted
-too long.
+writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted too
+long.
 
 Others may delete a stream, and make it again under its name, while the log keeps its rows. The segment numbers of a
 new stream continue where those of the old one ended. So the number of its very first segment, the origin,
@@ -89,7 +89,7 @@ class CommitLog(VersionTable):
     """The commit log of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
-        """`timeout` bounds, in seconds, the wait for a turn, and for a moment without a commit in flight."""
+        """Limit to `timeout` seconds the wait for a turn, and for a moment without a commit in flight."""
         super().__init__(pravega, stream)
         self._timeout = timeout
 

@@ -144,7 +144,7 @@ class LogTable:
     """The rows of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._pravega = pravega
         self._stream = stream
         self._table = pravega.key_value_table(stream.scope, TABLE_NAME)

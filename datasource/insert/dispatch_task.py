@@ -138,7 +138,7 @@ class _Targets:
         self._found: dict[str, _Target] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Spool rows for their streams, in their order. Raises InvalidRowError, and what tells of a wrong stream."""
+        """Spool rows for their streams, in their order. Raises InvalidRowError, and the errors for a wrong stream."""
         spec = self._spec
         if not batch.num_rows:
             return

@@ -1,6 +1,6 @@
 """The ledger of a table: which micro-batches of which queries are in it already, one row for each query and table.
 
-A row stands beside the commit log's rows of the same stream, so that an epoch and its transaction's place in the queue
+A row stands next to the commit log's rows of the same stream, so that an epoch and its transaction's place in the queue
 are recorded in one atomic step, and DROP TABLE removes both. A key is the stream's prefix and a number from 2 ** 63 on,
 beyond all versions: its other 63 bits are from the hash of the writer.
 
@@ -244,7 +244,7 @@ class EpochRecorder:
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
     def value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
-        """Return the row that records this epoch, which has no rows, behind another one that has ended.
+        """Return the row that records this epoch, which has no rows, after another one that has ended.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """

@@ -92,7 +92,7 @@ def _describe_key(table: StreamTable) -> str:
 def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     """Return the column of the rows that names the stream of each; None for a write into one stream.
 
-    Raises InvalidOptionError for one that the rows do not have, or that is no text, and for a write without
+    Raises InvalidOptionError for one that the rows do not have, or that is not text, and for a write without
     transactions.
     """
     name = options.get(o.STREAM_COLUMN)

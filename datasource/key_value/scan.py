@@ -52,13 +52,13 @@ class KeyPartition(InputPartition):
 
 
 def entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
-    """Return the key-value table behind a table."""
+    """Return the key-value table that holds a table's rows."""
     stream, keys = table.stream, keys_of(table)
     return pravega.key_value_table(stream.scope, stream.name, primary_key_length=keys.primary_length)
 
 
 def same_entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
-    """Return the key-value table behind a table.
+    """Return the key-value table that holds a table's rows.
 
     Raises KeyValueTableNotFoundError if another one was made under its name since the table was loaded.
     """

@@ -1,6 +1,6 @@
 """Tags of a stream: names for positions in it.
 
-All tags of a stream are one row of its scope's commit table, beside the versions. DROP TABLE removes them, and a
+All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them, and a
 stream recreated under the name, which has another origin, does not inherit them. A tag keeps no events from retention
 or truncation.
 """
@@ -55,7 +55,7 @@ class Tags:
     """
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._pravega = pravega
         self._stream = stream
         self._log = CommitLog(pravega, stream)

@@ -134,7 +134,7 @@ def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options)
 
 
 def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
-    """Return whether the stream begins behind a cut in some segment, or at the cut after its events were removed."""
+    """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
     head = pravega.controller.head(cut.stream)
     if head.positions == cut.positions:
         return any(offset or segment_epoch(segment) for segment, offset in cut.positions.items())

@@ -74,9 +74,9 @@ class SliceDecoder:
         letters: DeadLetters | None = None,
         span: Span | None = None,
     ) -> None:
-        """`decoder` is the plan's `event_decoder`. `letters` takes bad events, if the plan has a dead-letter stream.
+        """Decode by `decoder`, the plan's `event_decoder`.
 
-        All events lie in the `span`, if there is one.
+        `letters` takes bad events, if the plan has a dead-letter stream. All events lie in the `span`, if there is one.
         """
         self._span = span
         self._places = None if span is None or span.every else plan.places
@@ -261,7 +261,7 @@ class SliceDecoder:
         return self.report(Counts())
 
     def report(self, counts: Counts) -> pa.RecordBatch:
-        """Return a batch without rows of the table, which only tells counts."""
+        """Return a batch without rows of the table, which only reports counts."""
         return counts.batch(self._schema, self._position if self._plan.positioned else None)
 
     def _hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:

@@ -1,9 +1,9 @@
 """Keeps segments in step by event time: a micro-batch ends soon after a drift beyond the slowest segment.
 
-Who plans a micro-batch does not know the times of unread events. It knows the stream's watermarks: behind the positions
-of each no event is older than its time. A segment has reached the time of the newest watermark before its offset, and
-the slowest is the one with unread events that has reached the least. A micro-batch goes no further than the first
-watermark beyond that time and the drift. Segments without unread events hold nothing back.
+The times of unread events are unknown when a micro-batch is planned, but the stream's watermarks are known: no event
+after the positions of a watermark is older than its time. A segment has reached the time of the newest watermark before
+its offset, and the slowest is the one with unread events that has reached the least. A micro-batch goes no further than
+the first watermark beyond that time and the drift. Segments without unread events hold nothing back.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class EventTimePace:
     _passed: _PassedMark | None = None
 
     def look(self, pravega: Pravega, stream: Stream, frontier: Frontier) -> TimeAhead | None:
-        """Return what the watermarks say of a frontier; None if no watermark lies behind unread events."""
+        """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         begins = frontier.begins
         unread = {segment: begin for segment, begin in begins.items() if begin < frontier.ends[segment]}
         if not unread:

@@ -173,7 +173,7 @@ class TableStream:
         return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
     def time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
-        """Return what the watermarks say of a frontier; None if no watermark lies behind unread events."""
+        """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         return pace.look(self._pravega, self._read.stream, frontier)
 
     def _look_ahead(

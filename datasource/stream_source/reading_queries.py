@@ -1,7 +1,7 @@
 """Keeps the consumers and the watermarks of streaming queries while they run; a checkpoint names each query.
 
-A consumer moves behind the micro-batches that Spark has committed. The watermarks are those that a query still needs:
-the last one that it has passed, and later ones.
+A consumer moves to the end of the micro-batches that Spark has committed. The watermarks are those that a query still
+needs: the last one that it has passed, and later ones.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ def stored_properties(tags: Iterable[str]) -> dict[str, str]:
 
 
 def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the tags that keep these properties, beside the stream's other tags.
+    """Return the tags that keep these properties, in addition to the stream's other tags.
 
     Raises InvalidNameError if they are too long for the tags that a stream can have (about 30 KB).
     """

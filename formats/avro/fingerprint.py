@@ -1,4 +1,4 @@
-"""Normalizes Avro schemas as the specification says, so that equal schemas can be told from different ones."""
+"""Normalizes Avro schemas as the specification says, so that equal schemas can be recognized."""
 
 from __future__ import annotations
 

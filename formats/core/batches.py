@@ -56,7 +56,7 @@ class PayloadReader(ABC):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         """Return one array per wanted column, each with one value per payload.
 
-        `padded`: the payloads came behind a registry header, so NULs may follow what their writer meant. Bad
+        `padded`: the payloads came after a registry header, so NULs may follow what their writer meant. Bad
         payloads are noted in `problems` by their position; their values do not matter.
         """
 

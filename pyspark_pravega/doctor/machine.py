@@ -157,13 +157,13 @@ def _check_jar() -> Iterator[CheckResult]:
 
 
 def _check_native() -> Iterator[CheckResult]:
-    """Not having it is not an error, only slower."""
+    """Check the native decoder. Without it, decoding is slower, which is not an error."""
     found = native.get_status()
     yield CheckResult("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
 def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Look for the archive of Spark's classes. Not having it is not an error, only slower."""
+    """Look for the archive of Spark's classes. Without it, Spark starts more slowly, which is not an error."""
     none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
     try:
         spark_home = find_spark_home(environment)

@@ -47,7 +47,7 @@ class StreamNotFoundError(PravegaError):
 
 
 class MemberNotFoundError(PravegaError):
-    """A table of several streams names a stream that there is not, or its pattern matches none."""
+    """A table of several streams names a stream that does not exist, or its pattern matches none."""
 
     condition = "PRAVEGA_MEMBER_NOT_FOUND"
     sql_state = "42704"

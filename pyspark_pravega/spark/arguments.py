@@ -24,7 +24,7 @@ _WITH_VALUE = frozenset(
     "--total-executor-cores".split()
 )
 JAVA_OPTION_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Environment variables from which the driver's Java takes options, beside its command line."""
+"""Environment variables from which the driver's Java takes options, besides its command line."""
 
 _SHELL_WITH_VALUE = frozenset("-e -f -i -d --database --define --hiveconf --hivevar".split())
 _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --version --load-spark-defaults".split())

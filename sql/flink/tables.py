@@ -50,12 +50,12 @@ class DeclaredTable:
 
     @property
     def streams(self) -> list[str]:
-        """The streams that it reads and writes, each once."""
+        """Return the streams that it reads and writes, each once."""
         return list(dict.fromkeys([*self.options.sources, *([self.options.sink] if self.options.sink else [])]))
 
     @property
     def output(self) -> Output:
-        """Its columns as queries see them, with their types."""
+        """Return its columns as queries see them, with their types."""
         kinds: dict[str, str | None] = {
             column.name.lower(): strip_type_arguments(column.shown_type) for column in self.columns.physical
         }
@@ -67,7 +67,7 @@ class DeclaredTable:
 
     @property
     def local_event_time(self) -> str | None:
-        """The column of the watermark if it has no time zone: Spark's watermarks are of TIMESTAMPs only."""
+        """Return the column of the watermark if it has no time zone: Spark's watermarks are of TIMESTAMPs only."""
         if self.columns.watermark is None:
             return None
         for column in self.columns.all:

@@ -45,7 +45,7 @@ class Translation:
 
     @property
     def exit_code(self) -> int:
-        """0 if every statement has kept its meaning, else 3."""
+        """Return 0 if every statement has kept its meaning, else 3."""
         return choose_exit_code(self.findings)
 
 

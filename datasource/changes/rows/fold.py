@@ -36,7 +36,7 @@ class Reduction(Protocol):
     """Reduces the entries of some keys."""
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Return the new state, from a state with newer entries behind it, and the results so far."""
+        """Return the new state, from a state with newer entries after it, and the results so far."""
         ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
@@ -60,7 +60,10 @@ class KeyFold:
     """Takes entries and returns the results of a reduction. Must be closed: it may hold temporary files."""
 
     def __init__(self, key: Sequence[str], memory: int, reduction: Reduction, depth: int = 0) -> None:
-        """`memory` is in bytes; `depth` counts how often the entries were divided by their key's hash."""
+        """Begin without entries. `memory` is in bytes.
+
+        `depth` counts how often the entries were divided by the hash of their key.
+        """
         self._key, self._memory, self._reduction, self._depth = tuple(key), memory, reduction, depth
         self._entries: list[pa.Table] = []
         self._count = self._bytes = self._kept = 0

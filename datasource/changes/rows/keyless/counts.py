@@ -165,7 +165,7 @@ class _Counts:
     """
 
     def __init__(self, rows: Numbers, spans: Numbers, adds: Mask) -> None:
-        """`rows` are equal for equal rows."""
+        """Count these entries. Equal values in `rows` stand for equal rows."""
         self.rows, self.spans = rows, spans
         order = np.lexsort([adds, rows, spans])
         cells = np.cumsum(_find_changes(spans[order]) | _find_changes(rows[order])) - 1
