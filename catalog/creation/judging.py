@@ -1,4 +1,4 @@
-"""Judges what stands where a new table is to be: nothing, a stream that can become it, or what was cut off before."""
+"""Judges what stands in the place of a new table: nothing, a stream that can become it, or an interrupted attempt."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
 
 
 def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
-    """Judge whether a statement may do the rest of a CREATE TABLE that was cut off.
+    """Judge whether a statement may complete a CREATE TABLE that was interrupted.
 
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """

@@ -1,4 +1,4 @@
-"""CREATE TABLE of a key-value table: its key columns, the table in Pravega, and what the scope keeps of its columns."""
+"""CREATE TABLE of a key-value table: its key columns, the table in Pravega, and the record of its columns."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from .declaration import Declaration
 def register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun: bool = False) -> None:
     """Register the schema of a new table; append to `undo` what takes that back.
 
-    `begun`: a CREATE TABLE that was cut off may have made the group, whose policy is not yet the one asked for. Raises
-    IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
+    `begun`: a CREATE TABLE that was interrupted may have made the group, whose policy is not yet the one asked for.
+    Raises IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
     """
     catalog.options().require(o.SCHEMA_REGISTRY_URI)
     stream, settings, format, text = declared.stream, declared.settings, declared.format, declared.schema_text

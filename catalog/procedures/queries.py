@@ -258,7 +258,7 @@ def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
 
 
 def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | None) -> KeptQuery:
-    """Wait until a query has started. Raises QueryNotStartedError, and puts all back as it was, if it cannot."""
+    """Wait until a query has started. If it cannot, restore what was before, and raise QueryNotStartedError."""
     until = time.monotonic() + _START_SECONDS
     while True:
         found = queries.read(kept.scope, kept.name)
@@ -274,7 +274,7 @@ def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | N
 
 
 def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None) -> None:
-    """Remove a query that did not start; let one that was there before be what it was, but without a server."""
+    """Remove a query that did not start; restore one that existed before, but without a server."""
     if former is None:
         queries.remove(failed, partial(eq, failed))
         return

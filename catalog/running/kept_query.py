@@ -26,7 +26,7 @@ LEASE = 15.0
 
 
 class QueryState(StrEnum):
-    """What a query does. The last two are final: no server starts it again by itself."""
+    """The state of a query. The last two are final: no server starts it again by itself."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -46,7 +46,7 @@ class QueryState(StrEnum):
 class QueryDefinition:
     """What a user has asked for. `into` is the table in SQL, without its catalog.
 
-    `catalog` and `namespace` are those that names in the query are completed by; the catalog is None for the query's
+    `catalog` and `namespace` complete the names in the query; the catalog is None for the query's
     own, because that may have another name on another server. `settings` are those of the session, `options` those of
     the write.
     """

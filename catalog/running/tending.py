@@ -106,7 +106,7 @@ class QueryServer:
         return commands.all()
 
     def _each(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
-        """Act on several queries side by side, so that none waits for another one's servers; none takes for long."""
+        """Act on several queries side by side, so that none waits for another one's servers, and none takes long."""
 
         def bounded(each: T) -> R:
             with limit_retries(self._renewal):
@@ -282,7 +282,7 @@ class QueryServer:
             self._stop_in_time(key, tended, commands)
 
     def _start(self, queries: KeptQueries, kept: KeptQuery, tended: _Tended, commands: Commands) -> bool:
-        """Have a query started; return False, and give it up, if its row does not say rightly where to write."""
+        """Have a query started; if its row does not name a valid target, give the query up and return False."""
         try:
             commands.start(kept)
             tended.sent = True

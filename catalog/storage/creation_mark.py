@@ -42,7 +42,7 @@ def seconds_to_undo(config: ClientConfig) -> float:
 
 @dataclass(frozen=True)
 class CreationMark:
-    """Whose statement makes a table: a name of its own, a digest of what it registers and where, and its end."""
+    """The mark of a statement that makes a table: its own name, a digest of what it registers and where, its end."""
 
     owner: str
     digest: str
@@ -89,7 +89,7 @@ def mark_of(catalog: Catalog, stream: Stream) -> CreationMark | None:
 
 
 def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
-    """Return whether no other statement has come to call the stream its own."""
+    """Return whether no other statement has claimed the stream."""
     try:
         return mark_of(catalog, stream) == mark
     except StreamNotFoundError:

@@ -167,7 +167,7 @@ def has_envelopes(found: LoadedTable) -> bool:
 
 
 def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether there is a stream. To a user who may not know, another table of the name is what there is."""
+    """Return whether there is a stream. For a user who may not know, another table of the name counts."""
     try:
         return catalog.pravega.controller.stream_exists(stream)
     except PermissionDeniedError:

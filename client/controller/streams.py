@@ -148,7 +148,7 @@ class StreamCalls(ControllerCalls):
         self._check_update(reply, cut.stream, purpose)
 
     def delete_stream(self, stream: Stream) -> None:
-        """Delete a sealed stream. Raises UnsupportedOperationError if it is not sealed, StreamNotFoundError."""
+        """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
         purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE")
         reply, tries = self._channel.call("deleteStream", stream_info(stream), purpose)
         if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:

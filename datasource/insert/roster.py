@@ -35,7 +35,7 @@ class Roster:
 
     @classmethod
     def begin(cls, pravega: Pravega, stream: Stream, writer: str | None) -> Roster:
-        """Begin an empty roster of a streaming query, or of a write that is none (None).
+        """Begin an empty roster of a streaming query, or of another write (None).
 
         Raises PermissionDeniedError for a user who may not write the commit log.
         """

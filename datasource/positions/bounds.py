@@ -45,7 +45,7 @@ class Bound:
 def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
     """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
-    `delay` is by how many milliseconds the times that the stream's writers note lie before the latest ones they wrote.
+    `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one, and what `consumer_cut`
     does.

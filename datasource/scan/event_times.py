@@ -98,7 +98,7 @@ class EventTimes:
         return SegmentTimes(Steps(tuple(starts), tuple(times)), Steps(tuple(ends), (*uppers, _NULL)))
 
     def _find_place(self, mark: Watermark, piece: SegmentSlice) -> tuple[int, bool]:
-        """Return from where on the events of a slice follow a mark, and False if earlier ones may follow it too."""
+        """Return where the events of a slice begin to follow a mark, and False if earlier ones may follow it too."""
         segment = piece.segment_id
         start = mark.positions.get(segment)
         if start is not None:

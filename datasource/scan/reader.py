@@ -1,4 +1,4 @@
-"""Reads a batch scan: each segment slice is read and decoded by one task, and reading it again gives the same."""
+"""Reads a batch scan: one task reads and decodes each segment slice, and reading it again gives the same rows."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class ViewExistsError(PravegaError):
 
 
 class StreamSealedError(PravegaError):
-    """The stream was sealed: it can be read, and takes no more events."""
+    """The stream was sealed: it can be read, but takes no more events."""
 
     condition = "PRAVEGA_STREAM_SEALED"
     sql_state = "55000"
@@ -159,7 +159,7 @@ class TransactionOutcomeUnknownError(PravegaError):
 
     condition = "PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN"
     sql_state = "08007"
-    cure = "Wait until the servers answer, and look whether the rows are there before you run the statement again."
+    cure = "Wait until the servers answer, and check whether the rows are there before you run the statement again."
 
 
 class WriterFencedError(PravegaError):
@@ -191,7 +191,7 @@ class QueryFencedError(PravegaError):
 
     condition = "PRAVEGA_QUERY_FENCED"
     sql_state = "40000"
-    cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or reset to an older \
+    cure = "Stop the other run, if it runs by mistake. A checkpoint that was copied, or reset to an older \
 state, cannot be resumed: start the query with a new checkpoint, which makes it a new query. Writers that write \
 at the same time need a `txn-app-id` each."
 

@@ -1,8 +1,8 @@
 """Recognize INSERT statements whose query reads a STREAM, and start them as streaming queries.
 
 Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any
-other INSERT. Spark just does not run it: we do, with the query of the analyzed plan. PySpark has no public way to a
-plan, hence the calls into the JVM.
+other INSERT. But this module runs it instead of Spark, with the query of the analyzed plan. PySpark has no public way
+to get a plan, so this calls into the JVM.
 """
 
 from __future__ import annotations

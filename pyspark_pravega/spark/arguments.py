@@ -59,7 +59,7 @@ def add_driver_class_path(
 def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: bool) -> tuple[list[str], list[str]]:
     """Take options that are not Spark's out of the arguments; return them as name, value, ..., and the rest.
 
-    Those after the program of `submit` are its own, and stay. A name at the very end comes without a value.
+    Options after the program of `submit` belong to it, and stay. A name at the very end comes without a value.
     """
     taken: list[str] = []
     rest: list[str] = []

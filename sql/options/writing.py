@@ -100,7 +100,7 @@ TRIGGER_OF_BATCHES = Option(
     optional(TRIGGER),
     None,
     SettableAs.SCRIPT,
-    "When a micro-batch begins: at this interval; with `available now`, until everything is read that was there at the "
+    "When a micro-batch begins: at this interval; with `available now`, until everything is read that existed at the "
     "start, in batches within the limits; `once` does that in one batch. Not set: when the one before ends.",
 )
 OUTPUT_MODE = Option(

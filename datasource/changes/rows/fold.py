@@ -1,8 +1,9 @@
 """Folds entries of changes key by key: in memory, and beyond a limit in temporary files by a hash of the key.
 
 A `Reduction` decides what results: `current` keeps one entry for each key, `history` also returns what each entry
-changed. Entries come in the order of their events, and each reduction gets the state of the one before it in front of
-the entries that came since. Changes that are delivered again after newer ones of their key are left out, and counted.
+changed. Entries come in the order of their events, and each reduction gets the state that the previous one left,
+followed by the entries that came after it. Changes that are delivered again after newer ones of their key are left out,
+and counted.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Reduction(Protocol):
         ...
 
     def fork(self) -> Reduction:
-        """Return the reduction for a part of the keys, whose entries so far come again."""
+        """Return the reduction for a part of the keys, whose entries so far are given again."""
         ...
 
     def needs_all(self) -> bool:
