@@ -67,8 +67,8 @@ TXN_VERSION = Option(
     optional(whole_number(0)),
     None,
     SettableAs.WRITE,
-    "Number of a write, for example that of a micro-batch. A write is left out unless its number is greater than all "
-    "that the table has of the same `txn-app-id`.",
+    "Number of a write, for example that of a micro-batch. A write is skipped unless its number is greater than all "
+    "numbers that the table has for the same `txn-app-id`.",
 )
 STREAM_COLUMN = Option(
     "stream-column",
