@@ -1,4 +1,4 @@
-"""The schema of a new table in the schema registry: in a group of its own, or in one that others have made."""
+"""The schema of a new table in the schema registry: in its own group, or in one that others have made."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ START_QUERY = Procedure(
         parameter("name", "the query's name, unique in the catalog"),
         parameter("query", "SELECT ... FROM STREAM ..., with the columns of the table in their order"),
         parameter("into", "the table that gets its rows, as '<namespace>.<table>'"),
-        parameter("checkpoint", "a directory of its own, where Spark notes how far it has read", optional=True),
+        parameter("checkpoint", "its own directory, where Spark notes how far it has read", optional=True),
         parameter(
             "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
         ),

@@ -64,7 +64,7 @@ def takes_queries_of(catalog: Catalog, scope: str) -> bool:
 
 
 class LeaseSearch:
-    """Takes the leases of queries that no server runs, in a thread of its own, and hands the queries to the server."""
+    """Takes the leases of queries that no server runs, in its own thread, and hands the queries to the server."""
 
     def __init__(self, server: str, lease: float, adopt: Callable[[KeptQuery, float], None]) -> None:
         """Look for `server`. `adopt` gets a query, and a moment before its lease was taken."""

@@ -107,7 +107,7 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
 
 @dataclass
 class SmallSlices(InputPartition):
-    """Slices that one task reads one after another, because a task of its own costs more than reading a slice."""
+    """Slices that one task reads one after another, because a separate task costs more than reading a slice."""
 
     slices: tuple[SlicePartition, ...]
 

@@ -31,7 +31,7 @@ _PASSING = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 class Consumption:
-    """Moves one consumer, each time in a thread of its own. Thread-safe."""
+    """Moves one consumer, each time in its own thread. Thread-safe."""
 
     def __init__(self, consumer: Consumer, release: Callable[[], None]) -> None:
         """Use a consumer, and call `release` to give its connection back."""

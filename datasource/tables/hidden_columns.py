@@ -86,7 +86,7 @@ def changes_schema(table: StructType, key: Sequence[str]) -> StructType:
     taken = [name for name in table.names if name.lower() in CHANGE_COLUMNS.names]
     if taken:
         raise InvalidSchemaError(
-            f"The table has the column {', '.join(taken)}, a name that CHANGES uses for a column of its own. Read the "
+            f"The table has the column {', '.join(taken)}, a name that CHANGES uses for its own column. Read the "
             "table without CHANGES."
         )
     columns = [StructField(f.name, f.dataType, f.nullable and f.name not in key, f.metadata) for f in table]

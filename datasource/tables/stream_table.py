@@ -197,7 +197,7 @@ class WriterSchemas:
         self._kept: SchemaRegistry | None = None
 
     def ask(self, registry: SchemaRegistry) -> None:
-        """Use this registry until `close`, which leaves it open, instead of a connection of its own."""
+        """Use this registry until `close`, which leaves it open, instead of its own connection."""
         self._kept = registry
 
     def know(self, encoding_id: int, encoding: Encoding) -> None:

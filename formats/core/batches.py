@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
-"""Limits of a piece; a larger event is a piece of its own."""
+"""Limits of a piece; a larger event forms a piece alone."""
 
 LARGEST_BATCH = 2 * LARGEST_PAYLOAD
 """Most bytes that the events of a batch may have together after decompression."""

@@ -1,4 +1,4 @@
-"""The session whose classes are archived: a program of its own, so that its driver ends with all it has loaded.
+"""The session whose classes are archived: a separate program, so that its driver ends with all it has loaded.
 
     python -m pyspark_pravega.spark.class_archive.training KEY=VALUE
 
