@@ -119,7 +119,7 @@ METADATA_TABLES = {
     "consumer_groups": "consumers",
     "groups": "consumers",
 }
-"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that shows the same."""
+"""Iceberg metadata tables, and Kafka terms, with the metadata table here that shows the same."""
 
 _FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
 _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
@@ -140,4 +140,4 @@ PROCEDURES = {
     "migrate": "Use CREATE TABLE, and then INSERT INTO it SELECT ... FROM the other table.",
     "add_files": "Use INSERT INTO the table SELECT * FROM parquet.`path`.",
 }
-"""What to do instead of a procedure of Iceberg."""
+"""What to do instead of an Iceberg procedure."""

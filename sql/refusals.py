@@ -102,15 +102,14 @@ _INSTEAD = {
     "DESCRIBE TABLE ... AS JSON": "Spark writes that JSON for its own tables only. Use DESCRIBE TABLE EXTENDED, SHOW "
     "TBLPROPERTIES, or spark.table('...').schema.json() for the columns",
     "ALTER TABLE": "properties, the comment and columns can be changed. Create another table, and INSERT INTO it",
-    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a scope of Pravega, and has no other location",
+    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a Pravega scope, and has no other location",
     "ALTER NAMESPACE ... SET DEFAULT COLLATION": "a namespace has none",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
     "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "
     "OPTIONS (...)",
     "CREATE EXTERNAL TABLE": "a table's data is its Pravega stream. Leave EXTERNAL out; CREATE TABLE makes a table of "
     "a stream that exists already",
-    "CREATE NAMESPACE with LOCATION": "a namespace is a scope of Pravega, and has no other location. Leave LOCATION "
-    "out",
+    "CREATE NAMESPACE with LOCATION": "a namespace is a Pravega scope, and has no other location. Leave LOCATION out",
     "CREATE NAMESPACE with DEFAULT COLLATION": "a namespace has no collation. Leave it out",
 }
 """What streams, namespaces and all tables cannot do."""

@@ -51,7 +51,7 @@ _STATEMENTS = {
 
 
 def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
-    """Change properties or columns of a table as one unit; one statement of Spark asks for only one of them.
+    """Change properties or columns of a table as one unit; one Spark statement asks for only one of them.
 
     Raises StreamNotFoundError, UnsupportedOperationError for changes that streams cannot have, InvalidOptionError, and
     what `change_columns` raises.

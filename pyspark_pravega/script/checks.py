@@ -25,7 +25,7 @@ _BEGINNINGS = frozenset(
     "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
     "UPDATE USE VALUES WITH".split()
 )
-"""Words with which statements of Spark begin, without those that Spark only knows in order to refuse them."""
+"""Words with which Spark statements begin, without those that Spark only knows in order to refuse them."""
 _TYPO = 0.75
 """From this similarity on, a word counts as one of these, mistyped."""
 NO_CHECKPOINT = (

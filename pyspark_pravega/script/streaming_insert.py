@@ -46,7 +46,7 @@ _INSTEAD = (
 class StreamingInsert:
     """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
 
-    `known_as`: the same name with a stream of Pravega spelled as in Pravega, whatever the statement calls it.
+    `known_as`: the same name with a Pravega stream spelled as in Pravega, whatever the statement calls it.
     `into_files`: the table is one of Spark's own tables of files. `bounded`: all streams that are read have an end.
     """
 

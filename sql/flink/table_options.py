@@ -130,7 +130,7 @@ def format_milliseconds(length: int) -> str:
 
 
 def parse_milliseconds(text: str) -> int | None:
-    """Return a duration of Flink (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
+    """Return a Flink duration (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
 

@@ -135,7 +135,7 @@ class _Translator:
     def _translate_setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
         if statement.begins_with("RESET"):
-            findings.check("RESET is left out: settings of Spark are reset by RESET <key>")
+            findings.check("RESET is left out: Spark settings are reset by RESET <key>")
             return []
         if len(tokens) == 1:
             return ["SET"]

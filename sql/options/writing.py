@@ -108,6 +108,6 @@ OUTPUT_MODE = Option(
     one_of("append", "complete", "update"),
     "append",
     SettableAs.SCRIPT,
-    "Spark's output mode. Tables of Pravega accept `append`.",
+    "Spark's output mode. Pravega tables accept `append`.",
     "append",
 )
