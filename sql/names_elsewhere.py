@@ -88,8 +88,8 @@ _MORE = {
     "subscribe": "The name of a table says it already: leave it out there.",
     "topic": "The name of a table says it already: leave it out there.",
     "kafka.bootstrap.servers": "The conf of a catalog says it already: leave it out with a table's name.",
-    "groupidprefix": "A query keeps its position in its checkpoint, and needs none.",
-    "kafka.group.id": "A query keeps its position in its checkpoint, and needs none.",
+    "groupidprefix": "A query keeps its position in its checkpoint: leave the option out.",
+    "kafka.group.id": "A query keeps its position in its checkpoint: leave the option out.",
 }
 """A remark on keys that have a counterpart."""
 

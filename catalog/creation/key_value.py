@@ -199,8 +199,8 @@ def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str
     ]
     if len(found) != 1:
         raise InvalidOptionError(
-            f"{given} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT by "
-            "CREATE TABLE. It is written by the sink of a streaming query, which does not compute it itself."
+            f"{given} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT in "
+            "CREATE TABLE. The sink of a streaming query writes it, so the query must not compute it."
         )
     field = found[0]
     if field.name in keys.names:

@@ -209,8 +209,8 @@ def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:
             continue
         if other.scope != wanted.scope or not _is_same(other.definition, wanted.definition):
             raise QueryExistsError(
-                f"There is a query '{wanted.name}' already, and it is another one: into {other.definition.into}, "
-                f"{other.status.state}. Choose another name, or end it with stop_query."
+                f"A different query '{wanted.name}' exists already: it writes into {other.definition.into}, and its "
+                f"state is {other.status.state}. Choose another name, or end it with stop_query."
             )
         former = other
     return former

@@ -90,7 +90,7 @@ class LeaseSearch:
             try:
                 self._search(catalog, tended)
             except PravegaError as error:
-                LOG.warning("Queries that no server runs are not known now: %s", error)
+                LOG.warning("It is unknown now which queries no server runs: %s", error)
             finally:
                 let_go()
 
@@ -149,7 +149,7 @@ class LeaseSearch:
                 with limit_retries(self._lease):
                     return scope, queries.of_scope(scope)
             except (PravegaError, ValueError) as error:  # a row may be no JSON
-                _warn_once(f"Queries of scope {scope} that no server runs are not known: {error}")
+                _warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
                 return scope, None
 
         with ThreadPoolExecutor(_THREADS) as threads:

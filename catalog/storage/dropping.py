@@ -85,7 +85,9 @@ def undo_on_failure(
             for step in reversed(steps):
                 try:
                     if not is_ours():
-                        LOG.warning("A failed %s is not undone: the stream is not its own, or not any more.", statement)
+                        LOG.warning(
+                            "A failed %s is not undone: the stream does not belong to it, or no longer does.", statement
+                        )
                         break
                     step()
                 except PravegaError as error:

@@ -76,7 +76,7 @@ def _give(table: StreamTable, epochs: Mapping[str, Any], start: InsertStart) -> 
     elif start.epoch not in batches:
         raise QueryFencedError(
             f"The key-value table {table.stream} has the micro-batches of query {start.query} up to number "
-            f"{max(batches)}, and knows the epochs of the last {KEPT_BATCHES} alone. Number {start.epoch} is not among "
+            f"{max(batches)}, but only knows the epochs of the last {KEPT_BATCHES}. Number {start.epoch} is not among "
             "them: was the checkpoint restored to an older state? Start with a new checkpoint; its rows replace these."
         )
     newest = dict(sorted(batches.items())[-KEPT_BATCHES:])

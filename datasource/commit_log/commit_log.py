@@ -173,8 +173,9 @@ class CommitLog(VersionTable):
             now = time.monotonic()
             if now > deadline:
                 raise ServerTimeoutError(
-                    f"Others were committing to stream {self._stream} for {self._timeout:g} s, before the turn "
-                    f"of transaction {transaction} came. Raise the option 'transaction.timeout' to wait longer"
+                    f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
+                    f"the turn of transaction {transaction} did not come. Raise the option 'transaction.timeout' to "
+                    "wait longer"
                 )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS

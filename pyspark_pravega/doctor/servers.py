@@ -128,7 +128,7 @@ def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
     )
     if other in ("https", "tls", "pravegas"):
         return (
-            f"The server speaks TLS: write {other}://{endpoint}, and let PRAVEGA_TRUST_STORE name a PEM file with the "
+            f"The server speaks TLS: write {other}://{endpoint}, and set PRAVEGA_TRUST_STORE to a PEM file with the "
             "authority that signed its certificate, unless the system trusts it."
         )
     return f"The server does not speak TLS: write {other}://{endpoint}."

@@ -175,7 +175,7 @@ class ConsumerInUseError(PravegaError):
 
     condition = "PRAVEGA_CONSUMER_IN_USE"
     sql_state = "55006"
-    cure = "Give each query a `consumer` of its own. `pyspark-pravega consumers list` shows the existing ones."
+    cure = "Give each query its own `consumer`. `pyspark-pravega consumers list` shows the existing ones."
 
 
 class ConsumerNotFoundError(PravegaError):

@@ -122,7 +122,7 @@ def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
     wait_for(lambda: halls.written() == doubles(1))
     history = f"SELECT count(*) FROM {halls.scope}.doubled.history"
     assert halls.sql.run(history) == [("0",)]  # it was no transaction
-    with pytest.raises(SqlError, match="and it is another one"):
+    with pytest.raises(SqlError, match="A different query"):
         halls.start()
     halls.stop()
     halls.insert(2)
@@ -222,7 +222,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
     halls.start()
     for words, changes in {
         "runs already, on": {},
-        "and it is another one": {"trigger": "1 second"},
+        "A different query": {"trigger": "1 second"},
         f"belongs to the query '{halls.name}'": {"name": f"{halls.name}-2"},
     }.items():
         with pytest.raises(SqlError, match="PRAVEGA_QUERY_EXISTS") as raised:
