@@ -132,7 +132,7 @@ def carry_over(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def run_in_background(call: Callable[[], R]) -> Callable[[], R]:
-    """Run a call in a thread of its own, as part of this thread's call; return a function that waits for its result.
+    """Run a call in its own thread, as part of this thread's call; return a function that waits for its result.
 
     That function raises what the call has raised. An error is ignored if nobody asks for the result.
     """

@@ -44,7 +44,7 @@ class ClientConfig:
     registry_uri : str, optional
         `http://` or `https://` address of the schema registry.
     credentials : Credentials, optional
-        Who the client is: `BasicCredentials`, `TokenCredentials`, or a class of your own.
+        Who the client is: `BasicCredentials`, `TokenCredentials`, or your own class.
     registry_credentials : Credentials, optional
         By default those of `credentials`.
     trust_store : str, optional

@@ -1,6 +1,6 @@
 """Credentials: the value of the `authorization` header for the controller and the schema registry.
 
-Pravega ships with one scheme, `Basic`; servers with a plug-in of their own accept others. The server compares the
+Pravega ships with one scheme, `Basic`; servers with their own plug-in accept others. The server compares the
 scheme case-sensitively. Segment stores never see these credentials, only the tokens of `segments.delegation`.
 """
 

@@ -106,7 +106,7 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
         row = int(np.argmax(lengths > MAX_KEY))
         raise InvalidRowError(
             f"the routing key of row {row} has {int(lengths[row]):,} characters; at most {MAX_KEY:,} are allowed. "
-            "Choose a column with shorter texts, or write a hash of this one into a column of its own and route by that"
+            "Choose a column with shorter texts, or write a hash of this one into a separate column and route by that"
         )
     return _hash_units(units, starts, lengths)
 

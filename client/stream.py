@@ -1,7 +1,7 @@
 """Names and settings of streams: segment ids, segment names, scaling and retention.
 
 A segment id is an int64: epoch in the high 32 bits, number in the low ones. A segment's name on the segment
-store is `scope/stream/N.#epoch.E`; the part of a transaction that goes to it has a segment of its own until
+store is `scope/stream/N.#epoch.E`; the part of a transaction that goes to it has its own segment until
 the commit, with `#transaction.` and 32 hex digits appended.
 """
 

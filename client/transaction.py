@@ -208,7 +208,7 @@ class Transaction:
         if status in (TransactionStatus.ABORTING, TransactionStatus.ABORTED):
             return TransactionNotOpenError(
                 f"{title} was aborted: by a client, or by the server because nobody pinged it during the lease of "
-                f"{self.lease_ms / 1000:g} s. Nothing of it is visible"
+                f"{self.lease_ms / 1000:g} s. No event of it is visible"
             )
         if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
             return TransactionNotOpenError(f"{title} is already committed")
@@ -240,7 +240,7 @@ class Transaction:
         Raises
         ------
         TransactionNotOpenError
-            The transaction is aborted or unknown. Nothing of it is visible.
+            The transaction is aborted or unknown. No event of it is visible.
         ServerTimeoutError
             The commit has begun but is not done; it will be without further action.
         TransactionOutcomeUnknownError
@@ -275,7 +275,7 @@ class Transaction:
             if state not in (TransactionStatus.OPEN, TransactionStatus.COMMITTING):
                 raise TransactionNotOpenError(
                     f"transaction {self.id} on stream '{self.stream}' was not committed: it is {state.name.lower()}; "
-                    "nothing of it is visible"
+                    "no event of it is visible"
                 )
             if error is not None and (failures == _FAILURES or time.monotonic() + pause > deadline):
                 raise TransactionOutcomeUnknownError(

@@ -46,7 +46,7 @@ def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list
 def pickle_write(writer: DataSourceArrowWriter) -> str:
     """Return the function that writes the rows of a task, in base64.
 
-    It returns the task's message, and beside it what Spark shows of it: `WriteMetrics.java` has these numbers in the
+    It returns the task's message, together with what Spark shows of it: `WriteMetrics.java` has these numbers in the
     same order.
     """
 

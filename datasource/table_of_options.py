@@ -70,9 +70,9 @@ def member_tables(
         member = _named_table(pravega, options, Member.parse(name, scope), schema)
         if not find_table_kind(member).events_are_rows:
             raise UnsupportedOperationError(
-                f"The events of stream {member.stream} are changes of rows, and such a table is not read with others "
-                f"as one. Name it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or unite the tables by "
-                "UNION ALL."
+                f"The events of stream {member.stream} are changes of rows, and such a table cannot be read as one "
+                f"with others. Name it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or combine the "
+                "tables with UNION ALL."
             )
         return member
 

@@ -47,7 +47,7 @@ class OwnProcesses:
 def serve(sock: socket.socket, authenticated: bool) -> int:
     """Run tasks as Spark's own function does, but without a traceback when Spark needs no more rows of a task.
 
-    Spark cuts the connection then, for example behind a filter and a LIMIT. The worker ends in either case.
+    Spark cuts the connection then, for example after a filter and a LIMIT. The worker ends in either case.
     """
     answer_at_once(sock)
     try:

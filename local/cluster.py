@@ -116,7 +116,7 @@ class LocalCluster:
         storage : Path or str, optional
             A directory for the data, instead of the heap; for more than about a gigabyte.
         properties : mapping of str to str, optional
-            Further settings of Pravega, by their full names.
+            Further Pravega settings, by their full names.
         certificate_lifetime : timedelta
             How long the server certificate is valid (with `tls`).
         ivy_settings : Path or str, optional

@@ -14,7 +14,7 @@ _NAME = "pyspark-pravega"
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the directory of files that can be made again: `$XDG_CACHE_HOME/pyspark-pravega`, or in ~/.cache."""
+    """Return the directory of files that can be recreated: `$XDG_CACHE_HOME/pyspark-pravega`, or in ~/.cache."""
     return _find_base("XDG_CACHE_HOME", ".cache", "Library/Caches", environment) / _NAME
 
 

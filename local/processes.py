@@ -40,7 +40,7 @@ class ServerProcess:
 
 
 def spawn(command: Sequence[str], *, directory: Path, output: Path, environment: Mapping[str, str]) -> ServerProcess:
-    """Start a process in a session of its own, so that neither Ctrl-C nor a closed terminal reaches it.
+    """Start a process in its own session, so that neither Ctrl-C nor a closed terminal reaches it.
 
     Standard output and error are appended to the file `output` (mode 0600); `environment` is the whole environment.
     Raises SetupError if the program cannot be started.

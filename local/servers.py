@@ -68,7 +68,7 @@ class ServerSettings:
     accounts: Mapping[str, Account] | None = field(default=None, repr=False)
     """With accounts there is authentication and authorization; each must have a password."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Further settings of Pravega, which take precedence over all others."""
+    """Further Pravega settings, which take precedence over all others."""
 
     @property
     def controller_uri(self) -> str:

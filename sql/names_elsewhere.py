@@ -88,19 +88,19 @@ _MORE = {
     "subscribe": "The name of a table says it already: leave it out there.",
     "topic": "The name of a table says it already: leave it out there.",
     "kafka.bootstrap.servers": "The conf of a catalog says it already: leave it out with a table's name.",
-    "groupidprefix": "A query keeps its position in its checkpoint, and needs none.",
-    "kafka.group.id": "A query keeps its position in its checkpoint, and needs none.",
+    "groupidprefix": "A query keeps its position in its checkpoint: leave the option out.",
+    "kafka.group.id": "A query keeps its position in its checkpoint: leave the option out.",
 }
 """A remark on keys that have a counterpart."""
 
 
 def find_replacement(key: str) -> str | None:
-    """Return what to do instead of an option of others that has no counterpart here; None for any other key."""
+    """Return what to do instead of an option of another system without a counterpart here; None for any other key."""
     return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
 
 
 def find_remark(key: str) -> str | None:
-    """Return a remark on an option of others that has a counterpart here; None if there is no remark."""
+    """Return a remark on an option of another system that has a counterpart here; None if there is no remark."""
     return _MORE.get(key)
 
 
@@ -119,7 +119,7 @@ METADATA_TABLES = {
     "consumer_groups": "consumers",
     "groups": "consumers",
 }
-"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that shows the same."""
+"""Iceberg metadata tables, and Kafka terms, with the metadata table here that shows the same."""
 
 _FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
 _GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT those rows INTO another table."
@@ -140,4 +140,4 @@ PROCEDURES = {
     "migrate": "Use CREATE TABLE, and then INSERT INTO it SELECT ... FROM the other table.",
     "add_files": "Use INSERT INTO the table SELECT * FROM parquet.`path`.",
 }
-"""What to do instead of a procedure of Iceberg."""
+"""What to do instead of an Iceberg procedure."""

@@ -88,7 +88,7 @@ class Option(Generic[T]):
 
     @property
     def of_formats(self) -> bool:
-        """Whether the option is a setting of some formats only."""
+        """Return whether the option is a setting of some formats only."""
         return bool(self.formats) or self.of_changes
 
     def known_to(self, format: str, changes: bool) -> bool:
@@ -230,7 +230,7 @@ def _parse_format_name(text: str) -> str:
 
 
 _SWITCHES = ("true", "false", "yes", "no", "on", "off", "1", "0", "all", "none")
-"""What is no name of a scope where a list of scopes may be `true` or `false` too."""
+"""What is not the name of a scope where a list of scopes may be `true` or `false` too."""
 
 
 def optional(option_type: OptionType[T]) -> OptionType[T | None]:

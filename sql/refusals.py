@@ -50,33 +50,33 @@ _INSTEAD = {
     "from 4.1 on, or declare the column as STRING",
     "CREATE VIEW": "Spark supports views in such a catalog from 4.2 on. Create the view in spark_catalog, with the "
     "full names of the tables that it reads, or use CREATE TEMPORARY VIEW",
-    "DESCRIBE HISTORY": "that is a statement of Delta. The versions are the rows of a table here: SELECT * FROM "
+    "DESCRIBE HISTORY": "that is a Delta statement. The versions are the rows of a table here: SELECT * FROM "
     "<table>.history",
-    "DESCRIBE DETAIL": "that is a statement of Delta. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
+    "DESCRIBE DETAIL": "that is a Delta statement. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
     "FROM <table>.segments for what is stored",
-    "OPTIMIZE": "that is a statement of Delta. A stream has no files to rewrite: Pravega moves events to its long-term "
+    "OPTIMIZE": "that is a Delta statement. A stream has no files to rewrite: Pravega moves events to its long-term "
     "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log",
-    "VACUUM": "that is a statement of Delta. A stream has no files that nobody needs. The table properties "
+    "VACUUM": "that is a Delta statement. A stream leaves no unused files. The table properties "
     "'retention.type' and 'retention.minimum' remove old events, and so does CALL "
     "<catalog>.system.truncate_stream(...)",
-    "RESTORE TABLE": "that is a statement of Delta, and a stream only grows. Read the table as it was with VERSION AS "
+    "RESTORE TABLE": "that is a Delta statement, and a stream only grows. Read the table as it was with VERSION AS "
     "OF, and INSERT those rows INTO another table",
-    "ALTER TABLE ... EXECUTE": "that is a statement of Trino. Use CALL for procedures: CALL "
+    "ALTER TABLE ... EXECUTE": "that is a Trino statement. Use CALL for procedures: CALL "
     "<catalog>.system.truncate_stream(...) removes old events, and so does the table property 'retention.type'; a "
     "stream has no files to rewrite. SHOW PROCEDURES IN <catalog>.system lists all",
-    "ALTER TABLE ... TAG": "that is a statement of Iceberg. Use CALL <catalog>.system.create_tag(...) and "
+    "ALTER TABLE ... TAG": "that is an Iceberg statement. Use CALL <catalog>.system.create_tag(...) and "
     "drop_tag(...), and SELECT * FROM <table>.tags",
-    "ALTER TABLE ... BRANCH": "that is a statement of Iceberg, and a stream has no branches. INSERT INTO another "
+    "ALTER TABLE ... BRANCH": "that is an Iceberg statement, and a stream has no branches. INSERT INTO another "
     "table; CALL <catalog>.system.create_tag(...) gives a version a name",
-    "ALTER TABLE ... PARTITION FIELD": "that is a statement of Iceberg. Rows are spread over segments by the table "
+    "ALTER TABLE ... PARTITION FIELD": "that is an Iceberg statement. Rows are spread over segments by the table "
     "property 'routing-key'; 'scaling.type' and 'scaling.min-segments' say how many segments there are",
-    "ALTER TABLE ... WRITE": "that is a statement of Iceberg. Events with equal routing keys stay in the order in "
+    "ALTER TABLE ... WRITE": "that is an Iceberg statement. Events with equal routing keys stay in the order in "
     "which they are written; ORDER BY sorts what a query reads",
-    "ALTER TABLE ... IDENTIFIER FIELDS": "that is a statement of Iceberg. Key columns are the table property "
+    "ALTER TABLE ... IDENTIFIER FIELDS": "that is an Iceberg statement. Key columns are the table property "
     "'primary-key' of tables of changes and of key-value tables",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
-    "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
+    "RENAME": "Pravega cannot rename a stream. Create a table of the new name and INSERT INTO it from the old one",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
@@ -102,15 +102,14 @@ _INSTEAD = {
     "DESCRIBE TABLE ... AS JSON": "Spark writes that JSON for its own tables only. Use DESCRIBE TABLE EXTENDED, SHOW "
     "TBLPROPERTIES, or spark.table('...').schema.json() for the columns",
     "ALTER TABLE": "properties, the comment and columns can be changed. Create another table, and INSERT INTO it",
-    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a scope of Pravega, and has no other location",
+    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a Pravega scope, and has no other location",
     "ALTER NAMESPACE ... SET DEFAULT COLLATION": "a namespace has none",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
     "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "
     "OPTIONS (...)",
     "CREATE EXTERNAL TABLE": "a table's data is its Pravega stream. Leave EXTERNAL out; CREATE TABLE makes a table of "
     "a stream that exists already",
-    "CREATE NAMESPACE with LOCATION": "a namespace is a scope of Pravega, and has no other location. Leave LOCATION "
-    "out",
+    "CREATE NAMESPACE with LOCATION": "a namespace is a Pravega scope, and has no other location. Leave LOCATION out",
     "CREATE NAMESPACE with DEFAULT COLLATION": "a namespace has no collation. Leave it out",
 }
 """What streams, namespaces and all tables cannot do."""
@@ -120,14 +119,14 @@ _OF_CHANGES = {
     "what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose rows "
     "are the events",
 }
-"""What tables of changes cannot do, beside what no table can."""
+"""What tables of changes cannot do, besides what no table can."""
 
 _OF_METADATA = {
     "readStream.table": "its rows are computed for each query, and are not events. Read it with spark.read.table, for "
     "example in foreachBatch",
     "TRUNCATE TABLE": "it describes a stream, and can only be read",
 }
-"""What metadata tables cannot do, beside what no table can."""
+"""What metadata tables cannot do, besides what no table can."""
 
 _OF_VIEWS = {
     "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
@@ -145,7 +144,7 @@ _OF_VIEWS = {
     "CALL": "it is a view, which has no events of its own. Name one of the tables that its query reads",
     "load_table": "it is a view. Its query is Spark's SQL: read it with Spark, or load the tables that it reads",
 }
-"""What views cannot do, beside what no table can."""
+"""What views cannot do, besides what no table can."""
 
 _OF_ENTRIES = {
     "INSERT OVERWRITE": "rows that are not in the query would stay, because there is no transaction over a key-value "

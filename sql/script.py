@@ -37,12 +37,12 @@ class Statement:
 
     @property
     def is_setting(self) -> bool:
-        """Whether the statement sets or resets a conf of the session."""
+        """Return whether the statement sets or resets a conf of the session."""
         return self.words[0] in ("SET", "RESET")
 
     @property
     def changes_session_only(self) -> bool:
-        """Whether the statement neither reads nor writes data: settings, USE, definitions of views."""
+        """Return whether the statement neither reads nor writes data: settings, USE, definitions of views."""
         return self.words[0] in _SESSION_ONLY or (self.words[0] in ("CREATE", "DROP") and "VIEW" in self.words[1:6])
 
 

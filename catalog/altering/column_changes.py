@@ -182,7 +182,7 @@ def _put_column(columns: list[EditedColumn], column: EditedColumn, after: str | 
 def _check_free(name: str, columns: Sequence[EditedColumn]) -> None:
     for column in columns:
         if column.field.name.lower() == name.lower():
-            raise InvalidOptionError(f"There is a column {column.field.name} already. Choose another name than {name}.")
+            raise InvalidOptionError(f"There is a column {column.field.name} already. Choose a name other than {name}.")
 
 
 def _check_wider(name: str, old: DataType, new: DataType) -> None:

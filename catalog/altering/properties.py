@@ -51,7 +51,7 @@ _STATEMENTS = {
 
 
 def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
-    """Change properties or columns of a table as one unit; one statement of Spark asks for only one of them.
+    """Change properties or columns of a table as one unit; one Spark statement asks for only one of them.
 
     Raises StreamNotFoundError, UnsupportedOperationError for changes that streams cannot have, InvalidOptionError, and
     what `change_columns` raises.
@@ -186,7 +186,7 @@ def _apply(
 def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
     """Raise InvalidOptionError unless the newest events of each segment have this framing, or there are none.
 
-    A writer without headers, such as a Java serializer configured so, registers its schema all the same.
+    A writer without headers, such as a Java serializer that is configured like this, still registers its schema.
     """
     if find_format(table.format).registry_format is None or not (
         find_table_kind(table).rows_are_all_events and table.schema_version

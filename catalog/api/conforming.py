@@ -112,7 +112,7 @@ def _check_names(found: pa.Schema, columns: StructType) -> None:
     if unknown := [name for name in found.names if name not in columns.names]:
         raise InvalidSchemaError(
             f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {known}. Leave "
-            "the others out, or add them with add_column."
+            "the unknown ones out, or add them with add_column."
         )
     if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
         raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")

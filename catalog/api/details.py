@@ -1,4 +1,4 @@
-"""Describes a table beside its columns: its size, its versions, its schemas, and its consumers."""
+"""Describes a table apart from its columns: its size, its versions, its schemas, and its consumers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _find_misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
 
 
 def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
-    """Return conditions that every row fulfils which an expression keeps; none if it cannot be translated."""
+    """Return conditions that every row kept by an expression fulfils; none if it cannot be translated."""
     try:
         from pyarrow import substrait
 

@@ -1,4 +1,4 @@
-"""Follows a table: yields the rows that come to it, a batch at a time, each with the position behind it."""
+"""Follows a table: yields the rows that come to it, a batch at a time, each with the position after it."""
 
 from __future__ import annotations
 

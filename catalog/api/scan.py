@@ -179,9 +179,8 @@ class Scan:
 
         Returns
         -------
-        list of ScanTask
-            The parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps only so
-            many.
+        list of ScanTask The parts. The scan's `limit` applies to each of them: a program that puts their rows together
+        keeps only that many.
         """
         planned = self._plan(select_columns(self.described, self.columns, self.condition))
         return _make_tasks(planned, self.schema, self.condition)

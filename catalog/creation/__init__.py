@@ -1,1 +1,1 @@
-"""CREATE TABLE: what is declared, the streams that are there, the schema, and the stream itself."""
+"""CREATE TABLE: the declaration, what exists already, the schema, and the stream itself."""

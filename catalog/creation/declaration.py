@@ -118,8 +118,8 @@ def with_primary_key(
 ) -> dict[str, str]:
     """Return a table's properties with the primary key of its constraints.
 
-    Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a primary key
-    beside another one.
+    Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a second primary
+    key.
     """
     found = dict(properties)
     for constraint in constraints:
@@ -145,10 +145,10 @@ def with_primary_key(
 
 
 _TEXTS = re.compile(r"""\br'[^']*'|\br"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.IGNORECASE | re.DOTALL)
-"""Literals, in which names are no functions."""
+"""Literals. A name inside one is not a function."""
 
 _OF_THE_MOMENT = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|session_user|user)\b", re.IGNORECASE)
-"""Functions whose value is another one with each statement: a schema that others read cannot say that."""
+"""Functions whose value changes from statement to statement, which a schema that others read cannot express."""
 
 
 def with_defaults(table: str, columns: StructType, defaults: Mapping[str, str], format: str) -> StructType:
@@ -181,7 +181,7 @@ def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
 
 
 def read_event_columns(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
-    """Return the columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
+    """Return the columns that the events' schemas define. Raises UnsupportedTypeError if they define none."""
     columns = None
     found = find_table(catalog, stream)
     if found is not None and has_envelopes(found):

@@ -1,4 +1,4 @@
-"""Judges what stands where a new table is to be: nothing, a stream that can become it, or what was cut off before."""
+"""Judges what stands in the place of a new table: nothing, a stream that can become it, or an interrupted attempt."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
 
 
 def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
-    """Judge whether a statement may do the rest of a CREATE TABLE that was cut off.
+    """Judge whether a statement may complete a CREATE TABLE that was interrupted.
 
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """
@@ -100,9 +100,9 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
     if differing or not mark.is_for(config, declared.schema_text):
         others = f"with other properties ({', '.join(differing)})" if differing else "with other columns"
         raise SchemaNotFoundError(
-            f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was interrupted, "
-            f"{others} or with another 'schema-registry-uri'. Repeat that statement, or use DROP TABLE, which removes "
-            "its events too."
+            f"Another CREATE TABLE is making a table of the stream {stream}, or was interrupted while it did, {others} "
+            "or with another 'schema-registry-uri'. Repeat that statement, or use DROP TABLE, which removes its events "
+            "too."
         )
     if not mark.is_over:
         raise SchemaNotFoundError(describe_creation_in_progress(stream, mark))
@@ -112,7 +112,7 @@ def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
 def describe_creation_in_progress(stream: Stream, mark: CreationMark) -> str:
     """Say that another statement may be running."""
     return (
-        f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was interrupted. The "
-        f"same statement does the rest from {mark.end} on, when the other one can no longer be running. DROP TABLE "
-        "removes the stream at any time."
+        f"Another CREATE TABLE is making a table of the stream {stream}, or was interrupted while it did. From "
+        f"{mark.end} on, when it can no longer be running, the same statement completes the table. DROP TABLE removes "
+        "the stream at any time."
     )

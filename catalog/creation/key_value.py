@@ -1,4 +1,4 @@
-"""CREATE TABLE of a key-value table: its key columns, the table in Pravega, and what the scope keeps of its columns."""
+"""CREATE TABLE of a key-value table: its key columns, the table in Pravega, and the record of its columns."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     if len(values) != 1 or not isinstance(values[0].dataType, BinaryType):
         declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in values)
         raise UnsupportedTypeError(
-            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY beside the keys, but has {declared}. "
+            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY outside the key, but has {declared}. "
             f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
         )
     return table, options
@@ -199,8 +199,8 @@ def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str
     ]
     if len(found) != 1:
         raise InvalidOptionError(
-            f"{given} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT by "
-            "CREATE TABLE. It is written by the sink of a streaming query, which does not compute it itself."
+            f"{given} is not a column of the table, which has {', '.join(columns.names)}. Declare it as BIGINT in "
+            "CREATE TABLE. The sink of a streaming query writes it, so the query must not compute it."
         )
     field = found[0]
     if field.name in keys.names:

@@ -103,7 +103,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
 
 
 def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
-    """Do the rest of a CREATE TABLE that was cut off."""
+    """Complete a CREATE TABLE that was interrupted."""
     declared, stream, configuration = rest.declared, rest.declared.stream, rest.configuration
     mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
     with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():

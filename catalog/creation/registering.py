@@ -1,4 +1,4 @@
-"""The schema of a new table in the schema registry: in a group of its own, or in one that others have made."""
+"""The schema of a new table in the schema registry: in its own group, or in one that others have made."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .declaration import Declaration
 def register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun: bool = False) -> None:
     """Register the schema of a new table; append to `undo` what takes that back.
 
-    `begun`: a CREATE TABLE that was cut off may have made the group, whose policy is not yet the one asked for. Raises
-    IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
+    `begun`: a CREATE TABLE that was interrupted may have made the group, whose policy is not yet the one asked for.
+    Raises IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
     """
     catalog.options().require(o.SCHEMA_REGISTRY_URI)
     stream, settings, format, text = declared.stream, declared.settings, declared.format, declared.schema_text
@@ -51,17 +51,17 @@ def register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun
         rule = table_properties.name_policy(registry.group(stream.name).compatibility)
         newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(stream.name)]
         raise IncompatibleSchemaError(
-            f"{error.message}. The group was there before this table, with the policy '{rule}' and the newest "
+            f"{error.message}. The group existed before this table, with the policy '{rule}' and the newest "
             f"schema {', '.join(newest) or 'none'}. Declare columns that fit, or choose another table name."
         ) from None
 
 
 def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
-    """Raise InvalidOptionError when a group holds another type: with a second one its stream would be no table."""
+    """Raise InvalidOptionError if a group holds another type: with a second one its stream would not be a table."""
     others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != wanted)
     if others:
         raise InvalidOptionError(
-            f"The schema registry has a group for this stream, made by others, of the type {', '.join(others)}, and "
+            f"The schema registry has a group for this stream, made by others, with the type {', '.join(others)}, but "
             f"the table's type would be {wanted}. Choose another table name, or let the application create the "
             "stream, which is then a table without CREATE TABLE."
         )

@@ -1,1 +1,1 @@
-"""Metadata tables: what there is to know about a stream, as rows."""
+"""Metadata tables: what can be known about a stream, as rows."""

@@ -115,7 +115,7 @@ CONSUMERS = MetadataTable(
     StructType(
         [
             column("consumer", StringType(), "its name, or that of another client's reader group", nullable=False),
-            column("scope", StringType(), "in which it is", nullable=False),
+            column("scope", StringType(), "the scope that it is in", nullable=False),
             column("holding", StringType(), "how events are held: manual is a consumer's way", nullable=False),
             column("stream_cut", StringType(), "what lies before it may be truncated; null of reader groups"),
             column("bytes_behind", LongType(), "from there to the tail"),

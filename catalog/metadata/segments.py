@@ -135,13 +135,13 @@ SEGMENTS = MetadataTable(
             column("segment", StringType(), "name, as the hidden column _segment has it", nullable=False),
             column("segment_id", LongType(), "epoch and number in one", nullable=False),
             column("number", IntegerType(), "counts the segments of the stream from 0", nullable=False),
-            column("epoch", IntegerType(), "in which it was made", nullable=False),
+            column("epoch", IntegerType(), "the epoch that made it", nullable=False),
             column("key_range_start", DoubleType(), "where its part of the key space begins; null without the right"),
-            column("key_range_end", DoubleType(), "where it ends, itself not included but for 1.0"),
+            column("key_range_end", DoubleType(), "where that part ends; excluded, except for 1.0"),
             column("sealed", BooleanType(), "whether it takes no more events", nullable=False),
             column("start_offset", LongType(), "bytes before it are truncated", nullable=False),
             column("end_offset", LongType(), "bytes that were ever appended", nullable=False),
-            column("bytes", LongType(), "that are there", nullable=False),
+            column("bytes", LongType(), "that still exist", nullable=False),
             column("created_at", TimestampType(), "when it was made"),
         ]
     ),
@@ -152,7 +152,7 @@ SCALE_EVENTS = MetadataTable(
     StructType(
         [
             column("epoch", IntegerType(), "0 is the creation of the stream", nullable=False),
-            column("scaled_at", TimestampType(), "when its segments were made; null if they are gone, or none is new"),
+            column("scaled_at", TimestampType(), "when its segments were made; null if they are gone, or none was new"),
             column("segments", IntegerType(), "that take events in this epoch", nullable=False),
             column("splits", IntegerType(), "segments that became several", nullable=False),
             column("merges", IntegerType(), "segments that several became", nullable=False),

@@ -24,16 +24,16 @@ _COLUMNS = StructType(
         ),
         column("query", StringType(), "its text", nullable=False),
         column("into", StringType(), "the table that gets its rows", nullable=False),
-        column("trigger", StringType(), "when a micro-batch begins; null for at once"),
+        column("trigger", StringType(), "when a micro-batch begins; null: at once"),
         column("batch", LongType(), "the last micro-batch that was completed"),
         column("rows_per_second", DoubleType(), "that it read in its last micro-batch"),
         column("bytes_behind", LongType(), "unread bytes of its streams, by its last micro-batch"),
         column("seconds_behind", DoubleType(), "age of the oldest unread version, by its last micro-batch"),
         column("failures", IntegerType(), "in a row, since a micro-batch was completed", nullable=False),
-        column("last_error", StringType(), "why it failed last"),
-        column("failed_at", TimestampType(), "when it failed last"),
-        column("started_at", TimestampType(), "when its present or last run began"),
-        column("updated_at", TimestampType(), "when its server last told of it", nullable=False),
+        column("last_error", StringType(), "why it last failed"),
+        column("failed_at", TimestampType(), "when it last failed"),
+        column("started_at", TimestampType(), "when its current or last run began"),
+        column("updated_at", TimestampType(), "when its server last reported it", nullable=False),
         column("server", StringType(), "the driver that runs it"),
         column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
     ]
@@ -109,7 +109,7 @@ def _read_queries(catalog: Catalog) -> Rows:
 
 
 def _find_state(kept: KeptQuery) -> QueryState:
-    """Return what a query does. One whose server no longer tells of it waits for another server.
+    """Return the state of a query. If its server no longer reports it, it waits for another server.
 
     Nothing but this display depends on whether the clocks of two machines agree.
     """

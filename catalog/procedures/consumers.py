@@ -99,8 +99,8 @@ CREATE_CONSUMER = Procedure(
 )
 MOVE_CONSUMER = Procedure(
     "move_consumer",
-    "Moves a consumer. A query that uses it fails at its next micro-batch: stop it before. Moved back, it holds what "
-    "is there still, and is made again.",
+    "Moves a consumer. A query that uses it fails at its next micro-batch: stop the query first. A consumer that is "
+    "moved back is created again, and holds the events that still exist.",
     (TABLE, _CONSUMER, parameter("position", _WHERE), DRY_RUN),
     StructType(
         [

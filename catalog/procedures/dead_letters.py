@@ -65,7 +65,7 @@ class _LetterRange:
     end: StreamCut
 
     def to_text(self) -> str:
-        """Return what the ledger keeps beside the number."""
+        """Return what the ledger keeps besides the number."""
         return f"{self.head.to_text()} {self.end.to_text()}"
 
 
@@ -139,7 +139,7 @@ class _Letters:
                 yield letter
 
     def _read_places_before(self) -> dict[str, _Offsets]:
-        """Return the offsets of the letters before the range, by segment, in 8 bytes each."""
+        """Return the offsets of the letters before the range, by segment, with 8 bytes each."""
         found: dict[str, array[int]] = {}
         if self._part.head != self._part.start:
             for letter in self._read(_PLACE, self._part.head, self._part.start):

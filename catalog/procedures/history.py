@@ -103,7 +103,7 @@ DROP_TAG = Procedure(
 )
 COMPACT_HISTORY = Procedure(
     "compact_history",
-    "Folds all old versions of the commit log into checkpoints, which commits do by and by. No version is lost.",
+    "Folds all old versions of the commit log into checkpoints, as commits do over time. No version is lost.",
     (TABLE,),
     StructType(
         [
@@ -117,11 +117,11 @@ COMPACT_HISTORY = Procedure(
 RESET_QUERY = Procedure(
     "reset_query",
     "Makes a table forget which micro-batches of a streaming query it has. What they wrote stays, and the query may "
-    "write any of them again. A run that goes on fails at its next micro-batch.",
+    "write any of them again. A run that continues fails at its next micro-batch.",
     (
         TABLE,
         parameter("query", "its id, as in its progress and in the file `metadata` of its checkpoint"),
-        parameter("batch", "the newest micro-batch, as dry_run tells it", LongType(), optional=True),
+        parameter("batch", "the newest micro-batch, as dry_run shows it", LongType(), optional=True),
         DRY_RUN,
     ),
     StructType(

@@ -22,8 +22,8 @@ MOST_WALKED = 256 << 20
 def find_point(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
     """Return the point between events that an argument names: HEAD, TAIL, a version, a tag or a stream cut.
 
-    Raises InvalidOptionError if the stream has no such point, and for a stream cut that lies within an event, behind
-    the tail, or where that cannot be checked.
+    Raises InvalidOptionError if the stream has no such point, and for a stream cut that lies within an event or after
+    the tail, or for which that cannot be checked.
     """
     word = text.strip().lower()
     if word == HEAD:

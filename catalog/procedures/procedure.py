@@ -40,7 +40,7 @@ _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
     LongType: _WHOLE,
     MapType: (MapType,),
 }
-"""The types of values that a parameter takes, beside NULL."""
+"""The types of values that a parameter takes, besides NULL."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def flag(name: str, comment: str) -> Parameter:
 
 
 TABLE = parameter("table", "the table as '<namespace>.<table>', with backticks as in SQL")
-DRY_RUN = flag("dry_run", "whether nothing is changed, and only told what would be")
+DRY_RUN = flag("dry_run", "whether to change nothing, and only show what would change")
 
 
 def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None:

@@ -129,14 +129,14 @@ def _check_into(catalog: Catalog, arguments: Mapping[str, str], facts: r.QueryFa
 def _check_checkpoint(arguments: Mapping[str, str]) -> str:
     if "checkpoint" not in arguments:
         raise InvalidOptionError(
-            "The query needs a 'checkpoint', the directory where Spark notes how far it has read. Name one of its own "
-            "that every server reaches which may run the query: checkpoint => 's3a://bucket/daily'."
+            "The query needs a 'checkpoint', the directory where Spark notes how far it has read. Name one for this "
+            "query alone, which every server that may run it can reach: checkpoint => 's3a://bucket/daily'."
         )
     path = arguments["checkpoint"]
     if not _PATH.match(path):
         raise InvalidOptionError(
-            f"'checkpoint' => '{path}' is not an absolute path, and would mean another directory on each server. Begin "
-            "it with / or with a scheme such as s3a://."
+            f"'checkpoint' => '{path}' is not an absolute path, and would mean a different directory on each server. "
+            "Begin it with / or with a scheme such as s3a://."
         )
     if _PASSWORD.search(path):
         raise InvalidOptionError(
@@ -148,10 +148,10 @@ def _check_checkpoint(arguments: Mapping[str, str]) -> str:
 def _check_trigger(arguments: Mapping[str, str]) -> str | None:
     if _REAL_TIME.match(arguments.get("trigger", "")):
         raise UnsupportedOperationError(
-            f"'trigger' => '{arguments['trigger']}' is not possible: real-time mode writes no tables, because the rows "
-            "of a batch, which lasts minutes, would be visible only at its end. Leave 'trigger' out, and a micro-batch "
-            "begins as soon as the one before has ended; or send the rows elsewhere with trigger(realTime='5 minutes') "
-            "in Python."
+            f"'trigger' => '{arguments['trigger']}' is not supported: real-time mode writes no tables, because the "
+            "rows of a batch, which lasts minutes, would be visible only at its end. Leave 'trigger' out, and a "
+            "micro-batch begins as soon as the one before has ended; or send the rows elsewhere with "
+            "trigger(realTime='5 minutes') in Python."
         )
     return _check(arguments, "trigger", o.TRIGGER_OF_BATCHES)
 
@@ -179,7 +179,7 @@ def _check(arguments: Mapping[str, str], name: str, option: Option[Any]) -> str 
         if option.type.parse(text) == "once":
             raise ValueError("expected an interval such as 10 seconds or 5 min, or: available now")
     except ValueError as error:
-        raise InvalidOptionError(f"'{name}' => '{text}' is not possible: {error}.") from None
+        raise InvalidOptionError(f"'{name}' => '{text}' is not valid: {error}.") from None
     return text
 
 
@@ -187,9 +187,7 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
     if "retries" not in arguments:
         return None
     if (retries := int(arguments["retries"])) < 0:
-        raise InvalidOptionError(
-            f"'retries' => {retries} is not possible. Give 0 or more, or leave it out for no limit."
-        )
+        raise InvalidOptionError(f"'retries' => {retries} is not valid. Give 0 or more, or leave it out for no limit.")
     return retries
 
 
@@ -211,8 +209,8 @@ def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:
             continue
         if other.scope != wanted.scope or not _is_same(other.definition, wanted.definition):
             raise QueryExistsError(
-                f"There is a query '{wanted.name}' already, and it is another one: into {other.definition.into}, "
-                f"{other.status.state}. Choose another name, or end it with stop_query."
+                f"A different query '{wanted.name}' exists already: it writes into {other.definition.into}, and its "
+                f"state is {other.status.state}. Choose another name, or end it with stop_query."
             )
         former = other
     return former
@@ -260,7 +258,7 @@ def _is_abandoned(queries: KeptQueries, kept: KeptQuery) -> bool:
 
 
 def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | None) -> KeptQuery:
-    """Wait until a query has started. Raises QueryNotStartedError, and puts all back as it was, if it cannot."""
+    """Wait until a query has started. If it cannot, restore what was before, and raise QueryNotStartedError."""
     until = time.monotonic() + _START_SECONDS
     while True:
         found = queries.read(kept.scope, kept.name)
@@ -276,7 +274,7 @@ def _wait_for_start(queries: KeptQueries, kept: KeptQuery, former: KeptQuery | N
 
 
 def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None) -> None:
-    """Remove a query that did not start; let one that was there before be what it was, but without a server."""
+    """Remove a query that did not start; restore one that existed before, but without a server."""
     if former is None:
         queries.remove(failed, partial(eq, failed))
         return
@@ -308,7 +306,7 @@ START_QUERY = Procedure(
         parameter("name", "the query's name, unique in the catalog"),
         parameter("query", "SELECT ... FROM STREAM ..., with the columns of the table in their order"),
         parameter("into", "the table that gets its rows, as '<namespace>.<table>'"),
-        parameter("checkpoint", "a directory of its own, where Spark notes how far it has read", optional=True),
+        parameter("checkpoint", "its own directory, where Spark notes how far it has read", optional=True),
         parameter(
             "trigger", "an interval, or 'available now'; by default the next batch begins at once", optional=True
         ),

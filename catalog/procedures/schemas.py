@@ -264,7 +264,7 @@ REGISTER_SCHEMA = Procedure(
 )
 VALIDATE_SCHEMA = Procedure(
     "validate_schema",
-    "Tells whether register_schema would add a version. Nothing is changed.",
+    "Checks whether register_schema would add a version. Nothing is changed.",
     (TABLE, _SCHEMA),
     StructType(
         [
@@ -292,7 +292,7 @@ SET_COMPATIBILITY = Procedure(
 )
 DELETE_SCHEMA_VERSION = Procedure(
     "delete_schema_version",
-    "Removes a version of the schema that no event is encoded by. Refused if one may be.",
+    "Removes a version of the schema that no event uses. Refused if an event may use it.",
     (
         TABLE,
         parameter("version", "as the metadata table schemas has it", IntegerType()),

@@ -112,7 +112,7 @@ def _is_before(catalog: Catalog, position: StreamCut | None, cut: StreamCut) -> 
 
 SEAL_STREAM = Procedure(
     "seal_stream",
-    "Ends a stream: it can be read, and takes no events any more. Open transactions are aborted. It cannot be undone.",
+    "Ends a stream: it can be read, but takes no more events. Open transactions are aborted. It cannot be undone.",
     (TABLE, DRY_RUN),
     StructType(
         [
@@ -127,7 +127,7 @@ SEAL_STREAM = Procedure(
 SCALE_STREAM = Procedure(
     "scale_stream",
     "Gives a stream another number of segments, with equal parts of the key space.",
-    (TABLE, parameter("segments", "how many it has afterwards", IntegerType()), DRY_RUN),
+    (TABLE, parameter("segments", "how many it should have", IntegerType()), DRY_RUN),
     StructType(
         [
             column("segments_before", IntegerType(), "that took events", nullable=False),
@@ -152,7 +152,7 @@ TRUNCATE_STREAM = Procedure(
         [
             column("stream_cut", StringType(), "where the stream begins after it", nullable=False),
             column("removed_bytes", LongType(), "of events before it"),
-            column("left_bytes", LongType(), "of events behind it"),
+            column("left_bytes", LongType(), "of events after it"),
             column("consumers_passed", LongType(), "consumers that have not read all of that", nullable=False),
             column("truncated", BooleanType(), "whether it was done", nullable=False),
         ]

@@ -86,7 +86,7 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
                 return
         elif moment > until:
             raise QueryNotStartedError(
-                f"The query '{kept.name}' is asked to stop, but {left.status.server} has not done so yet."
+                f"The query '{kept.name}' was asked to stop, but {left.status.server} has not stopped it yet."
             )
         time.sleep(_LOOK_SECONDS)
 

@@ -90,7 +90,7 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
     if transaction in head.committing:
         raise UnsupportedOperationError(
             f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT is "
-            "committing it. If that has died, the next commit to the stream completes it."
+            "committing it. If that INSERT has died, the next commit to the stream completes the transaction."
         )
 
 
@@ -136,13 +136,13 @@ _TRANSACTION = parameter("transaction", "its id")
 COMMIT_TRANSACTION = Procedure(
     "commit_transaction",
     "Commits an open transaction of another program as one version, for example one that a job prepared before it "
-    "died. Refused for those of INSERTs and streaming queries that are being committed.",
+    "died. Refused for a transaction that an INSERT or a streaming query is committing.",
     (TABLE, _TRANSACTION, _COMPLETE),
     StructType(
         [
             _ID,
             column("events", LongType(), "that became visible", nullable=False),
-            column("state", StringType(), "what the server says of it", nullable=False),
+            column("state", StringType(), "what the server says about it", nullable=False),
         ]
     ),
     "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope",
@@ -150,12 +150,12 @@ COMMIT_TRANSACTION = Procedure(
 )
 ABORT_TRANSACTION = Procedure(
     "abort_transaction",
-    "Aborts an open transaction; nothing of it becomes visible. An INSERT or micro-batch that holds it fails.",
+    "Aborts an open transaction; no event of it becomes visible. An INSERT or micro-batch that holds it fails.",
     (TABLE, _TRANSACTION, DRY_RUN),
     StructType(
         [
             _ID,
-            column("state", StringType(), "what the server said of it before", nullable=False),
+            column("state", StringType(), "what the server said about it before", nullable=False),
             column("aborted", BooleanType(), "whether it was done", nullable=False),
         ]
     ),

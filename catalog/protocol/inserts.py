@@ -80,7 +80,7 @@ class CommitEpoch:
 
 @dataclass(frozen=True)
 class BeginKeyedWrite:
-    """A `KeyedWriteBegun`: rows of a table whose rows are told by keys will be removed, replaced or inserted.
+    """A `KeyedWriteBegun`: rows of a table whose keys identify rows will be removed, replaced or inserted.
 
     `schema` is that of the new rows, without columns if there are none.
     """

@@ -31,7 +31,7 @@ def decode(kind: type[T], value: Any) -> T:
     can carry.
     """
     if not isinstance(value, dict):
-        raise ProtocolError(f"{kind.__name__} is no object.")
+        raise ProtocolError(f"{kind.__name__} is not an object.")
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if not needed <= value.keys() <= fields.keys():
@@ -69,7 +69,7 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
         return decode(kind, value)  # type: ignore[arg-type]
     if kind in (bool, int) and type(value) is kind:
         return value
-    raise ProtocolError(f"{name} is {type(value).__name__} in the request, which it cannot be.")
+    raise ProtocolError(f"{name} is {type(value).__name__} in the request, which is not allowed.")
 
 
 def _text(value: Any, name: str) -> str:

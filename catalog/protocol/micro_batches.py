@@ -41,7 +41,7 @@ class LimitsOfStream(_OfQuery):
 class EndOfMicroBatch(_OfQuery):
     """A `MicroBatchEnd`, that of the next micro-batch.
 
-    `last`: not beyond this offset. `checkpoint` tells the query from others.
+    `last`: the micro-batch ends at this offset at the latest. `checkpoint` identifies the query.
     """
 
     since: str
@@ -52,7 +52,7 @@ class EndOfMicroBatch(_OfQuery):
 
 @dataclass(frozen=True)
 class PlanMicroBatch(_OfQuery):
-    """A `PlannedRead` of what lies between two offsets. `checkpoint` tells the query from others."""
+    """A `PlannedRead` of what lies between two offsets. `checkpoint` identifies the query."""
 
     since: str
     until: str

@@ -30,10 +30,10 @@ class LoadProcedure:
 
 @dataclass(frozen=True)
 class QueryFacts:
-    """What Spark knows of the query that a CALL starts.
+    """What Spark knows about the query that a CALL starts.
 
     `server` is the driver that would run it, `spark` its version. `own_conf`: the session has a conf of the catalog
-    that the server's other sessions have not. `settings`, `catalog` and `namespace` are those of the session.
+    that the server's other sessions do not have. `settings`, `catalog` and `namespace` are those of the session.
     """
 
     server: str

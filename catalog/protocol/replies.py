@@ -26,8 +26,8 @@ class HiddenColumn:
 class TableDescription:
     """A table as Spark shows it. `table` comes back with every request about it.
 
-    `id` tells the stream from one made again under its name, None if the user may not know it. `row_key`: the
-    columns that tell which row it is, or which row a change is of. `events_are_rows`: the table can be read as a
+    `id` distinguishes the stream from one recreated under its name; None if the user may not know it. `row_key`: the
+    columns that identify the row, or the row that a change is about. `events_are_rows`: the table can be read as a
     stream. `takes_updates`: rows that are written replace those with the same keys. `of_changes`: the rows are the
     changes of a table.
     """
@@ -111,7 +111,7 @@ class Parameter:
 class ProcedureDescription:
     """A procedure, with the columns of the rows that it returns.
 
-    `starts_query`: its argument `query` is a query, of which it is told the `QueryFacts`.
+    `starts_query`: its argument `query` is a query, and it gets the `QueryFacts` of that query.
     """
 
     name: str
@@ -246,7 +246,7 @@ class MicroBatchEnd:
 
 @dataclass(frozen=True)
 class QueryStart:
-    """A streaming query that the server is to start, the time `epoch` of its leases.
+    """A streaming query that the server should start; `epoch` is the number of its lease.
 
     `into` is the table in SQL. `interval` is in milliseconds, 0 for none. `options` are those of the write.
     """
@@ -268,7 +268,7 @@ class QueryStart:
 
 @dataclass(frozen=True)
 class QueryStop:
-    """A run of a streaming query that the server is to stop and to forget. `at_once`: without its micro-batch."""
+    """A run of a streaming query that the server should stop and forget. `at_once`: without its micro-batch."""
 
     scope: str
     name: str
@@ -278,7 +278,7 @@ class QueryStop:
 
 @dataclass(frozen=True)
 class QueryCommands:
-    """What a server is to do with its queries."""
+    """What a server should do with its queries."""
 
     start: tuple[QueryStart, ...]
     stop: tuple[QueryStop, ...]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class QueryReport:
-    """What Spark says of a query that the server was told to start, the time `epoch` of its leases.
+    """What Spark says about a query that the server was told to start; `epoch` is the number of its lease.
 
     `state` is starting, refused, active or ended, and over once the server knows of the end. `error` says why it ended
     or was refused. `progress` is the JSON text of Spark's newest report. `bounded`: it ends by itself. `stopped`: the
@@ -42,7 +42,7 @@ class HaveEnds:
 
 @dataclass(frozen=True)
 class TendQueries:
-    """What a server is to do with its queries now, as `QueryCommands`; the answer may take a second.
+    """What a server should do with its queries now, as `QueryCommands`; the answer may take a second.
 
     `server` is one driver, from the start of its Spark to the end.
     """

@@ -24,7 +24,7 @@ class PlanScan:
     None until the scan is run, then what the tasks of a `search` found, each in a text. With an `aggregation` that
     `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the `conditions`,
     which `TakeConditions` took; if there are any, `every` has all columns of the table. Those `of_joins` became known
-    when the query ran; the join evaluates them too. Spark can run so many tasks at once as it has `cores`.
+    when the query ran; the join evaluates them too. Spark can run as many tasks at once as it has `cores`.
     """
 
     table: StreamTable
@@ -55,7 +55,7 @@ class TakeConditions:
 
 @dataclass(frozen=True)
 class CheckColumnOptions:
-    """Raise an error for options of a query that the columns do not follow which Spark has of the table; null."""
+    """Raise an error for options of a query that the columns which Spark knows do not reflect; null."""
 
     table: StreamTable
     options: Mapping[str, str]
@@ -63,7 +63,7 @@ class CheckColumnOptions:
 
 @dataclass(frozen=True)
 class TakeAggregation:
-    """Whether a scan of a table is to begin the aggregates that Spark asks for: a bool.
+    """Whether a scan of a table should begin the aggregates that Spark asks for: a bool.
 
     `written` is the aggregation as the query has it, before Spark made sums and counts of AVG.
     """

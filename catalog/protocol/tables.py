@@ -39,9 +39,9 @@ class TimeTravel:
 class LoadTable:
     """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
 
-    `case_sensitive`: whether the session tells names by their case. It is a `MetadataDescription` where the namespace
-    is a stream and the name that of a metadata table, and with `or_view` a `ViewDefinition` if there is no table of
-    this name.
+    `case_sensitive`: whether the session distinguishes names by their case. It is a `MetadataDescription` where the
+    namespace is a stream and the name that of a metadata table, and with `or_view` a `ViewDefinition` if there is no
+    table of this name.
     """
 
     namespace: tuple[str, ...]
@@ -97,7 +97,7 @@ class TableExists:
 
 @dataclass(frozen=True)
 class HintOfTable:
-    """What a name was meant to be, to be put behind Spark's error that there is no such table: a str, or empty."""
+    """A hint at what a name was meant to be, for the end of Spark's error about a missing table: a str, or empty."""
 
     namespace: tuple[str, ...]
     name: str
@@ -163,10 +163,10 @@ class SettleTable:
 class TableChange:
     """A change of ALTER TABLE: the name of Spark's class; of a property, its key and its value (None: unset).
 
-    Of a column, the parts of its name; with `field`, what it is to be, the only one of a struct; with `after`, the
-    column that it is to follow ("": none, it is to be the first). `value` is a new name, a comment, or `true` for a
-    column that may be null; of a new column with the property `default`, the default's SQL, and `initial` is what that
-    is now, as text. Of a new default it is the SQL too, empty if there is to be none.
+    For a column, the parts of its name; with `field`, its new form, as the only field of a struct; with `after`, the
+    column that it follows ("": none, it becomes the first). `value` is a new name, a comment, or `true` for a column
+    that may be null; of a new column with the property `default`, the default's SQL, and `initial` is what that is now,
+    as text. Of a new default it is the SQL too, empty if there is to be none.
     """
 
     kind: str
@@ -197,7 +197,7 @@ class DropTable:
 
 @dataclass(frozen=True)
 class TakesChange:
-    """Whether INSERT may change a column of a table so, where it is allowed to evolve the schema."""
+    """Whether INSERT may change a column of a table like this, where it may evolve the schema."""
 
     table: StreamTable
     change: TableChange

@@ -55,7 +55,7 @@ def read_change_range(options: Mapping[str, str]) -> ChangeRange:
     mode = given.get("deduplicationMode", "none")
     if mode.lower() == "netchanges":
         raise UnsupportedOperationError(
-            "'deduplicationMode'='netChanges' is not possible with options: Spark computes net changes only for a "
+            "'deduplicationMode'='netChanges' cannot be used with options: Spark computes net changes only for a "
             "table in a catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
         )
     if mode.lower() not in ("none", "dropcarryovers"):
@@ -159,7 +159,7 @@ def _describe_changes(
 ) -> SourceDescription:
     if find_table_kind(table).of_several:
         raise UnsupportedOperationError(
-            f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
+            f"'{o.CHANGES.key}' cannot be used with several streams. Name one of them in '{o.STREAM.key}'."
         )
     source = _describe(catalog, conf, table, table.schema)
     options = _resolve(request, catalog.conf, table.scan_properties)

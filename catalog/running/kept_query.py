@@ -1,4 +1,4 @@
-"""A streaming query as the catalog keeps it: its definition, the server that runs it, and how it does."""
+"""A streaming query as the catalog keeps it: its definition, the server that runs it, and its state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEASE = 15.0
 
 
 class QueryState(StrEnum):
-    """What a query does. The last two are final: no server starts it again by itself."""
+    """The state of a query. The last two are final: no server starts it again by itself."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -46,7 +46,7 @@ class QueryState(StrEnum):
 class QueryDefinition:
     """What a user has asked for. `into` is the table in SQL, without its catalog.
 
-    `catalog` and `namespace` are those that names in the query are completed by; the catalog is None for the query's
+    `catalog` and `namespace` complete the names in the query; the catalog is None for the query's
     own, because that may have another name on another server. `settings` are those of the session, `options` those of
     the write.
     """
@@ -65,7 +65,7 @@ class QueryDefinition:
 
 @dataclass(frozen=True)
 class QueryStatus:
-    """Who runs a query, and how it does. Times are microseconds since 1970.
+    """Who runs a query, and its state. Times are microseconds since 1970.
 
     `server` has the lease number `epoch`, and renews it; None if nobody has one. Another server may take over after
     `lease` seconds without a renewal. `failures` are those since the last micro-batch that succeeded.
@@ -128,7 +128,7 @@ class KeptQueries:
     """
 
     def __init__(self, catalog: Catalog) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._catalog = catalog
 
     def all(self) -> list[KeptQuery]:
@@ -196,7 +196,7 @@ class KeptQueries:
 
 
 def _add_to_row(row: Row, kept: KeptQuery) -> Row:
-    """Put a query into a row, beside what another version of this package keeps there."""
+    """Put a query into a row, and keep what another version of this package stores there."""
     definition = {**row.get("definition", {}), **asdict(kept.definition)}
     return {**row, "definition": definition, "status": {**row.get("status", {}), **asdict(kept.status)}}
 

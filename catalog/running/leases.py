@@ -64,7 +64,7 @@ def takes_queries_of(catalog: Catalog, scope: str) -> bool:
 
 
 class LeaseSearch:
-    """Takes the leases of queries that no server runs, in a thread of its own, and hands the queries to the server."""
+    """Takes the leases of queries that no server runs, in its own thread, and hands the queries to the server."""
 
     def __init__(self, server: str, lease: float, adopt: Callable[[KeptQuery, float], None]) -> None:
         """Look for `server`. `adopt` gets a query, and a moment before its lease was taken."""
@@ -90,7 +90,7 @@ class LeaseSearch:
             try:
                 self._search(catalog, tended)
             except PravegaError as error:
-                LOG.warning("Queries that no server runs are not known now: %s", error)
+                LOG.warning("It is unknown now which queries no server runs: %s", error)
             finally:
                 let_go()
 
@@ -149,7 +149,7 @@ class LeaseSearch:
                 with limit_retries(self._lease):
                     return scope, queries.of_scope(scope)
             except (PravegaError, ValueError) as error:  # a row may be no JSON
-                _warn_once(f"Queries of scope {scope} that no server runs are not known: {error}")
+                _warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
                 return scope, None
 
         with ThreadPoolExecutor(_THREADS) as threads:

@@ -1,4 +1,4 @@
-"""What Spark's reports of progress and its errors say of a query."""
+"""Reads what Spark's progress reports and errors say about a query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_ERROR = 2000
 
 
 def read_progress(text: str | None) -> dict[str, Any]:
-    """Return the fields of a `QueryStatus` that a report of Spark's tells; none without a report.
+    """Return the fields of a `QueryStatus` that Spark's report contains; none without a report.
 
     A report says that the query has carried out a micro-batch, or has found that there is nothing to do.
     """

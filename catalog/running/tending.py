@@ -1,8 +1,9 @@
 """Decides what a server does with streaming queries: starts, retries, stops, and leases against a second run.
 
-A server is one driver. It reports how its queries do, about once a second, and is told what to start and to stop. All
-that has to outlive this process is in the rows of the queries. A server has a lease as long as it renews it. Another
-one takes it once the row has not changed for the seconds of the lease by its own clock, so clocks need not agree.
+A server is one driver. It reports the state of its queries about once a second, and is told what to start and to stop.
+All that has to outlive this process is in the rows of the queries. A server has a lease as long as it renews it.
+Another one takes it once the row has not changed for the seconds of the lease by its own clock, so clocks need not
+agree.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class QueryServer:
         self._woken = threading.Event()
         self._tended: dict[Key, _Tended] = {}
         self._adopted: SimpleQueue[tuple[Key, _Tended]] = SimpleQueue()
-        """Queries whose leases others have taken for this server, until it is told of them."""
+        """Queries whose leases other servers have taken for this one, until it learns of them."""
         self._search = LeaseSearch(server, lease, self._adopt)
 
     def adopt(self, kept: KeptQuery) -> None:
@@ -90,7 +91,7 @@ class QueryServer:
         self._woken.set()
 
     def tend(self, catalog: Catalog, reports: Sequence[r.QueryReport]) -> QueryCommands:
-        """Take note of reports, and return what is to be done; wait up to a second if nothing has changed."""
+        """Take note of reports, and return what to do; wait up to a second if nothing has changed."""
         queries, commands = KeptQueries(catalog), Commands(catalog)
         with self._lock:
             self._find_unsent(reports)
@@ -105,7 +106,7 @@ class QueryServer:
         return commands.all()
 
     def _each(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
-        """Act on several queries side by side, so that none waits for another one's servers; none takes for long."""
+        """Act on several queries side by side, so that none waits for another one's servers, and none takes long."""
 
         def bounded(each: T) -> R:
             with limit_retries(self._renewal):
@@ -164,7 +165,7 @@ class QueryServer:
             self._forget(key, tended)
             return True
         except PravegaError as error:
-            LOG.warning("How query %s does cannot be noted: %s", report.name, error)
+            LOG.warning("The state of query %s cannot be recorded: %s", report.name, error)
             if tended is not None:
                 tended.active, tended.due = False, time.monotonic() + self._renewal
                 self._stop_in_time(key, tended, commands)
@@ -281,7 +282,7 @@ class QueryServer:
             self._stop_in_time(key, tended, commands)
 
     def _start(self, queries: KeptQueries, kept: KeptQuery, tended: _Tended, commands: Commands) -> bool:
-        """Have a query started; return False, and give it up, if its row does not say rightly where to write."""
+        """Have a query started; if its row does not name a valid target, give the query up and return False."""
         try:
             commands.start(kept)
             tended.sent = True

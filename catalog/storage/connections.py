@@ -20,7 +20,7 @@ from .naming import prefix_errors
 BY_OPTIONS = "by-options"
 """Marks the conf of a table by `format("pravega")`, whose options say how to connect and which stream is meant."""
 CATALOG_NAME = "catalog-name"
-"""The key by which the adapter tells a catalog's name."""
+"""The key under which the adapter passes a catalog's name."""
 _OWN_KEYS = frozenset((CATALOG_NAME, BY_OPTIONS))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
 KEPT = 16

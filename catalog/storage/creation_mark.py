@@ -1,9 +1,9 @@
 """The mark that a stream has while a statement makes a table of it: whose, with which columns, until when.
 
-It is a tag of the stream, which is made with it and goes when the schema is registered. Without the mark, what a CREATE
-TABLE has left that was cut off could not be told from a table whose schema is in another registry. Until the mark's
-time is over, the statement may be running. Then another one may do the rest under a mark of its own, and the first
-one, should it be running in spite of that, undoes nothing.
+It is a tag of the stream, which is made with it and goes when the schema is registered. Without the mark, the remains
+of an interrupted CREATE TABLE would look like a table whose schema is in another registry. Until the mark's time is
+over, the statement may be running. Then another statement may complete the table under its own mark. If the first one
+is still running nevertheless, it undoes nothing.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _MAKING, _UNDOING, _CLOCKS = 2, 1, 1
 
 
 def seconds_to_make(config: ClientConfig) -> float:
-    """Return how long all calls together may take that make a table."""
+    """Return how long all calls that make a table may take together."""
     return _MAKING * _patience(config)
 
 
 def seconds_to_undo(config: ClientConfig) -> float:
-    """Return how long all calls together may take that undo it."""
+    """Return how long all calls that undo it may take together."""
     return _UNDOING * _patience(config)
 
 
 @dataclass(frozen=True)
 class CreationMark:
-    """Whose statement makes a table: a name of its own, a digest of what it registers and where, and its end."""
+    """The mark of a statement that makes a table: its own name, a digest of what it registers and where, its end."""
 
     owner: str
     digest: str
@@ -89,7 +89,7 @@ def mark_of(catalog: Catalog, stream: Stream) -> CreationMark | None:
 
 
 def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
-    """Return whether no other statement has come to call the stream its own."""
+    """Return whether no other statement has claimed the stream."""
     try:
         return mark_of(catalog, stream) == mark
     except StreamNotFoundError:
@@ -97,7 +97,7 @@ def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
 
 
 def without_mark(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags but for the mark."""
+    """Return the tags without the mark."""
     return tuple(tag for tag in tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
 
 

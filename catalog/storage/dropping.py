@@ -1,4 +1,4 @@
-"""Takes back what there is: drops streams with all that belongs to them, and undoes statements that fail."""
+"""Removes what was made: drops streams with all that belongs to them, and undoes statements that fail."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def undo_on_failure(
             for step in reversed(steps):
                 try:
                     if not is_ours():
-                        LOG.warning("A failed %s is not undone: the stream is not its own, or not any more.", statement)
+                        LOG.warning(
+                            "A failed %s is not undone: the stream does not belong to it, or no longer does.", statement
+                        )
                         break
                     step()
                 except PravegaError as error:

@@ -41,7 +41,7 @@ def prefix_errors(kind: str, name: str) -> Iterator[None]:
 
 @contextmanager
 def explain_dropped_streams(advice: str) -> Iterator[None]:
-    """Let the error about a stream that is gone since the table was loaded say so, and what to do."""
+    """Make the error about a stream that was dropped since the table was loaded say so, and what to do."""
     try:
         yield
     except StreamNotFoundError as error:

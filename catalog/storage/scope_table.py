@@ -44,7 +44,7 @@ class ScopeTable:
     """The rows of one scope."""
 
     def __init__(self, pravega: Pravega, scope: str) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._scope = scope
         self._table = pravega.key_value_table(scope, TABLE_NAME)
 

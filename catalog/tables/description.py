@@ -1,4 +1,4 @@
-"""What the descriptions of all tables of streams have: hidden columns, and what tells a stream from a later one."""
+"""What descriptions of stream tables share: hidden columns, and what distinguishes a stream from a later one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColum
 
 
 def identity(catalog: Catalog, stream: Stream) -> str | None:
-    """Identify a stream, even against one made again under its name; None for a user who may only read."""
+    """Identify a stream, even against one recreated under its name; None for a user who may only read."""
     try:
         return f"{stream}/{origin_of(catalog.pravega, stream)}"
     except PermissionDeniedError:

@@ -38,7 +38,7 @@ from ..storage.spelling import name_table
 from ..storage.table_properties import PROVIDER, make_place_properties
 
 OWN = (COMMIT_LOG, SCOPE_TABLE)
-"""The key-value tables of this package, which come and go with their scope and are no tables of users."""
+"""The key-value tables of this package, which come and go with their scope and are not tables of users."""
 
 
 def names(catalog: Catalog, scope: str) -> list[str]:

@@ -172,7 +172,7 @@ def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> 
     for option in o.OPTIONS.values():
         if option not in _NAMING and options.source(option) is o.Source.PROPERTY:
             raise InvalidOptionError(
-                f"'{options.name(option)}' has no meaning beside '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
+                f"'{options.name(option)}' has no meaning with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
                 "table of several streams has the settings of its streams. Leave it out."
             )
     found = [option for option in _NAMING if options.is_set(option)]
@@ -187,7 +187,7 @@ def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> 
 
 
 def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | None) -> dict[str, Any]:
-    """Return what is kept of a table of several streams, but for its id."""
+    """Return what is kept of a table of several streams, except its id."""
     own = [member.stream.name for member in table.members if member.stream.scope == table.stream.scope]
     return {"properties": dict(properties), "comment": comment, "known": own}
 
@@ -232,7 +232,7 @@ def _check_readable(catalog: Catalog, streams: Iterable[Stream]) -> None:
 
 @contextmanager
 def _tell_of_missing_members() -> Iterator[None]:
-    """Let an error about a missing stream not be taken for one about the table itself."""
+    """Keep an error about a missing stream from looking like one about the table itself."""
     try:
         yield
     except (StreamNotFoundError, ScopeNotFoundError) as error:

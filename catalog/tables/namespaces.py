@@ -177,7 +177,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     if left:
         raise ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} was emptied, but others have created {shorten(', '.join(left))} "
-            "meanwhile. Drop it again if that may go too."
+            "meanwhile. Drop it again if these may go too."
         )
     _delete(catalog, scope, OWN)
     return True

@@ -167,7 +167,7 @@ def has_envelopes(found: LoadedTable) -> bool:
 
 
 def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
-    """Return whether there is a stream. To a user who may not know, another table of the name is what there is."""
+    """Return whether there is a stream. For a user who may not know, another table of the name counts."""
     try:
         return catalog.pravega.controller.stream_exists(stream)
     except PermissionDeniedError:
@@ -186,7 +186,7 @@ def is_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
     """Return whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted.
 
-    Nor does what a CREATE TABLE has left that was cut off: the rest can be done. If it has left the mark alone, that is
+    Neither do the remains of an interrupted CREATE TABLE, which can be completed. If only the mark is left, it is
     removed.
     """
     if _is_impossible(namespace, name):
@@ -250,7 +250,7 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
     """Drop the table that a failed statement has made, unless others have replaced it or written to it.
 
-    `id` is that of the table that was made. Whether a key-value table has rows of others cannot be told.
+    `id` is that of the table that was made. It is unknown whether a key-value table has rows from other programs.
     """
     stream, controller, kind = table.stream, catalog.pravega.controller, find_table_kind(table)
     if kind.of_several:

@@ -47,7 +47,7 @@ def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertSt
         nonlocal given
         if row.get("segment") != table.first_segment:
             raise KeyValueTableNotFoundError(
-                f"The key-value table {table.stream} was dropped and made again meanwhile. Start the query again."
+                f"The key-value table {table.stream} was dropped and recreated meanwhile. Start the query again."
             )
         given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, micro_batch)
         return {**row, _EPOCHS: epochs}
@@ -64,8 +64,8 @@ def _give(table: StreamTable, epochs: Mapping[str, Any], batch: MicroBatch) -> t
     if batch.run in runs[:-1]:
         raise QueryFencedError(
             f"Another run ({runs[-1]}) of query {batch.query} has begun to write to the key-value table "
-            f"{table.stream}; this one ({batch.run}) may not continue, and nothing of its micro-batch {batch.number} "
-            "is written. Two runs have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
+            f"{table.stream}; this one ({batch.run}) may not continue, and no row of its micro-batch {batch.number} is "
+            "written. Two runs have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
         )
     if batch.run not in runs:
         runs = [*runs, batch.run][-KEPT_RUNS:]
@@ -76,9 +76,8 @@ def _give(table: StreamTable, epochs: Mapping[str, Any], batch: MicroBatch) -> t
     elif batch.number not in batches:
         raise QueryFencedError(
             f"The key-value table {table.stream} has the micro-batches of query {batch.query} up to number "
-            f"{max(batches)}, and knows the epochs of the last {KEPT_BATCHES} alone. Number {batch.number} is not "
-            "among them: was the checkpoint restored to an older state? Start with a new checkpoint; its rows replace "
-            "these."
+            f"{max(batches)}, but only knows the epochs of the last {KEPT_BATCHES}. Number {batch.number} is not among "
+            "them: was the checkpoint restored to an older state? Start with a new checkpoint; its rows replace these."
         )
     newest = dict(sorted(batches.items())[-KEPT_BATCHES:])
     queries[batch.query] = {"runs": runs, "batches": {str(number): epoch for number, epoch in newest.items()}}

@@ -55,7 +55,7 @@ class OpenWrites(Generic[Key, AnyWrite]):
             return self._open.pop(key, None)
 
     def abort_in_threads(self, which: Callable[[OpenWrite[AnyWrite]], bool]) -> list[threading.Thread]:
-        """Abort some writes, each in a thread of its own, because its cluster may not answer; return the threads."""
+        """Abort some writes, each in its own thread, because its cluster may not answer; return the threads."""
         with self._lock:
             keys = [key for key, opened in self._open.items() if which(opened)]
             left = [self._open.pop(key) for key in keys]

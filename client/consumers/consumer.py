@@ -73,7 +73,7 @@ class Consumer:
         if group.id != wanted.id:
             raise ConsumerInUseError(
                 f"consumer '{name}' of scope '{stream.scope}' was created by another query at the same moment; give "
-                "each query a consumer of its own"
+                "each query its own consumer"
             )
         consumer = cls(pravega, stream, group)
         consumer.move(position)

@@ -3,7 +3,7 @@
 The controller creates it empty, and Java's tools cannot handle an empty one. So a consumer writes the record that Java
 writes when it creates the group, and writes it again at every move, with the position that it has reached. Java takes
 the last such record for the state of a group without readers, and computes the number of unread bytes from it. The
-record also keeps the consumer's position, since the controller does not tell where a subscriber is.
+record also keeps the consumer's position, since the controller does not say where a subscriber is.
 """
 
 from __future__ import annotations

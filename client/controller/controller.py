@@ -24,7 +24,7 @@ class Controller(
     """The client of a cluster's controller: scopes, streams, transactions, key-value tables, reader groups.
 
     Thread-safe. Connects at the first call. It is a context manager that closes the connection. A copy, by pickling or
-    after a fork, opens a connection of its own.
+    after a fork, opens its own connection.
 
     Parameters
     ----------

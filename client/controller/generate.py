@@ -22,7 +22,7 @@ PACKAGE_PATH = "pyspark_pravega/client/controller"
 
 
 def main() -> int:
-    """Write the three modules beside the proto; return the exit status."""
+    """Write the three modules next to the proto; return the exit status."""
     try:
         found = version("grpcio-tools")
     except PackageNotFoundError:

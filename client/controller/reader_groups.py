@@ -107,7 +107,7 @@ class ReaderGroupCalls(ControllerCalls):
         if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
             raise ConsumerInUseError(
                 f"{_title(group.scope, group.name)} was changed by another client at the same moment; give each query "
-                "a consumer of its own"
+                "its own consumer"
             )
         if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.UpdateReaderGroupResponse.Status.Name(reply.status))

@@ -183,7 +183,7 @@ class SegmentCalls(ControllerCalls):
     def segment_location(self, stream: Stream, segment_id: int) -> Endpoint:
         """Return the segment store that serves a segment now; the segment may move at any time.
 
-        A store without a name of its own (0.0.0.0) is taken to be on the controller's host. Raises
+        A store without its own name (0.0.0.0) is taken to be on the controller's host. Raises
         ServerUnavailableError if no store has taken the segment over within the retry time.
         """
         purpose = self._stream_purpose("find the segment store for stream", stream)

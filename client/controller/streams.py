@@ -85,7 +85,7 @@ class StreamCalls(ControllerCalls):
 
         The controller answers FAILURE if a step of it fails, say because its store is slow for a moment. The stream
         is half-made then, and asking again completes it. The answer to that is STREAM_EXISTS (`createStreamBody` of
-        StreamMetadataTasks.java): the settings tell whether it is the stream that was asked for.
+        StreamMetadataTasks.java): the settings show whether it is the requested stream.
 
         Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, ServerFailedError.
         """
@@ -148,7 +148,7 @@ class StreamCalls(ControllerCalls):
         self._check_update(reply, cut.stream, purpose)
 
     def delete_stream(self, stream: Stream) -> None:
-        """Delete a sealed stream. Raises UnsupportedOperationError if it is not sealed, StreamNotFoundError."""
+        """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
         purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE")
         reply, tries = self._channel.call("deleteStream", stream_info(stream), purpose)
         if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:

@@ -65,7 +65,7 @@ class Response:
 
     @property
     def text(self) -> str:
-        """Return the body as text, even if it is no valid UTF-8."""
+        """Return the body as text, even if it is not valid UTF-8."""
         return self.body.decode("utf-8", errors="replace")
 
     def json(self) -> Any:
@@ -83,7 +83,7 @@ class HttpServer:
             httpx.URL(base)
         except httpx.InvalidURL as error:
             raise InvalidOptionError(
-                f"the schema registry address {uri} is none ({error}); give one, such as http://localhost:9092"
+                f"the schema registry address {uri} is not valid ({error}); give one such as http://localhost:9092"
             ) from None
         parts = urlsplit(base)
         self.endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
@@ -158,7 +158,7 @@ class Right(enum.Enum):
 def refusal(
     response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
 ) -> PravegaError:
-    """Make the error for a status that is no success."""
+    """Make the error for a status that is not a success."""
     status = response.status
     reason = _reason(response)
     path = response.path

@@ -41,7 +41,7 @@ class FetchAbortedError(Exception):
 
 
 class SegmentFetch:
-    """Reads one segment on a connection of its own. Not thread-safe, except for `abort`."""
+    """Reads one segment on its own connection. Not thread-safe, except for `abort`."""
 
     def __init__(self, store: SegmentStore, address: SegmentAddress) -> None:
         self._store = store

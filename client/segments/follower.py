@@ -16,7 +16,7 @@ from .store import SegmentStore
 
 
 class SegmentFollower:
-    """Reads a segment from an offset on, over a connection of its own. Not thread-safe. Always call `close`."""
+    """Reads a segment from an offset on, over its own connection. Not thread-safe. Always call `close`."""
 
     def __init__(
         self, store: SegmentStore, address: SegmentAddress, offset: int, *, fail_on_data_loss: bool = True

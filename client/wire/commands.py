@@ -202,13 +202,13 @@ def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes])
 
 
 def read_table_keys(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
-    """Ask for a page of keys from `first` to `last`, both included, b"" for open ends. `count` is a hint only."""
+    """Ask for a page of keys from `first` to `last`, both included; b"" leaves an end open. `count` is a hint."""
     page = _page(count, first, last)
     return _frame(_READ_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
 
 
 def read_table_entries(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
-    """Ask for a page of entries from `first` to `last`, both included, b"" for open ends. `count` is a hint only."""
+    """Ask for a page of entries from `first` to `last`, both included; b"" leaves an end open. `count` is a hint."""
     page = _page(count, first, last)
     return _frame(_READ_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
 

@@ -1,6 +1,6 @@
 """Plans scans of the changes of an event table: each event is an inserted row.
 
-Versions are those of the table's commit log. Events behind the newest one, and events that others wrote, belong to the
+Versions are those of the table's commit log. Events after the newest one, and events that others wrote, belong to the
 version that the next commit will make.
 """
 
@@ -131,7 +131,7 @@ def segment_versions(
 
 
 def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
-    """Return the versions of the events in a slice; events behind the newest version belong to the next one."""
+    """Return the versions of the events in a slice; events after the newest version belong to the next one."""
     ends, numbers, times = [], [], []
     reached, newest = piece.start, first - 1
     for version in versions:

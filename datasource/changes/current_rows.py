@@ -140,7 +140,7 @@ def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
         if rule.mode != PERMISSIVE:
             return rule
         raise InvalidOptionError(
-            f"'{o.MODE.key}'='{PERMISSIVE}' is not possible for the rows of stream {table.stream}: an event that "
+            f"'{o.MODE.key}'='{PERMISSIVE}' cannot be used for the rows of stream {table.stream}: an event that "
             f"cannot be decoded is not a row. Leave it out, set '{o.MODE.key}' to 'dropmalformed', or read the "
             "changelog."
         )

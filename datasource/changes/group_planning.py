@@ -77,7 +77,7 @@ def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequenc
 
 
 def check_whole(options: o.Options, what: str) -> None:
-    """Raise InvalidOptionError if a read begins behind the stream's first event; `what` is to be read."""
+    """Raise InvalidOptionError if a read begins after the stream's first event; `what` names what it reads."""
     if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded"):
         raise InvalidOptionError(
             f"'{o.START_STREAM_CUT.key}' has no meaning for the {what}, which result from all changes from the "

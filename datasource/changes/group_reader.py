@@ -83,7 +83,7 @@ class GroupPlan:
         return with_counts(self.schema) if self.counted else self.schema
 
     def counts_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
-        """Yield the batch with a task's counts, behind its rows, if they are wanted."""
+        """Yield the batch with a task's counts, after its rows, if they are wanted."""
         if self.counted:
             yield from counts.batches(arrow_schema(self.output))
 

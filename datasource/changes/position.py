@@ -119,7 +119,7 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
     if cut.stream != stream or not pravega.known_streams.is_cut(cut):
         raise CheckpointError(
             f"The checkpoint's position {cut} does not exist in stream {stream}. Was the stream dropped "
-            "and made again? Start the query with a new checkpoint location."
+            "and recreated? Start the query with a new checkpoint location."
         )
 
 

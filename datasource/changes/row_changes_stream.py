@@ -56,7 +56,7 @@ def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Op
         )
     if changes.net:
         raise InvalidOptionError(
-            "deduplicationMode=netChanges is not possible for a stream of changes of rows: Spark would drop changes "
+            "deduplicationMode=netChanges cannot be used for a stream of changes of rows: Spark would drop changes "
             "that are late by their _commit_timestamp. Leave it out and net the changes of each batch (foreachBatch), "
             "or read with spark.read.changes."
         )

@@ -131,7 +131,7 @@ class TruncationMemory:
     """Remembers the searches of one stream, for one way of reading its events."""
 
     def __init__(self, pravega: Pravega, table: StreamTable) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         # The primary key does not matter: a truncation has no key.
         settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
         shown = json.dumps([table.format, table.framing, sorted(settings.items())])

@@ -11,10 +11,10 @@ transaction that moved meanwhile, has measured all or nothing of every transacti
 after measuring, there was none before either, so that one look is enough.
 
 The entered transactions form a queue. Only the first one is asked to commit, and the stream's end is measured before
-the next one becomes first. So each version holds exactly one transaction, beside what others appended without this
+the next one becomes first. So each version holds exactly one transaction, besides what others appended without this
 log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: the
-writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted
-too long.
+writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted too
+long.
 
 Others may delete a stream, and make it again under its name, while the log keeps its rows. The segment numbers of a
 new stream continue where those of the old one ended. So the number of its very first segment, the origin,
@@ -89,7 +89,7 @@ class CommitLog(VersionTable):
     """The commit log of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
-        """`timeout` bounds, in seconds, the wait for a turn, and for a moment without a commit in flight."""
+        """Limit to `timeout` seconds the wait for a turn, and for a moment without a commit in flight."""
         super().__init__(pravega, stream)
         self._timeout = timeout
 
@@ -173,8 +173,9 @@ class CommitLog(VersionTable):
             now = time.monotonic()
             if now > deadline:
                 raise ServerTimeoutError(
-                    f"Others were committing to stream {self._stream} for {self._timeout:g} s, before the turn "
-                    f"of transaction {transaction} came. Raise the option 'transaction.timeout' to wait longer"
+                    f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
+                    f"the turn of transaction {transaction} did not come. Raise the option 'transaction.timeout' to "
+                    "wait longer"
                 )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
@@ -270,7 +271,7 @@ class CommitLog(VersionTable):
     def remove(self, rows: Sequence[tuple[bytes, int]]) -> None:
         """Delete rows, for DROP TABLE. Rows that the user may not delete stay.
 
-        So do those that changed since they were read: they may be about a stream that was made again meanwhile.
+        So do those that changed since they were read: they may be about a stream that was recreated meanwhile.
         """
         try:
             for first in range(0, len(rows), MAX_BATCH_KEYS):
@@ -287,7 +288,7 @@ class CommitLog(VersionTable):
             self._warn_of_rows(error)
 
     def _warn_of_rows(self, error: PermissionDeniedError) -> None:
-        # The origin distinguishes this stream from one made again under its name.
+        # The origin distinguishes this stream from one recreated under its name.
         LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
     def measure_settled(self, measure: Callable[[StreamCut | None], T]) -> T:

@@ -144,7 +144,7 @@ class LogTable:
     """The rows of one stream. Only one thread may use an object at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._pravega = pravega
         self._stream = stream
         self._table = pravega.key_value_table(stream.scope, TABLE_NAME)
@@ -292,7 +292,7 @@ def row_key(stream: Stream, number: int) -> bytes:
 
 
 def origin_of(pravega: Pravega, stream: Stream) -> int:
-    """Return the number of a stream's first segment, which distinguishes it from one made again under its name."""
+    """Return the number of a stream's first segment, which distinguishes it from one recreated under its name."""
     return pravega.known_streams.origin(stream)
 
 

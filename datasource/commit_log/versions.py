@@ -162,7 +162,7 @@ class VersionTable(LogTable):
         rows = {key: json.loads(entry.value) for key, entry in stored}
         end = rows.get(self._key(last))
         if end is None or self._head().origin != origin:
-            return False  # the table is being dropped, or was made again: some of these versions may be of the new one
+            return False  # the table is being dropped, or was recreated: some of these versions may be of the new one
         if not is_checkpoint(end):
             versions = sorted((read_version(row) for row in rows.values()), key=lambda version: version.number)
             if [version.number for version in versions] != list(range(last - FOLDED + 1, last + 1)):

@@ -138,7 +138,7 @@ class _Targets:
         self._found: dict[str, _Target] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Spool rows for their streams, in their order. Raises InvalidRowError, and what tells of a wrong stream."""
+        """Spool rows for their streams, in their order. Raises InvalidRowError, and the errors for a wrong stream."""
         spec = self._spec
         if not batch.num_rows:
             return
@@ -244,7 +244,7 @@ def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:
         ) from None
     if _layout(table) != _layout(base):
         raise InvalidSchemaError(
-            f"Stream {stream}, which '{spec.column}' names in a row, is no table like {base.stream}: all streams of "
+            f"Stream {stream}, which '{spec.column}' names in a row, is not a table like {base.stream}: all streams of "
             f"one write need its columns and format. {base.stream} has {_describe(base)}; {stream} has "
             f"{_describe(table)}. {unit.nothing_visible}."
         )

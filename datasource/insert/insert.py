@@ -97,5 +97,5 @@ class Insert:
         Commit(self._pravega, self._transaction, self._settings, request).complete(rows)
 
     def abort(self) -> None:
-        """Give the transaction up; nothing of it is visible. Does nothing if it has ended."""
+        """Give the transaction up; none of its rows is visible. Does nothing if it has ended."""
         self._transaction.abort()

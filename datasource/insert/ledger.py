@@ -1,6 +1,6 @@
 """The ledger of a table: which micro-batches of which queries are in it already, one row for each query and table.
 
-A row stands beside the commit log's rows of the same stream, so that an epoch and its transaction's place in the queue
+A row stands next to the commit log's rows of the same stream, so that an epoch and its transaction's place in the queue
 are recorded in one atomic step, and DROP TABLE removes both. A key is the stream's prefix and a number from 2 ** 63 on,
 beyond all versions: its other 63 bits are from the hash of the writer.
 
@@ -177,23 +177,23 @@ class EpochRecorder:
             if row.runs[-1].startswith(RESET):
                 raise QueryFencedError(
                     f"The ledger of stream {self._stream} was reset for {epoch.writer} during its run {epoch.run}. "
-                    f"This run may not continue, and nothing of its micro-batch {epoch.number} is visible. Start the "
+                    f"This run may not continue, and no row of its micro-batch {epoch.number} is visible. Start the "
                     "query again."
                 )
             raise QueryFencedError(
                 f"Another run ({row.runs[-1]}) of {epoch.writer} has begun to write to stream {self._stream}; this one "
-                f"({epoch.run}) may not continue, and nothing of its micro-batch {epoch.number} is visible. Two runs "
+                f"({epoch.run}) may not continue, and no row of its micro-batch {epoch.number} is visible. Two runs "
                 "have one id: was the driver thought dead, or the checkpoint copied? Stop one of them."
             )
         if epoch.seen not in (None, row.state):
             if row.epoch < 0:
                 raise QueryFencedError(
-                    f"Stream {self._stream} was dropped and made again while {epoch} was being written. Nothing of "
+                    f"Stream {self._stream} was dropped and recreated while {epoch} was being written. No row of "
                     "this one is visible. Write it again."
                 )
             raise QueryFencedError(
                 f"Another write of {epoch.writer} has written version {row.epoch} to stream {self._stream} while "
-                f"version {epoch.number} was being written. Nothing of this one is visible. Only one writer may use a "
+                f"version {epoch.number} was being written. No row of this one is visible. Only one writer may use a "
                 "'txn-app-id' at a time: wait for one to end before the next begins, or use different ids."
             )
         if epoch.number <= row.epoch and epoch.batch is not None:
@@ -205,16 +205,16 @@ class EpochRecorder:
         if known == epoch.batch:
             return
         if known is not None:
-            why = "consists of other offsets than this one"
+            why = "has other offsets than this one"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
             why = "has left no rows there"
         raise QueryFencedError(
             f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its number "
-            f"{epoch.number} {why}. Nothing of this one is visible. Was the checkpoint copied, or restored to an "
+            f"{epoch.number} {why}. No row of this one is visible. Was the checkpoint copied, or restored to an "
             "older state? Continue with the newest checkpoint, or start with a new one. That is a new query, which "
-            "writes all that it reads, so let it start behind the existing rows."
+            "writes all that it reads, so let it start after the existing rows."
         )
 
     def with_run(self, row: LedgerRow) -> LedgerRow:
@@ -244,7 +244,7 @@ class EpochRecorder:
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
     def value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
-        """Return the row that records this epoch, which has no rows, behind another one that has ended.
+        """Return the row that records this epoch, which has no rows, after another one that has ended.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """
@@ -277,7 +277,7 @@ class EpochRecorder:
     def _overtaken_error(self, row: LedgerRow) -> QueryFencedError:
         return QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
-            "Nothing of this one is visible. Two runs have one id: stop one of them."
+            "No row of this one is visible. Two runs have one id: stop one of them."
         )
 
     def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:

@@ -92,7 +92,7 @@ def _describe_key(table: StreamTable) -> str:
 def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     """Return the column of the rows that names the stream of each; None for a write into one stream.
 
-    Raises InvalidOptionError for one that the rows do not have, or that is no text, and for a write without
+    Raises InvalidOptionError for one that the rows do not have, or that is not text, and for a write without
     transactions.
     """
     name = options.get(o.STREAM_COLUMN)
@@ -133,7 +133,7 @@ def refuse_stream_column(options: o.Options, why: str) -> None:
     """Raise InvalidOptionError if a write is to go into several streams, but cannot; `why` begins with a place."""
     if options.get(o.STREAM_COLUMN) is not None:
         raise InvalidOptionError(
-            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not possible {why}. Leave it out."
+            f"'{options.name(o.STREAM_COLUMN)}'='{options.text(o.STREAM_COLUMN)}' is not supported {why}. Leave it out."
         )
 
 

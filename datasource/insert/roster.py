@@ -2,7 +2,7 @@
 
 Tasks find out which streams there are, and all of them must append to the same transactions. So the first task that
 has rows for a stream begins a transaction and adds it to the roster, by compare-and-set; the others join it. The driver
-reads the roster to keep the transactions alive, and to abort them. It is a row beside the commit log's rows of the
+reads the roster to keep the transactions alive, and to abort them. It is a row next to the commit log's rows of the
 table that is written to (see `ledger.py`). A query has one, which is empty again when a micro-batch begins.
 """
 
@@ -35,7 +35,7 @@ class Roster:
 
     @classmethod
     def begin(cls, pravega: Pravega, stream: Stream, writer: str | None) -> Roster:
-        """Begin an empty roster of a streaming query, or of a write that is none (None).
+        """Begin an empty roster of a streaming query, or of another write (None).
 
         Raises PermissionDeniedError for a user who may not write the commit log.
         """
@@ -58,7 +58,7 @@ class Roster:
             there = self._read(stored)
             if there is None:
                 raise QueryFencedError(
-                    f"Another attempt of this write to stream {self.stream} has begun, or it has ended. Nothing of "
+                    f"Another attempt of this write to stream {self.stream} has begun, or it has ended. No row of "
                     "this one is visible. If two runs of one query are alive, stop one of them."
                 )
             joined.clear()
@@ -95,5 +95,5 @@ def check_number(names: Collection[str]) -> None:
         raise UnsupportedOperationError(
             f"One write into several streams, or one micro-batch, has rows for at most {MOST_STREAMS} streams. "
             f"This one has rows for more: {', '.join(sorted(names)[:5])} and {len(names) - 5} others. "
-            "Nothing of it is visible. Write in several steps, or make the micro-batches of the query smaller."
+            "No row of it is visible. Write in several steps, or make the micro-batches of the query smaller."
         )

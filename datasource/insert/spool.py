@@ -151,7 +151,7 @@ class SpoolShare(Spool):
     """The part of a spool that one of several streams has: all of them share its memory and its file."""
 
     def __init__(self, whole: Spool, number: int) -> None:
-        """`number` tells the shares of a spool apart."""
+        """Take a share of the spool. `number` distinguishes it from other shares."""
         super().__init__(0)
         self._whole = whole
         self._base = number << _SHARE_BITS

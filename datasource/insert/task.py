@@ -60,8 +60,8 @@ class Unit(Enum):
 
     @property
     def nothing_visible(self) -> str:
-        """Return the sentence that none of it is visible."""
-        return f"Nothing of this {self.value} is visible"
+        """Return the sentence that says that no row of it is visible."""
+        return f"No row of this {self.value} is visible"
 
     @property
     def next_step(self) -> str:
@@ -304,7 +304,7 @@ def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content:
 def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     """Return the id in the header of events, None for events without one.
 
-    Raises InvalidSchemaError if the table was made again with other columns.
+    Raises InvalidSchemaError if the table was recreated with other columns.
     """
     if not table.framed or table.schema_version is None:
         return None
@@ -315,10 +315,10 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     if id is None:
         asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, codec))
         schema = registry.schema_by_id(table.stream.name, version.id)
-        # A group that was deleted and made again starts its version numbers over.
+        # A group that was deleted and recreated starts its version numbers over.
         if schema.text != table.schema_text:
             raise InvalidSchemaError(
-                f"The table of stream {table.stream} was dropped and made again with other columns after this "
+                f"The table of stream {table.stream} was dropped and recreated with other columns after this "
                 "statement or streaming query was planned. Nothing was written; start it again."
             )
         id = asked()

@@ -52,7 +52,7 @@ def fewest_requests(
 
 
 def _append_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
-    """Return keys with the bytes of the next column appended; behind a range of keys these can be any."""
+    """Return keys with the bytes of the next column appended; after a range of keys these can be any."""
     shift, largest = 8 * column.bytes, _largest(column)
     if len(found) * len(limits) > MOST_RANGES:
         limits = ((limits[0][0], limits[-1][1]),) if limits else ()

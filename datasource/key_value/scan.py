@@ -52,20 +52,20 @@ class KeyPartition(InputPartition):
 
 
 def entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
-    """Return the key-value table behind a table."""
+    """Return the key-value table that holds a table's rows."""
     stream, keys = table.stream, keys_of(table)
     return pravega.key_value_table(stream.scope, stream.name, primary_key_length=keys.primary_length)
 
 
 def same_entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
-    """Return the key-value table behind a table.
+    """Return the key-value table that holds a table's rows.
 
     Raises KeyValueTableNotFoundError if another one was made under its name since the table was loaded.
     """
     entries = entries_of(pravega, table)
     if table.first_segment not in (None, entries.segments()[0]):
         raise KeyValueTableNotFoundError(
-            f"The key-value table {table.stream} was dropped and made again meanwhile. Run the statement again, or "
+            f"The key-value table {table.stream} was dropped and recreated meanwhile. Run the statement again, or "
             "start the query again."
         )
     return entries

@@ -69,8 +69,8 @@ class ChangeTable(TableKind):
         table = with_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(
-                f"The events of stream {table.stream} have schemas of Debezium's envelopes that other programs "
-                "register, and INSERT does not know them. Write with the program that writes the other events."
+                f"The events of stream {table.stream} have schemas of Debezium's envelopes. Other programs register "
+                "them, and INSERT does not know them. Write with the program that writes the other events."
             )
         table = with_statement_settings(table, table.schema, self.options)
         # Repeated tasks must write the same bytes.

@@ -62,7 +62,7 @@ class TableKind(OpenTable, ABC):
     rows_are_all_events: ClassVar[bool] = False
     """Whether its rows are all events of one stream.
 
-    Then its columns come from a schema of its own, which ALTER TABLE and procedures can change, its routing key can be
+    Then its columns come from its own schema, which ALTER TABLE and procedures can change, its routing key can be
     promised for all events, and its events can be removed.
     """
 
@@ -73,7 +73,7 @@ class TableKind(OpenTable, ABC):
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
-        """Return the columns that identify the row of a change; none if every change is a row of its own."""
+        """Return the columns that identify the row of a change; none if every change is a separate row."""
         return []
 
     @classmethod

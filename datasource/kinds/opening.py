@@ -1,4 +1,4 @@
-"""Opens tables: the only place where a table is loaded, and where its kind is chosen."""
+"""Chooses the kind of a table, and opens the table for one statement."""
 
 from __future__ import annotations
 

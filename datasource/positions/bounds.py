@@ -45,7 +45,7 @@ class Bound:
 def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
     """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
-    `delay` is by how many milliseconds the times that the stream's writers note lie before the latest ones they wrote.
+    `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one, and what `consumer_cut`
     does.
@@ -178,7 +178,7 @@ def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option
     else:
         allowed = f"its newest version is {newest}. Give an existing one"
     raise InvalidOptionError(
-        f"'{options.name(option)}'='{options.text(option)}' is not possible on stream {stream}: {allowed}."
+        f"'{options.name(option)}'='{options.text(option)}' does not fit stream {stream}: {allowed}."
     )
 
 
@@ -194,8 +194,8 @@ def _find_oldest(
         found = MarkedTimes.of(pravega, stream)
         if not found.marks:
             raise InvalidOptionError(
-                f"'{options.name(option)}' is not possible on stream {stream}: no INSERT or streaming query has "
-                "committed to it, and its writers note no times, of which Pravega would make watermarks. Give "
+                f"'{options.name(option)}' cannot be used on stream {stream}: no INSERT or streaming query has "
+                "committed to it, and its writers note no times, from which Pravega makes watermarks. Give "
                 "'start-stream-cut' or 'end-stream-cut' instead."
             )
     moment = options.require(option)

@@ -43,7 +43,7 @@ class MarkedTimes:
     def last_before(self, time: int) -> tuple[StreamCut, int] | None:
         """Return the newest position at which no writer had noted a time, and its own time.
 
-        Events before it may have that time all the same, if their writer had not noted it yet.
+        Events before it may still have that time, if their writer had not noted it yet.
         """
         return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
 

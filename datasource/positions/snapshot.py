@@ -70,7 +70,7 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
     if not pravega.known_streams.is_cut(cut):
         raise InvalidOptionError(
             f"'{name}' {cut} is not a position in stream {stream}: its segments do not cover the stream's key space "
-            "exactly once. Was the stream dropped and made again since?"
+            "exactly once. Was the stream dropped and recreated since?"
         )
 
 
@@ -155,7 +155,7 @@ def _order_error(error: InvalidOptionError) -> InvalidOptionError:
     # Each may come from a stream cut, a version, a time, or "latest".
     return InvalidOptionError(
         f"The options for the start and the end of the read contradict each other: {error.message}. Choose an end "
-        "behind the start."
+        "after the start."
     )
 
 

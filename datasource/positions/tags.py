@@ -1,7 +1,7 @@
 """Tags of a stream: names for positions in it.
 
-All tags of a stream are one row of its scope's commit table, beside the versions. DROP TABLE removes them, and a
-stream made again under the name, which has another origin, does not inherit them. A tag keeps no events from retention
+All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them, and a
+stream recreated under the name, which has another origin, does not inherit them. A tag keeps no events from retention
 or truncation.
 """
 
@@ -55,7 +55,7 @@ class Tags:
     """
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
-        """Nothing is sent yet."""
+        """Send nothing yet."""
         self._pravega = pravega
         self._stream = stream
         self._log = CommitLog(pravega, stream)
@@ -75,7 +75,7 @@ class Tags:
     def create(self, name: str, find: Callable[[], tuple[StreamCut, int | None]], *, replace: bool = False) -> Tag:
         """Make a tag, and the commit table if it is missing. With `replace`, the tag may exist already.
 
-        `find` returns its position, and the version that ends there. If the stream is made again under its name
+        `find` returns its position, and the version that ends there. If the stream is recreated under its name
         meanwhile, the tag belongs to the old stream. Raises what `find` does, InvalidNameError for a name that cannot
         be a tag or is one already, StreamNotFoundError.
         """

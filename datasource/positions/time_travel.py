@@ -83,7 +83,7 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
         return Point(cut, about=describe_mark(reached))
     raise InvalidOptionError(
         f"{asked} is not possible on stream {stream}: no INSERT or streaming query has committed to it, and its "
-        "writers note no times, of which Pravega would make watermarks. "
+        "writers note no times, from which Pravega makes watermarks. "
         f"{_describe_tags(Tags(pravega, stream).all())} Give "
         "VERSION AS OF with a tag or a stream cut: the metadata table stream_cuts lists the known ones."
     )
@@ -134,7 +134,7 @@ def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options)
 
 
 def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
-    """Return whether the stream begins behind a cut in some segment, or at the cut after its events were removed."""
+    """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
     head = pravega.controller.head(cut.stream)
     if head.positions == cut.positions:
         return any(offset or segment_epoch(segment) for segment, offset in cut.positions.items())

@@ -43,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that all rows of a query fulfil, as terms: each one stands behind its children."""
+    """A condition that all rows of a query fulfil, as terms: each one follows its children."""
 
     terms: tuple[Term, ...]
 
@@ -99,8 +99,8 @@ class _Truth:
 def can_evaluate(conditions: Sequence[Condition], schema: StructType) -> list[bool]:
     """Return for each condition whether it can be evaluated on columns of this schema.
 
-    A condition behind one that may fail cannot: Spark evaluates them in order, and without the rows that it drops the
-    other one would not fail.
+    A condition after one that may fail cannot: Spark evaluates them in order, and if the later one dropped rows first,
+    the other one would not fail.
     """
     found, may_fail = [], False
     for condition in conditions:

@@ -1,4 +1,4 @@
-"""Passes counts of a task to Spark beside its rows: of bad events, of what it has read and how long it has waited.
+"""Passes counts of a task to Spark along with its rows: of bad events, of what it has read and how long it has waited.
 
 Python tasks have no other way to set a metric. Their rows have one more column for it, which is null. A batch in which
 it has values holds no rows of the table: `CountingReaderFactory.java` removes it, and adds the values up. The column
@@ -52,7 +52,7 @@ class Counts:
             yield self.batch(schema)
 
     def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
-        """Return the batch with the counts; `position` is the value of a column behind that of the counts."""
+        """Return the batch with the counts; `position` is the value of a column after that of the counts."""
         encoded = bytearray()
         for number in astuple(self):
             while number > _SEVEN_BITS:
@@ -85,24 +85,24 @@ class ReadingCounts:
 def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
     """Return a batch with counts, such as `counts_of` returns, in the columns of a task.
 
-    `behind` are the values of columns behind that of the counts.
+    `behind` are the values of columns after that of the counts.
     """
     arrays = [pa.nulls(len(counts), field.type) for field in list(schema)[: len(schema) - 1 - len(behind)]]
     return pa.RecordBatch.from_arrays([*arrays, counts, *behind], schema=schema)
 
 
 def with_counts(rows: StructType) -> StructType:
-    """Return the columns of a task that counts: those of its rows, which are null beside counts, and COUNTS_COLUMN."""
+    """Return the columns of a task that counts: those of its rows, null where there are counts, and COUNTS_COLUMN."""
     return StructType([*make_nullable(rows), COUNTS_COLUMN])
 
 
 def no_counts(rows: int) -> pa.Array:
-    """Return the column of counts beside rows of the table."""
+    """Return the column of counts for rows of the table, which is null."""
     return pa.nulls(rows, pa.bool_())
 
 
 def counts_of(batch: pa.RecordBatch) -> pa.Array | None:
-    """Return the last column of a task that counts, if it holds counts; None beside rows of the table.
+    """Return the last column of a task that counts, if it holds counts; None for rows of the table.
 
     It is found by its place, because a column of the table may have the same name.
     """

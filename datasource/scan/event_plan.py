@@ -49,7 +49,7 @@ class EventScanPlan:
     writer_schemas: WriterSchemas
     bad_events: BadEventRule
     counted: bool
-    """Whether tasks tell counts: rows carry COUNTS_COLUMN."""
+    """Whether tasks report counts: rows carry COUNTS_COLUMN."""
     versions: Mapping[str, SegmentVersions] | None = None
     """By the name of a segment, if rows are changes and have CHANGE_COLUMNS."""
     query: str | None = None

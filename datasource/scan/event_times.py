@@ -10,7 +10,7 @@ Spark considers a row late if its time is not after Spark's watermark, which is 
 own watermark, so that its time is a microsecond later.
 
 `_event_time_upper` is the upper bound, as in the time windows of Java's readers: the latest time that a writer had
-noted at the first watermark behind the event. Writers note whole milliseconds: it is the last microsecond of that one.
+noted at the first watermark after the event. Writers note whole milliseconds: it is the last microsecond of that one.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class EventTimes:
         return SegmentTimes(Steps(tuple(starts), tuple(times)), Steps(tuple(ends), (*uppers, _NULL)))
 
     def _find_place(self, mark: Watermark, piece: SegmentSlice) -> tuple[int, bool]:
-        """Return from where on the events of a slice follow a mark, and False if earlier ones may follow it too."""
+        """Return where the events of a slice begin to follow a mark, and False if earlier ones may follow it too."""
         segment = piece.segment_id
         start = mark.positions.get(segment)
         if start is not None:
@@ -125,7 +125,7 @@ def _last_micros(time: int) -> int:
 def has_passed(
     mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None
 ) -> bool:
-    """Return whether a cut lies behind a watermark in every segment. `ranges`: the keys of segments, where known."""
+    """Return whether a cut lies after a watermark in every segment. `ranges`: the keys of segments, where known."""
     return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
 
 

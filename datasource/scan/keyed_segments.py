@@ -64,7 +64,7 @@ def segments_of_keys(
     """Return the segments that can have events which fulfil all conditions; None if that is unknown.
 
     The slices have been measured. Whether the table still promises its key for all events is looked up only after that:
-    events that break the promise are written after its withdrawal, and so lie behind the slices' ends.
+    events that break the promise are written after its withdrawal, and so lie after the slices' ends.
     """
     pravega, table = opened.pravega, opened.table
     column = table.promised_key

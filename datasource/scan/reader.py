@@ -1,4 +1,4 @@
-"""Reads a batch scan: each segment slice is read and decoded by one task, and reading it again gives the same."""
+"""Reads a batch scan: one task reads and decodes each segment slice, and reading it again gives the same rows."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
 
 @dataclass
 class SmallSlices(InputPartition):
-    """Slices that one task reads one after another, because a task of its own costs more than reading a slice."""
+    """Slices that one task reads one after another, because a separate task costs more than reading a slice."""
 
     slices: tuple[SlicePartition, ...]
 

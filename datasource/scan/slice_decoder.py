@@ -74,9 +74,9 @@ class SliceDecoder:
         letters: DeadLetters | None = None,
         span: Span | None = None,
     ) -> None:
-        """`decoder` is the plan's `event_decoder`. `letters` takes bad events, if the plan has a dead-letter stream.
+        """Decode by `decoder`, the plan's `event_decoder`.
 
-        All events lie in the `span`, if there is one.
+        `letters` takes bad events, if the plan has a dead-letter stream. All events lie in the `span`, if there is one.
         """
         self._span = span
         self._places = None if span is None or span.every else plan.places
@@ -128,7 +128,7 @@ class SliceDecoder:
             raise MalformedEventError(
                 f"Segment {self._segment} cannot be read from offset {offset} on: {reason}. It is unknown where "
                 f"the next event begins. With the read option 'mode' set to '{PERMISSIVE}' or '{DROPMALFORMED}', all "
-                f"bytes up to {end} count as one bad event; to read what follows, set a 'start-stream-cut' behind it."
+                f"bytes up to {end} count as one bad event; to read what follows, set a 'start-stream-cut' after it."
             )
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
@@ -198,7 +198,7 @@ class SliceDecoder:
         return MalformedEventError(
             f"The event at offset {int(chosen.offsets[bad.index])} of segment {self._segment} cannot be decoded: "
             f"{bad.reason}. {self._explain_later_version(event)}Its bytes can be read with "
-            "spark.read.format('pravega').option('format', 'raw'). To read the events beside it, set the read option "
+            "spark.read.format('pravega').option('format', 'raw'). To read the other events, set the read option "
             f"'mode' to '{PERMISSIVE}' or '{DROPMALFORMED}', or 'dead-letter' to a stream."
         )
 
@@ -261,7 +261,7 @@ class SliceDecoder:
         return self.report(Counts())
 
     def report(self, counts: Counts) -> pa.RecordBatch:
-        """Return a batch without rows of the table, which only tells counts."""
+        """Return a batch without rows of the table, which only reports counts."""
         return counts.batch(self._schema, self._position if self._plan.positioned else None)
 
     def _hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:

@@ -1,9 +1,9 @@
 """Keeps segments in step by event time: a micro-batch ends soon after a drift beyond the slowest segment.
 
-Who plans a micro-batch does not know the times of unread events. It knows the stream's watermarks: behind the positions
-of each no event is older than its time. A segment has reached the time of the newest watermark before its offset, and
-the slowest is the one with unread events that has reached the least. A micro-batch goes no further than the first
-watermark beyond that time and the drift. Segments without unread events hold nothing back.
+The times of unread events are unknown when a micro-batch is planned, but the stream's watermarks are known: no event
+after the positions of a watermark is older than its time. A segment has reached the time of the newest watermark before
+its offset, and the slowest is the one with unread events that has reached the least. A micro-batch goes no further than
+the first watermark beyond that time and the drift. Segments without unread events hold nothing back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_times(pravega: Pravega, tables: Iterable[StreamTable], options: o.Opti
     raise InvalidOptionError(
         f"'{options.name(o.MAX_EVENT_TIME_DRIFT)}'='{options.text(o.MAX_EVENT_TIME_DRIFT)}' needs the times of events, "
         f"but {names} has none: the table property '{o.EVENT_TIME.key}' is not set, and no other writer has noted a "
-        f"time. Set the property for what will be written, with ALTER TABLE ... SET TBLPROPERTIES "
+        f"time. Set the property for later writes, with ALTER TABLE ... SET TBLPROPERTIES "
         f"('{o.EVENT_TIME.key}'='<column>'), or leave the option out."
     )
 
@@ -99,7 +99,7 @@ class EventTimePace:
     _passed: _PassedMark | None = None
 
     def look(self, pravega: Pravega, stream: Stream, frontier: Frontier) -> TimeAhead | None:
-        """Return what the watermarks say of a frontier; None if no watermark lies behind unread events."""
+        """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         begins = frontier.begins
         unread = {segment: begin for segment, begin in begins.items() if begin < frontier.ends[segment]}
         if not unread:
@@ -108,7 +108,7 @@ class EventTimePace:
         if passed is not None and not (
             passed.pravega is pravega and _is_passed(passed.mark, begins, passed.mark.ranges)
         ):
-            passed = None  # a micro-batch before it, or a stream that was made again
+            passed = None  # a micro-batch before it, or a stream that was recreated
         newest = None if passed is None else passed.mark
         ranges: _Ranges = {} if newest is None else dict(newest.ranges)
         everywhere = True

@@ -39,7 +39,7 @@ T = TypeVar("T")
 class EndCut(StreamCut):
     """A cut that a user has chosen, at which the stream need not have ended at any time.
 
-    `before` are segments that lie completely before it. Other segments that it does not name lie behind it.
+    `before` are segments that lie completely before it. Other segments that it does not name lie after it.
     """
 
     before: frozenset[int] = frozenset()
@@ -194,7 +194,7 @@ def enter_successors(
 def _skip_lost(
     segments: StreamSegments, positions: SegmentOffsets, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
 ) -> tuple[dict[int, int], list[tuple[int, int, int | None]]]:
-    """Return positions behind removed ranges, and the removed ranges before the cuts."""
+    """Return positions after removed ranges, and the removed ranges before the cuts."""
     begins, lost = dict(positions), []
     for segment, offset in positions.items():
         info = infos.get(segment)

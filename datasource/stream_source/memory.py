@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Does work before its result is needed, in a thread of its own, and keeps the newest result. Thread-safe."""
+    """Does work before its result is needed, in its own thread, and keeps the newest result. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

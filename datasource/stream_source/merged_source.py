@@ -101,7 +101,7 @@ class MergedTableStream:
     def read_offset(self, text: str) -> MergedOffset:
         """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit.
 
-        Raises DataLossError for a missing stream, and CheckpointError for one that was dropped and made again, unless
+        Raises DataLossError for a missing stream, and CheckpointError for one that was dropped and recreated, unless
         it may be skipped.
         """
         offsets = MergedOffset.from_json(text).offsets
@@ -119,12 +119,12 @@ class MergedTableStream:
         }
         if made_again and self._strict:
             raise CheckpointError(
-                f"Stream {', '.join(sorted(made_again))} was dropped and made again since the checkpoint was written, "
+                f"Stream {', '.join(sorted(made_again))} was dropped and recreated since the checkpoint was written, "
                 "so its positions are meaningless in the new one. Set the read option 'fail-on-data-loss' to false to "
                 "continue, with the new stream from its oldest event on, or start the query with a new checkpoint "
                 "location, from which it reads all streams again."
             )
-        # One that was made again is a new stream, which enters at its head.
+        # One that was recreated is a new stream, which enters at its head.
         known = {name: offsets[name] for name in offsets if name in self._members and name not in made_again}
         for name, offset in known.items():
             read = self._members[name].read

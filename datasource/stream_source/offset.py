@@ -26,7 +26,7 @@ _OR_START_ANEW = "or start the query with a new checkpoint location."
 class SourceOffset:
     """The end of a micro-batch: a stream cut between events.
 
-    `identity` distinguishes the stream from one made again under its name; None if the user may not know it. `columns`
+    `identity` distinguishes the stream from one recreated under its name; None if the user may not know it. `columns`
     are those that the query reads, with their types. `begin` is where the query started, in its first offset and in the
     end of its first micro-batch: Spark does not keep that start, and asks again when it repeats that micro-batch.
     `marks` is how far the stream's watermarks were known, if they count.
@@ -118,7 +118,7 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
         )
     if is_of_earlier_stream(offset, identity):
         raise CheckpointError(
-            f"Stream {stream} was dropped and made again since the checkpoint was written, so its positions are "
+            f"Stream {stream} was dropped and recreated since the checkpoint was written, so its positions are "
             f"meaningless in the new one. {START_ANEW}"
         )
     now = columns_read(table, table)

@@ -173,7 +173,7 @@ class TableStream:
         return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
     def time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
-        """Return what the watermarks say of a frontier; None if no watermark lies behind unread events."""
+        """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         return pace.look(self._pravega, self._read.stream, frontier)
 
     def _look_ahead(
@@ -283,12 +283,12 @@ class TableStream:
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
                 f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped meanwhile. If "
-                "it is made again, start the query with a new checkpoint location."
+                "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity
         if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":
             raise CheckpointError(
-                f"Stream {stream} was dropped and made again while the query was reading it. {START_ANEW}"
+                f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
 
 

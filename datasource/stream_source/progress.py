@@ -67,7 +67,7 @@ class Progress:
         return ProgressMetrics(total, metrics)
 
     def _bytes_behind(self, reached: SegmentOffsets, tail: SegmentOffsets) -> tuple[dict[int, int], Collection[int]]:
-        """Return the unread bytes of each segment, and the segments that lie behind those in `reached`."""
+        """Return the unread bytes of each segment, and the segments that follow those in `reached`."""
         if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):
             return {segment: tail[segment] - offset for segment, offset in reached.items()}, ()
         cut = StreamCut(self._segments.stream, dict(reached))

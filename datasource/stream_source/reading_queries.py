@@ -1,7 +1,7 @@
 """Keeps the consumers and the watermarks of streaming queries while they run; a checkpoint names each query.
 
-A consumer moves behind the micro-batches that Spark has committed. The watermarks are those that a query still needs:
-the last one that it has passed, and later ones.
+A consumer moves to the end of the micro-batches that Spark has committed. The watermarks are those that a query still
+needs: the last one that it has passed, and later ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PASSING = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 class Consumption:
-    """Moves one consumer, each time in a thread of its own. Thread-safe."""
+    """Moves one consumer, each time in its own thread. Thread-safe."""
 
     def __init__(self, consumer: Consumer, release: Callable[[], None]) -> None:
         """Use a consumer, and call `release` to give its connection back."""

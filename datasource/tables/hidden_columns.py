@@ -1,4 +1,4 @@
-"""Columns that a table has beside those of its events: the place of an event, why it is bad, the kind of a change."""
+"""Columns that a table has besides those of its events: the place of an event, why it is bad, the kind of a change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HIDDEN_COLUMNS: dict[str, tuple[StructField, str]] = {
     ),
     "_event_time_upper": (
         StructField("_event_time_upper", TimestampType(), True),
-        "The latest time that a writer had noted at the next watermark behind the event; null when there is none yet.",
+        "The latest time that a writer had noted at the next watermark after the event; null when there is none yet.",
     ),
     "_schema_version": (
         StructField("_schema_version", IntegerType(), True),
@@ -51,7 +51,7 @@ ORIGIN_COLUMNS: dict[str, tuple[StructField, str]] = {
     "_stream": (StructField("_stream", StringType(), False), "Name of the stream that holds the event."),
     "_scope": (StructField("_scope", StringType(), False), "Scope of the stream that holds the event."),
 }
-"""Hidden columns of several streams that are read as one, beside HIDDEN_COLUMNS."""
+"""Hidden columns of several streams that are read as one, besides HIDDEN_COLUMNS."""
 
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
 """The ones that readers without hidden columns always get."""
@@ -60,7 +60,7 @@ TIME_COLUMNS = ("_event_time", "_event_time_upper")
 """The ones whose values come from the stream's watermarks."""
 
 REACHED_COLUMN = StructField("_reached", LongType(), False)
-"""The column behind the counts in real-time mode: all events up to this offset have been read with this row."""
+"""The column after the counts in real-time mode: all events up to this offset have been read with this row."""
 
 CHANGE_COLUMNS = StructType(
     [
@@ -69,7 +69,7 @@ CHANGE_COLUMNS = StructType(
         StructField("_commit_timestamp", TimestampType(), True),
     ]
 )
-"""The columns that CHANGES has in Spark behind those of the table."""
+"""The columns that CHANGES has in Spark after those of the table."""
 
 
 def fields_by_name(columns: StructType) -> dict[str, StructField]:
@@ -86,7 +86,7 @@ def changes_schema(table: StructType, key: Sequence[str]) -> StructType:
     taken = [name for name in table.names if name.lower() in CHANGE_COLUMNS.names]
     if taken:
         raise InvalidSchemaError(
-            f"The table has the column {', '.join(taken)}, a name that CHANGES uses for a column of its own. Read the "
+            f"The table has the column {', '.join(taken)}, a name that CHANGES uses for its own column. Read the "
             "table without CHANGES."
         )
     columns = [StructField(f.name, f.dataType, f.nullable and f.name not in key, f.metadata) for f in table]

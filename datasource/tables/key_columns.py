@@ -18,7 +18,7 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """The columns of the primary key, whose hash decides the partition, and those of the secondary key behind it."""
+    """The columns of the primary key, whose hash decides the partition, and those of the secondary key after it."""
 
     primary: tuple[KeyColumn, ...]
     secondary: tuple[KeyColumn, ...] = ()

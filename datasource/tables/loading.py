@@ -238,7 +238,7 @@ def _schema(
         tables = ", ".join(f"`{TableName(stream.name, name)}`" for name in names)
         raise UnsupportedOperationError(
             f"Stream {stream} holds events of several types ({', '.join(names)}), which do not form one table. Each "
-            f"type is a table of its own: {tables}. The bytes of all events can be read with "
+            f"type is its own table: {tables}. The bytes of all events can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         )
     if version is not None:
@@ -290,7 +290,7 @@ def stored_properties(tags: Iterable[str]) -> dict[str, str]:
 
 
 def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the tags that keep these properties, beside the stream's other tags.
+    """Return the tags that keep these properties, in addition to the stream's other tags.
 
     Raises InvalidNameError if they are too long for the tags that a stream can have (about 30 KB).
     """

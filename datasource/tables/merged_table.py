@@ -136,7 +136,7 @@ def _check_same(members: Sequence[StreamTable], what: str, value: Callable[[Stre
 def _advise_leaving_out(stream: Stream) -> str:
     """Return the advice for a stream that does not fit the others."""
     return (
-        f"Leave stream {stream} out of 'streams', or give another 'pattern', and read it in a query of its own; or "
+        f"Leave stream {stream} out of 'streams', or give another 'pattern', and read it in a separate query; or "
         "give it columns that fit."
     )
 

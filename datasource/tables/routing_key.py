@@ -40,7 +40,7 @@ class KeyPart:
 
 @dataclass(frozen=True)
 class RoutingKey:
-    """The parts whose texts, one behind the other, are the routing key of a row. Its text is what tables keep.
+    """The parts whose texts, one after the other, are the routing key of a row. Its text is what tables keep.
 
     Examples
     --------

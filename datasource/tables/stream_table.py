@@ -103,11 +103,11 @@ class StreamTable:
     """The tables that are read as this one, which has the columns of all of them. Then `stream` holds a scope, and the
     name of the table or the text that named its members."""
     identity: str | None = None
-    """Of a member: what distinguishes its stream from one made again under its name, if that is known."""
+    """Of a member: what distinguishes its stream from one recreated under its name, if that is known."""
     keys: KeyColumns | None = None
     """The key columns of a key-value table. The others are in the values, in the table's format."""
     first_segment: int | None = None
-    """The first segment's id of a key-value table, which distinguishes it from one made again under its name."""
+    """The first segment's id of a key-value table, which distinguishes it from one recreated under its name."""
     called: tuple[str, str] | None = None
     """The scope and the stream as the loading statement spelled them, if Pravega spells them differently."""
     permissive: bool = False
@@ -197,7 +197,7 @@ class WriterSchemas:
         self._kept: SchemaRegistry | None = None
 
     def ask(self, registry: SchemaRegistry) -> None:
-        """Use this registry until `close`, which leaves it open, instead of a connection of its own."""
+        """Use this registry until `close`, which leaves it open, instead of its own connection."""
         self._kept = registry
 
     def know(self, encoding_id: int, encoding: Encoding) -> None:
@@ -221,7 +221,7 @@ class WriterSchemas:
             registry = self._kept or self._registry
             if registry is None:
                 registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
-            # Kept connections outlive a group that is made again, and its ids.
+            # Kept connections outlive a group that is recreated, and its ids.
             found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
         return found
 

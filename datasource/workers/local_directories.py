@@ -1,4 +1,4 @@
-"""Where tasks put temporary files: beside Spark's own, on the disks that `spark.local.dir` or YARN provides.
+"""Finds where tasks put temporary files: next to Spark's own, on the disks that `spark.local.dir` or YARN provides.
 
 Spark passes the directories of its executor to each Python worker in SPARK_LOCAL_DIRS, and deletes them with the
 executor. Without an executor, the system's directory for temporary files is used.

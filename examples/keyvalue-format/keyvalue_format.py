@@ -31,7 +31,7 @@ class KeyValueFormat:
         """Return the text that is kept with the stream; `spark_schema` gives back the same columns."""
         for field in schema:
             if isinstance(field.dataType, (StructType, ArrayType, MapType, BinaryType)):
-                raise UnsupportedTypeError(f"column '{field.name}' is no plain value, which format keyvalue needs")
+                raise UnsupportedTypeError(f"column '{field.name}' is not a plain value, which format keyvalue needs")
         return json.dumps(schema.jsonValue())
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -82,7 +82,7 @@ class KeyValueDecoder:
             try:
                 rows.append(self._row(payload))
             except ValueError as error:
-                bad.append(BadEvent(index, f"it is no keyvalue event: {error}"))
+                bad.append(BadEvent(index, f"it is not a keyvalue event: {error}"))
         return pa.RecordBatch.from_pylist(rows, schema=self.schema), bad
 
     def _row(self, payload: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Normalizes Avro schemas as the specification says, so that equal schemas can be told from different ones."""
+"""Normalizes Avro schemas as the specification says, so that equal schemas can be recognized."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def _simplify(schema: Any) -> Any:
         return schema
     kind = schema["type"]
     if not isinstance(kind, str):
-        raise ValueError(f"{kind} is no name of a type")
+        raise ValueError(f"{kind} is not the name of a type")
     if kind not in _KINDS:
         return kind
     if kind == "fixed" and type(schema["size"]) is not int:
-        raise ValueError(f"{schema['size']} is no size")
+        raise ValueError(f"{schema['size']} is not a size")
     kept = {key: value for key, value in schema.items() if key != "logicalType"}
     kept |= {part: _simplify(schema[part]) for part in _PARTS if part in schema}
     if kind in ("record", "error"):

@@ -57,7 +57,7 @@ def make_leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: 
     column = make(path, data_type)
     if column is None:
         raise InvalidSchemaError(
-            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says "
+            f"column '{path}' should be read as {data_type.simpleString()}, but the table's schema says "
             f"{describe_type(reader)}"
         )
     return column
@@ -291,7 +291,7 @@ def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -
     assert isinstance(writer, avro.Enum)
     if not data_type.simpleString().startswith("string"):
         raise InvalidSchemaError(
-            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says "
+            f"column '{path}' should be read as {data_type.simpleString()}, but the table's schema says "
             f"{describe_type(reader)}"
         )
     symbols: list[str | None] = list(writer.symbols)

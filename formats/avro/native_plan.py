@@ -99,7 +99,7 @@ _READ_AS = {
 
 
 def _check_weight(node: avro.Array, where: str) -> None:
-    # The native decoder limits their number by the bytes that follow, the reference by a limit of its own.
+    # The native decoder limits their number by the bytes that follow, the reference by its own limit.
     if avro.is_weightless(node.items):
         raise Unplanned(f"{where} is an array of elements that take no bytes")
 

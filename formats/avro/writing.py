@@ -192,7 +192,7 @@ class _Boolean(ValueCells):
 
 
 class _Integer(ValueCells):
-    """Writes integers, and dates and timestamps in microseconds: Avro writes what Arrow stores."""
+    """Writes integers, dates, and timestamps in microseconds: the numbers that Arrow stores."""
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         return [write_varint_cells(self.numbers(array))]

@@ -56,7 +56,7 @@ class LetterCase:
         self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
 
     def of_schema(self, names: Iterable[str]) -> str | None:
-        """Return why a row with these columns is bad: it has a column of the table only in other letters; else None."""
+        """Return why a row with these columns is bad: it has a column of the table only in another case; else None."""
         there = frozenset(names)
         for name in sorted(there - self._names):
             wanted = self._folded.get(name.lower())
@@ -164,7 +164,7 @@ class ChangeColumns:
         return arrays
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
-        """Note the changes whose columns have the table's names in other letters."""
+        """Note the changes whose columns have the table's names in another case."""
         if all(self._has_schema(kind) and self.explain_misnaming(kind) is None for kind in kinds if kind is not None):
             return
         for row, (_, before, after, _, _, kind) in enumerate(changes):
@@ -182,7 +182,7 @@ class ChangeColumns:
         return encoding.before is not None or encoding.after is not None
 
     def explain_misnaming(self, kind: Hashable) -> str | None:
-        """Return why changes with the schema of a kind are bad: they name columns in other letters; else None."""
+        """Return why changes with the schema of a kind are bad: they name columns in another case; else None."""
         if kind not in self._misnamed:
             encoding = self._encoding_of(kind)
             image = encoding.after if encoding.after is not None else encoding.before

@@ -192,7 +192,7 @@ def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
         checked[PRIMARY_KEY] = ",".join(key)
     elif settings.get(SNAPSHOTS, "").lower() == "partial":
         raise InvalidOptionError(
-            f"'{SNAPSHOTS}'='partial' is not possible without a primary key, which identifies the rows that a "
+            f"'{SNAPSHOTS}'='partial' cannot be used without a primary key, which identifies the rows that a "
             f"snapshot reads again. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
         )
     for column in parse_time_units(settings):
@@ -252,21 +252,21 @@ def find_advice(event: Mapping[str, Any], wanted: str) -> str | None:
         )
     if any(name in event for name in _CANAL):
         return (
-            "it is an event of Canal, which holds several rows; Canal is not supported: capture the changes with "
+            "it is a Canal event, which holds several rows; Canal is not supported: capture the changes with "
             "Debezium or Maxwell, or read its events as they are with 'format'='json'"
         )
     if type(metadata) is dict and "record-type" in metadata:
         return (
-            "it is an event of AWS DMS, which is not supported as a change; read it as it is with 'format'='json' and "
+            "it is an AWS DMS event, which is not supported as a change; read it as it is with 'format'='json' and "
             "the columns 'data' and 'metadata'"
         )
     if "op_type" in event:
         return (
-            "it is an event of Oracle GoldenGate, which is not supported as a change; read it as it is with "
+            "it is an Oracle GoldenGate event, which is not supported as a change; read it as it is with "
             "'format'='json'"
         )
     if wanted != DEBEZIUM_JSON and type(event.get("op")) is str and type(event.get("source")) is dict:
-        return "it is a change event of Debezium; set 'format'='debezium-json'"
+        return "it is a Debezium change event; set 'format'='debezium-json'"
     if wanted != MAXWELL_JSON and event.keys() >= _MAXWELL and type(data) is dict:
-        return "it is an event of Maxwell; set 'format'='maxwell-json'"
+        return "it is a Maxwell event; set 'format'='maxwell-json'"
     return None

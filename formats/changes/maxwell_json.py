@@ -116,12 +116,12 @@ class _MaxwellReader(PayloadReader):
         return self._columns.arrays(changes, problems, ())
 
     def change(self, payload: bytes) -> Change:
-        """Parse an event. Raises Undecodable for a payload that is not an event of Maxwell."""
+        """Parse an event. Raises Undecodable for a payload that is not a Maxwell event."""
         if not payload:
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
-            raise Undecodable(f"it should be an event of Maxwell but is {describe_kind(event)}")
+            raise Undecodable(f"it should be a Maxwell event but is {describe_kind(event)}")
         kind = event.get("type")
         operation = _OPERATIONS.get(kind) if type(kind) is str else None
         if operation is None:
@@ -129,7 +129,7 @@ class _MaxwellReader(PayloadReader):
                 return NO_CHANGE
             known = find_advice(event, MAXWELL_JSON)
             if known is not None:
-                raise Undecodable(f"it is not an event of Maxwell: {known}")
+                raise Undecodable(f"it is not a Maxwell event: {known}")
             raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
         data, old = event.get("data"), event.get("old") or {}
         if type(data) is not dict or type(old) is not dict:

@@ -46,7 +46,7 @@ SCHEMA_FIRST = '{"schema":'
 
 
 class EnvelopeReader(PayloadReader):
-    """The reference, with the methods that the native reader needs."""
+    """The reference reader, with the methods that the native reader needs."""
 
     @abstractmethod
     def suspects(self, payloads: EventBuffer) -> Iterable[int]:
@@ -58,7 +58,7 @@ class EnvelopeReader(PayloadReader):
 
     @abstractmethod
     def is_misnamed(self, kind: Hashable) -> bool:
-        """Return whether changes with the schema of this number name the table's columns in other letters."""
+        """Return whether changes with the schema of this number name the table's columns in another case."""
 
     @abstractmethod
     def can_be_misnamed(self, payload: bytes) -> bool:
@@ -119,7 +119,7 @@ class NativeEnvelopeReader(PayloadReader):
         return merge_with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
     def _find_plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
-        """Return which envelopes are changes, and from the connector that they were read for, if that matters."""
+        """Return which envelopes are changes and, if that matters, come from the connector that they were read for."""
         operation, after = found.column("op"), found.column("after")
         known = pc.is_in(operation, _OPERATIONS)
         plain = pc.and_(known, pc.or_(pc.invert(pc.is_in(operation, _UPSERTS)), after.is_valid()))
@@ -133,7 +133,7 @@ class NativeEnvelopeReader(PayloadReader):
         return plain.to_numpy(zero_copy_only=False)
 
     def _find_misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
-        """Return the places of rows of nulls whose columns may have the table's names in other letters."""
+        """Return the places of rows of nulls whose columns may have the table's names in another case."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
             if name in self._names:

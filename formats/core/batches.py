@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
-"""Limits of a piece; a larger event is a piece of its own."""
+"""Limits of a piece; a larger event forms a piece alone."""
 
 LARGEST_BATCH = 2 * LARGEST_PAYLOAD
 """Most bytes that the events of a batch may have together after decompression."""
@@ -56,7 +56,7 @@ class PayloadReader(ABC):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         """Return one array per wanted column, each with one value per payload.
 
-        `padded`: the payloads came behind a registry header, so NULs may follow what their writer meant. Bad
+        `padded`: the payloads came after a registry header, so NULs may follow what their writer meant. Bad
         payloads are noted in `problems` by their position; their values do not matter.
         """
 

@@ -29,7 +29,7 @@ def list_positions(count: int) -> EventPositions:
 class EventBuffer:
     """A sequence of events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
 
-    `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer) below 2 GiB.
+    `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer), smaller than 2 GiB.
     The bytes between payloads are never read. Nothing is copied before it is needed.
     """
 

@@ -150,7 +150,7 @@ class Format(Protocol):
         ...
 
     def type_name(self, schema_text: str) -> str:
-        """Return the name of the type, which the registry wants beside the text. Raises InvalidSchemaError."""
+        """Return the name of the type, which the registry wants in addition to the text. Raises InvalidSchemaError."""
         ...
 
     def decoder(

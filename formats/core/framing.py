@@ -4,7 +4,7 @@ Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding i
 and a codec. Despite its name, the codec `application/x-snappy-framed` is a raw snappy block, as the official
 serializer writes it.
 
-NUL bytes may follow a payload behind a header, and each format says how it treats them: the official serializer
+NUL bytes may follow a payload after a header, and each format says how it treats them: the official serializer
 compresses its whole backing buffer (`CodecFactory` of the schema registry 0.6.0), and Flink's format `pravega-registry`
 sends its whole buffer (`ByteBuffer.array()` in `PravegaRegistryRowDataSerializationSchema`).
 """

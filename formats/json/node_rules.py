@@ -113,7 +113,7 @@ class NodeRules:
     def _iterate_missing(
         self, value: Any, node: model.Node, path: str, seen: set[tuple[int, int]], *, below: bool = True
     ) -> Iterator[str]:
-        """Iterate over the properties that a schema names and a node lacks; `below`: even those behind its `$ref`."""
+        """Iterate over the properties that a schema names and a node lacks; `below`: even those after its `$ref`."""
         if not isinstance(value, dict) or (id(value), id(node)) in seen:
             return
         seen.add((id(value), id(node)))

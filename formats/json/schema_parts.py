@@ -25,7 +25,7 @@ _REMARKS = frozenset(
     {"$ref", "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
      "examples", "deprecated", "readOnly", "writeOnly"}
 )  # fmt: skip
-"""Keywords that say nothing about values, beside a reference."""
+"""Keywords next to a reference that say nothing about values."""
 
 
 class Siblings(Enum):

@@ -23,7 +23,7 @@ BY_NAME = DEFINITIONS | {"properties", "patternProperties", "dependentSchemas", 
 
 @dataclass(frozen=True)
 class _Resource:
-    """A schema with an id of its own, or the whole text. Pointers below it begin there."""
+    """A schema with its own id, or the whole text. Pointers below it begin there."""
 
     base: str
     root: Any

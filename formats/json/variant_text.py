@@ -1,7 +1,7 @@
 """Writes a VARIANT as the JSON text that Java's `to_json` shows in a session whose time zone is UTC.
 
 PySpark's own `to_json` rounds decimals to 28 digits, writes some with an exponent, and shows other digits of floats.
-FLOAT and DOUBLE have the digits that Java shows since version 19: as few as tell the number from others.
+FLOAT and DOUBLE have the digits that Java shows since version 19: as few as distinguish it from other numbers.
 """
 
 from __future__ import annotations

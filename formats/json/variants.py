@@ -41,7 +41,7 @@ def parse_variant(text: str) -> dict[str, bytes] | None:
         value = _PARSER.document(_PARSER.text(text.encode()))
     except (Undecodable, UnicodeEncodeError) as error:
         shown = ascii(text) if isinstance(error, UnicodeEncodeError) else f"'{shorten_value(text)}'"
-        raise Misfit(f"the string {shorten_value(shown)} is no JSON: {error}") from None
+        raise Misfit(f"the string {shorten_value(shown)} is not JSON: {error}") from None
     return None if value is None else encode_variant(value)
 
 

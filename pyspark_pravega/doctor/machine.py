@@ -117,12 +117,12 @@ def _check_spark(environment: Mapping[str, str]) -> Iterator[CheckResult]:
         "Spark",
         good,
         f"{version} ({home})",
-        "" if good else f"The installed pyspark is {wanted}. Unset SPARK_HOME, or let it name a Spark {wanted}.",
+        "" if good else f"The installed pyspark is {wanted}. Unset SPARK_HOME, or set it to a Spark {wanted}.",
     )
 
 
 def _check_java(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    advice = "Install a Java runtime 17, 21 or 25 and put it on PATH, or let JAVA_HOME name it."
+    advice = "Install a Java runtime 17, 21 or 25 and put it on PATH, or set JAVA_HOME to its directory."
     home = environment.get("JAVA_HOME")
     # Spark's scripts take JAVA_HOME without looking further, so a wrong one counts even when PATH has a Java.
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
@@ -157,13 +157,13 @@ def _check_jar() -> Iterator[CheckResult]:
 
 
 def _check_native() -> Iterator[CheckResult]:
-    """Not having it is not an error, only slower."""
+    """Check the native decoder. Without it, decoding is slower, which is not an error."""
     found = native.get_status()
     yield CheckResult("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
 def _check_class_archive(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Look for the archive of Spark's classes. Not having it is not an error, only slower."""
+    """Look for the archive of Spark's classes. Without it, Spark starts more slowly, which is not an error."""
     none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
     try:
         spark_home = find_spark_home(environment)
@@ -188,7 +188,7 @@ print(pyspark_pravega.__version__, any(m.name == "pyspark_pravega" for m in pkgu
 def _check_worker_python(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check PYSPARK_PYTHON, with which Spark looks for Python data sources and runs them."""
     python = environment.get("PYSPARK_PYTHON") or sys.executable
-    advice = f"Unset PYSPARK_PYTHON, or let it name a Python that has pyspark-pravega {__version__}."
+    advice = f"Unset PYSPARK_PYTHON, or set it to a Python that has pyspark-pravega {__version__}."
     try:
         shown = subprocess.run(
             [python, "-c", _LOOK],

@@ -128,7 +128,7 @@ def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
     )
     if other in ("https", "tls", "pravegas"):
         return (
-            f"The server speaks TLS: write {other}://{endpoint}, and let PRAVEGA_TRUST_STORE name a PEM file with the "
+            f"The server speaks TLS: write {other}://{endpoint}, and set PRAVEGA_TRUST_STORE to a PEM file with the "
             "authority that signed its certificate, unless the system trusts it."
         )
     return f"The server does not speak TLS: write {other}://{endpoint}."
@@ -214,8 +214,8 @@ _STORE_ADVICE = (
     "pravegaservice.service.published.host.nameOrIp and .port elsewhere), and open its port."
 )
 _ADVICE = {
-    "PRAVEGA_SERVER_UNAVAILABLE": "Is the server running, and the address right?",
-    "PRAVEGA_TIMEOUT": "Is the address right, and no firewall in between?",
+    "PRAVEGA_SERVER_UNAVAILABLE": "Is the server running, and is the address right?",
+    "PRAVEGA_TIMEOUT": "Is the address right, or does a firewall block it?",
     "PRAVEGA_AUTHENTICATION_FAILED": "Set pravega_client_auth_method=Basic and pravega_client_auth_token to base64 of "
     "user:password, or security.username and security.password in the catalog's conf.",
     "PRAVEGA_TLS_FAILED": "Set PRAVEGA_TRUST_STORE to a PEM file with the authority that signed the server's "

@@ -48,7 +48,7 @@ class PravegaError(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message as users see it: with a capital letter and a full stop.
+        """Return the message as users see it: with a capital letter and a full stop.
 
         Messages of the client have neither, so that other messages can contain them.
         """

@@ -64,7 +64,7 @@ class ServerTimeoutError(PravegaError):
 
 
 class ServerFailedError(PravegaError):
-    """The server reported a failure of its own; the message carries what it said."""
+    """The server itself failed; the message carries what it said."""
 
     condition = "PRAVEGA_SERVER_FAILED"
     sql_state = "58000"

@@ -47,7 +47,7 @@ class StreamNotFoundError(PravegaError):
 
 
 class MemberNotFoundError(PravegaError):
-    """A table of several streams names a stream that there is not, or its pattern matches none."""
+    """A table of several streams names a stream that does not exist, or its pattern matches none."""
 
     condition = "PRAVEGA_MEMBER_NOT_FOUND"
     sql_state = "42704"
@@ -81,7 +81,7 @@ class ViewExistsError(PravegaError):
 
 
 class StreamSealedError(PravegaError):
-    """The stream was sealed: it can be read, and takes no more events."""
+    """The stream was sealed: it can be read, but takes no more events."""
 
     condition = "PRAVEGA_STREAM_SEALED"
     sql_state = "55000"
@@ -139,7 +139,7 @@ class CheckpointError(PravegaError):
 
 
 class TransactionNotOpenError(PravegaError):
-    """The transaction was aborted or timed out before it was committed; nothing of it is visible."""
+    """The transaction was aborted or timed out before it was committed; no row of it is visible."""
 
     condition = "PRAVEGA_TRANSACTION_NOT_OPEN"
     sql_state = "25000"
@@ -159,7 +159,7 @@ class TransactionOutcomeUnknownError(PravegaError):
 
     condition = "PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN"
     sql_state = "08007"
-    cure = "Wait until the servers answer, and look whether the rows are there before you run the statement again."
+    cure = "Wait until the servers answer, and check whether the rows are there before you run the statement again."
 
 
 class WriterFencedError(PravegaError):
@@ -175,7 +175,7 @@ class ConsumerInUseError(PravegaError):
 
     condition = "PRAVEGA_CONSUMER_IN_USE"
     sql_state = "55006"
-    cure = "Give each query a `consumer` of its own. `pyspark-pravega consumers list` shows the existing ones."
+    cure = "Give each query its own `consumer`. `pyspark-pravega consumers list` shows the existing ones."
 
 
 class ConsumerNotFoundError(PravegaError):
@@ -191,7 +191,7 @@ class QueryFencedError(PravegaError):
 
     condition = "PRAVEGA_QUERY_FENCED"
     sql_state = "40000"
-    cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or reset to an older \
+    cure = "Stop the other run, if it runs by mistake. A checkpoint that was copied, or reset to an older \
 state, cannot be resumed: start the query with a new checkpoint, which makes it a new query. Writers that write \
 at the same time need a `txn-app-id` each."
 

@@ -25,12 +25,12 @@ _BEGINNINGS = frozenset(
     "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
     "UPDATE USE VALUES WITH".split()
 )
-"""Words with which statements of Spark begin, without those that Spark only knows in order to refuse them."""
+"""Words with which Spark statements begin, without those that Spark only knows in order to refuse them."""
 _TYPO = 0.75
 """From this similarity on, a word counts as one of these, mistyped."""
 NO_CHECKPOINT = (
-    "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
-    f"SET {CHECKPOINT.key} = '/a/directory'."
+    "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write this before "
+    f"it: SET {CHECKPOINT.key} = '/a/directory'."
 )
 FIRST_SPARK = "4.3"
 """The first version of Spark that analyzes an INSERT which reads a STREAM."""
@@ -93,7 +93,7 @@ def _check_brackets(statement: Statement) -> None:
     opened, closed = statement.words.count("("), statement.words.count(")")
     if opened != closed:
         raise InvalidScriptError(
-            f"The statement has {opened} '(' and {closed} ')'. Look for a missing one, or for a semicolon too many."
+            f"The statement has {opened} '(' and {closed} ')'. Look for a missing one, or for an extra semicolon."
         )
 
 

@@ -90,7 +90,7 @@ def _find_named(tokens: Sequence[Token], catalog: str) -> Iterator[tuple[str, st
 def suggest_near_name(spark: SparkSession, error: Exception) -> str:
     """Return the question whether another name was meant; empty for other errors and if no name is similar.
 
-    Errors about tables of Pravega already have it, if the session started with the adapter's jar.
+    Errors about Pravega tables already have it, if the session started with the adapter's jar.
     """
     if "Did you mean" in str(error):
         return ""

@@ -161,8 +161,9 @@ class ScriptRunner:
             ):
                 raise InvalidScriptError(
                     f"The statements of lines {same.line} and {statement.line} both write to {'.'.join(insert.table)}, "
-                    "a table of files, and rows of the second would be missing: Spark takes its micro-batches for "
-                    "repetitions of those of the first. Combine the queries with UNION ALL, or give each its own table."
+                    "a table of files, and rows of the second would be missing: Spark mistakes its micro-batches "
+                    "for repetitions of those of the first. Combine the queries with UNION ALL, or give each its own "
+                    "table."
                 )
             query = start(insert, settings)
             self._running.append(_Running(insert, query, ends_by_itself(insert, settings)))

@@ -1,8 +1,8 @@
 """Recognize INSERT statements whose query reads a STREAM, and start them as streaming queries.
 
 Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any
-other INSERT. Spark just does not run it: we do, with the query of the analyzed plan. PySpark has no public way to a
-plan, hence the calls into the JVM.
+other INSERT. But this module runs it instead of Spark, with the query of the analyzed plan. PySpark has no public way
+to get a plan, so this calls into the JVM.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _INSTEAD = (
 class StreamingInsert:
     """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
 
-    `known_as`: the same name with a stream of Pravega spelled as in Pravega, whatever the statement calls it.
+    `known_as`: the same name with a Pravega stream spelled as in Pravega, whatever the statement calls it.
     `into_files`: the table is one of Spark's own tables of files. `bounded`: all streams that are read have an end.
     """
 

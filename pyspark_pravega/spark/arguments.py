@@ -24,7 +24,7 @@ _WITH_VALUE = frozenset(
     "--total-executor-cores".split()
 )
 JAVA_OPTION_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Environment variables from which the driver's Java takes options, beside its command line."""
+"""Environment variables from which the driver's Java takes options, besides its command line."""
 
 _SHELL_WITH_VALUE = frozenset("-e -f -i -d --database --define --hiveconf --hivevar".split())
 _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --version --load-spark-defaults".split())
@@ -59,7 +59,7 @@ def add_driver_class_path(
 def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: bool) -> tuple[list[str], list[str]]:
     """Take options that are not Spark's out of the arguments; return them as name, value, ..., and the rest.
 
-    Those after the program of `submit` are its own, and stay. A name at the very end comes without a value.
+    Options after the program of `submit` belong to it, and stay. A name at the very end comes without a value.
     """
     taken: list[str] = []
     rest: list[str] = []

@@ -1,7 +1,7 @@
 """Have shells and submitted programs log only warnings and errors, unless the user has chosen otherwise.
 
 Spark's own profile logs lines at every start that need no action, and makes `spark-submit` log each step of
-a job. `log4j2.properties` beside this module takes its place.
+a job. `log4j2.properties` next to this module takes its place.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def _create_table(
     table.several = job.name_several(table)
     if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
         word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
-        raise Untranslatable(f"{word} is not expected behind the options of a table")
+        raise Untranslatable(f"{word} is not expected after the options of a table")
     if table.options.format == "avro" and table.options.properties.get("framing") == "none":
         columns.all = [
             adapt_to_bare_avro(column) if isinstance(column, PhysicalColumn) else column for column in columns.all

@@ -28,7 +28,7 @@ class PhysicalColumn:
 
     @property
     def shown_type(self) -> str:
-        """The type that queries see."""
+        """Return the type that queries see."""
         return self.millis or self.type
 
 
@@ -59,7 +59,7 @@ class Columns:
 
     @property
     def physical(self) -> list[PhysicalColumn]:
-        """The columns of the events."""
+        """Return the columns of the events."""
         return [column for column in self.all if isinstance(column, PhysicalColumn)]
 
 

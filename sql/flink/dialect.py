@@ -28,7 +28,7 @@ class WindowTable(exp.Expression):
 class Relation(exp.Expression):
     """A relation that is already Spark SQL: `text` is printed unchanged.
 
-    `streaming` tells whether it is a stream, `times` are the names of its event time, in lower case.
+    `streaming` says whether it is a stream, `times` are the names of its event time, in lower case.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {

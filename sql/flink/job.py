@@ -55,9 +55,9 @@ class Job:
     views: dict[FlinkName, View] = field(default_factory=dict)
     broken: dict[FlinkName, str] = field(default_factory=dict)
     controllers: dict[str, str] = field(default_factory=dict)
-    """The catalogs of Spark, by the URI of their controller, for tables that name one."""
+    """The Spark catalogs, by the URI of their controller, for tables that name one."""
     connected: dict[str, dict[str, str]] = field(default_factory=dict)
-    """How catalogs of Spark connect, as far as the script has said."""
+    """How Spark catalogs connect, as far as the script has said."""
     written_options: dict[int, dict[str, str]] = field(default_factory=dict)
     """The options of a table as its CREATE TABLE has them, by its identity, for LIKE."""
     writes: dict[str, int] = field(default_factory=dict)
@@ -116,16 +116,16 @@ class Job:
         for stream in table.streams:
             if table.full_name(stream) in self.several:
                 raise Untranslatable(
-                    f"The stream {stream} has the name of a table of several streams that the script declares before: "
-                    "put the CREATE TABLE of this one first, and the streams are read one by one"
+                    f"The stream {stream} has the name of a table of several streams that the script declares earlier: "
+                    "put the CREATE TABLE of this stream first, and the streams are read one by one"
                 )
 
     def is_pravega(self, catalog: str) -> bool:
-        """Return whether a catalog of Flink is a Pravega catalog."""
+        """Return whether a Flink catalog is a Pravega catalog."""
         return catalog in self.catalogs
 
     def choose_catalog(self, controller: str | None) -> str:
-        """Return the catalog of Spark for a controller.
+        """Return the Spark catalog for a controller.
 
         The first controller is that of `pyspark-pravega run`; others have their own catalogs.
         """

@@ -27,7 +27,7 @@ class FlinkStatement:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its tokens in upper case; strings, and names in backticks, are empty."""
+        """Return its tokens in upper case; strings, and names in backticks, are empty."""
         quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 

@@ -130,7 +130,7 @@ def format_milliseconds(length: int) -> str:
 
 
 def parse_milliseconds(text: str) -> int | None:
-    """Return a duration of Flink (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
+    """Return a Flink duration (`30 s`, `5min`) in milliseconds; None if the text is not a duration."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
 
@@ -192,7 +192,7 @@ def _translate_sink(rest: dict[str, str], found: TableOptions, findings: Finding
 def _translate_format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     name = rest.pop("format", "json" if found.scope else "")
     if name not in FORMATS:
-        advice = " an event of Canal holds several rows" if name == "canal-json" else ""
+        advice = " a Canal event holds several rows" if name == "canal-json" else ""
         raise Untranslatable(
             f"The format '{name}' is not known here;{advice or ' the known ones are ' + ', '.join(FORMATS)}"
         )

@@ -25,7 +25,7 @@ _EVENT_POINTER = "event_pointer"
 
 
 def quote_text(text: str) -> str:
-    """Return a text as a literal of Spark SQL."""
+    """Return a text as a Spark SQL literal."""
     return exp.Literal.string(text).sql(dialect=SparkOutput)
 
 
@@ -44,18 +44,18 @@ class DeclaredTable:
     options: TableOptions
     comment: str | None = None
     several: str | None = None
-    """The name of the table of Spark that is all its sources as one; None if each is read by its own name."""
+    """The name of the Spark table that is all its sources as one; None if each is read by its own name."""
     told: bool = False
     """Whether a finding already says what INSERTs write."""
 
     @property
     def streams(self) -> list[str]:
-        """The streams that it reads and writes, each once."""
+        """Return the streams that it reads and writes, each once."""
         return list(dict.fromkeys([*self.options.sources, *([self.options.sink] if self.options.sink else [])]))
 
     @property
     def output(self) -> Output:
-        """Its columns as queries see them, with their types."""
+        """Return its columns as queries see them, with their types."""
         kinds: dict[str, str | None] = {
             column.name.lower(): strip_type_arguments(column.shown_type) for column in self.columns.physical
         }
@@ -67,7 +67,7 @@ class DeclaredTable:
 
     @property
     def local_event_time(self) -> str | None:
-        """The column of the watermark if it has no time zone: Spark's watermarks are of TIMESTAMPs only."""
+        """Return the column of the watermark if it has no time zone: Spark's watermarks are of TIMESTAMPs only."""
         if self.columns.watermark is None:
             return None
         for column in self.columns.all:
@@ -78,7 +78,7 @@ class DeclaredTable:
         return None
 
     def full_name(self, stream: str) -> str:
-        """Return the name of a stream as a table of Spark."""
+        """Return the name of a stream as a Spark table."""
         return quote_all((self.catalog, str(self.options.scope), stream))
 
     def define(self, findings: Findings) -> list[str]:
@@ -310,7 +310,7 @@ def parse_delay(column: str, text: str) -> exp.Interval | None:
 
 
 def parse_expression(text: str) -> exp.Expr:
-    """Parse an expression of Flink SQL. Raises Untranslatable."""
+    """Parse a Flink SQL expression. Raises Untranslatable."""
     try:
         return sqlglot.parse_one(text, read=Flink)
     except ParseError as error:

@@ -45,7 +45,7 @@ class Translation:
 
     @property
     def exit_code(self) -> int:
-        """0 if every statement has kept its meaning, else 3."""
+        """Return 0 if every statement has kept its meaning, else 3."""
         return choose_exit_code(self.findings)
 
 
@@ -135,7 +135,7 @@ class _Translator:
     def _translate_setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
         if statement.begins_with("RESET"):
-            findings.check("RESET is left out: settings of Spark are reset by RESET <key>")
+            findings.check("RESET is left out: Spark settings are reset by RESET <key>")
             return []
         if len(tokens) == 1:
             return ["SET"]

@@ -109,7 +109,7 @@ DEBEZIUM_OLDER_POSITIONS = Option(
     "by-time",
     TABLE,
     "How to treat a change whose position in the database's log is older than that of the change before it. `by-time`: "
-    "it counts if the database's time is newer, because the log has begun again; else it was delivered again and does "
+    "it counts if the database's time is newer, because the log has begun again; otherwise it is a repeat and does "
     "not count. `redelivery`: it never counts, for connectors that give their own time as the database's "
     "(`source.timestamp.mode`). `new-log`: it counts unless its time is older, for events without the database's time.",
     "by-time",

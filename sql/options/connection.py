@@ -150,10 +150,9 @@ QUERIES_RUN = Option(
     SCOPES,
     False,
     SettableAs.CATALOG,
-    "Whether this driver runs the streaming queries of `CALL system.start_query` that no other one runs, since "
-    "theirs has ended: all of them, or those into tables of the scopes that are named. It looks for them from its "
-    "start on. Meant for servers, such as the Thrift server. Whoever may change the queries of a scope decides what "
-    "such a server runs.",
+    "Whether this driver also runs the streaming queries of `CALL system.start_query` whose own driver has ended: all "
+    "of them, or those into tables of the named scopes. It looks for them from its start. Meant for servers, such as "
+    "the Thrift server. Whoever may change the queries of a scope decides what such a server runs.",
     "false",
 )
 QUERIES_LEASE = Option(
@@ -161,8 +160,8 @@ QUERIES_LEASE = Option(
     between(DURATION, timedelta(seconds=3), "3s", timedelta(minutes=10), "10min"),
     timedelta(seconds=15),
     SettableAs.CATALOG,
-    "How long other drivers leave a streaming query to this one without a sign of life. It gives one every third of "
-    "this time.",
+    "How long other drivers leave a streaming query to this one while it gives no sign of life. It gives one every "
+    "third of this time.",
     "15s",
 )
 SPELLING = Option(

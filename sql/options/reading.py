@@ -151,7 +151,7 @@ MAX_EVENT_TIME_DRIFT = Option(
     optional(at_least(DURATION, timedelta(milliseconds=1), "1ms")),
     None,
     SettableAs.READ,
-    "Streaming: segments are kept in step by event time, as far as watermarks tell: a micro-batch goes no further than "
+    "Streaming: segments are kept in step by event time, as far as watermarks show: a micro-batch goes no further than "
     "the first watermark that is more than this beyond the slowest segment with unread events. For tables with "
     "`event-time`, or whose writers note times.",
 )

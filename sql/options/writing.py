@@ -67,8 +67,8 @@ TXN_VERSION = Option(
     optional(whole_number(0)),
     None,
     SettableAs.WRITE,
-    "Number of a write, for example that of a micro-batch. A write is left out unless its number is greater than all "
-    "that the table has of the same `txn-app-id`.",
+    "Number of a write, for example that of a micro-batch. A write is skipped unless its number is greater than all "
+    "numbers that the table has for the same `txn-app-id`.",
 )
 STREAM_COLUMN = Option(
     "stream-column",
@@ -100,7 +100,7 @@ TRIGGER_OF_BATCHES = Option(
     optional(TRIGGER),
     None,
     SettableAs.SCRIPT,
-    "When a micro-batch begins: at this interval; with `available now`, until everything is read that was there at the "
+    "When a micro-batch begins: at this interval; with `available now`, until everything is read that existed at the "
     "start, in batches within the limits; `once` does that in one batch. Not set: when the one before ends.",
 )
 OUTPUT_MODE = Option(
@@ -108,6 +108,6 @@ OUTPUT_MODE = Option(
     one_of("append", "complete", "update"),
     "append",
     SettableAs.SCRIPT,
-    "Spark's output mode. Tables of Pravega accept `append`.",
+    "Spark's output mode. Pravega tables accept `append`.",
     "append",
 )

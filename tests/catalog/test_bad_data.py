@@ -195,7 +195,7 @@ def test_garbage_among_the_events(
 def test_an_event_over_8_mib(watched: Watched, definition: str, row: str) -> None:
     watched.sql.run(f"CREATE TABLE {watched.name}.big {definition}")
     small = row.replace("8 * 1024 * 1024", "10")
-    words = ("{s}/big", "8,388,608 bytes", "Split the row", "Nothing of this INSERT is visible")
+    words = ("{s}/big", "8,388,608 bytes", "Split the row", "No row of this INSERT is visible")
     for rows in (f"SELECT {row}", f"SELECT {small} UNION ALL SELECT {row}"):
         watched.refuse(Refusal(f"INSERT INTO {{n}}.big {rows}", "PRAVEGA_EVENT_TOO_LARGE", words))
     assert watched.sql.run(f"SELECT count(*) FROM {watched.name}.big") == [("0",)]

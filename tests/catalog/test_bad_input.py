@@ -617,7 +617,7 @@ QUERIES = [
         "{s}/nowhere",
         "'b' names",
         "CREATE TABLE",
-        "Nothing of this INSERT",
+        "No row of this INSERT",
     ),
     refusal(
         "INSERT INTO {n}.t WITH ('stream-column'='b') VALUES (3, 't'), (4, NULL)",
@@ -625,7 +625,7 @@ QUERIES = [
         "{s}/t",
         "'b'",
         "NULL",
-        "Nothing of this INSERT is visible",
+        "No row of this INSERT is visible",
     ),
     written("mode", "permissive", "cannot be a write option", "table property"),
     written("tags", "a", "cannot be a write option", "table property"),

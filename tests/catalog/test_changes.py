@@ -275,7 +275,7 @@ def test_a_change_that_cannot_be_decoded(spark: SparkSession, client_config: Cli
     ]
     assert len(logged) == len(CHANGES) + 2
     assert spark.sql(f"{changelog} WITH ('mode'='dropmalformed')").count() == len(CHANGES)
-    with pytest.raises(PySparkException, match="'permissive' is not possible for the rows of stream"):
+    with pytest.raises(PySparkException, match="'permissive' cannot be used for the rows of stream"):
         spark.sql(f"{rows} WITH ('mode'='permissive')").collect()
     assert spark.sql(f"{rows} WITH ('mode'='dropmalformed')").collect() == [Row(id=3, v="e")]
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('dead-letter'='letters')")

@@ -120,7 +120,7 @@ def test_options_without_sense(read: Read, options: dict[str, str], words: str) 
 
 def test_what_has_no_changes_changes_by_options(spark: SparkSession, module_scope: str, table: str) -> None:
     several = spark.read.format("pravega").options(catalog="pravega", scope=module_scope, pattern="t.*", changes="true")
-    with pytest.raises(PySparkException, match="'changes' is not possible for several streams"):
+    with pytest.raises(PySparkException, match="'changes' cannot be used with several streams"):
         several.load()
     with pytest.raises(PySparkException, match="'changes' defines the columns itself. Leave .schema"):
         changes_by_options(spark.read.schema("k INT"), module_scope, "t").collect()

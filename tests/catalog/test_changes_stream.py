@@ -190,7 +190,7 @@ def test_streams_without_sense(spark: SparkSession, client_config: ClientConfig,
     for name, option, value, words in (
         (plain, "endingVersion", "2", "A stream of changes has no end"),
         (plain, "end-stream-cut", "latest", "'end-stream-cut' out"),
-        (changed, "deduplicationMode", "netChanges", "netChanges is not possible for|STREAMING_STATEFUL_OPERATOR"),
+        (changed, "deduplicationMode", "netChanges", "netChanges cannot be used for|STREAMING_STATEFUL_OPERATOR"),
     ):
         frame = spark.readStream.option("startingVersion", 1).option(option, value).changes(name)
         # With a checkpoint, too.
@@ -231,7 +231,7 @@ def test_a_checkpoint_of_a_stream_that_was_made_again(spark: SparkSession, scope
         if number == 0:
             target.take(changes)
             spark.sql(f"DROP TABLE {name}")
-    with pytest.raises(PySparkException, match="Was the stream dropped and made again. Start the query with a new"):
+    with pytest.raises(PySparkException, match="Was the stream dropped and recreated. Start the query with a new"):
         target.take(changes)
 
 

@@ -254,7 +254,7 @@ def test_times_of_java_are_places_in_a_stream_without_versions(
         return str(NOON + minute * MINUTE)
 
     java.write_text(quick_scope, "old", [("k", "0")])
-    with pytest.raises(AnalysisException, match="its writers note no times, of which Pravega would make watermarks"):
+    with pytest.raises(AnalysisException, match="its writers note no times, from which Pravega makes watermarks"):
         read(startTimestamp=at(1))
     with pytest.raises(AnalysisException, match="its writers note no times.*The stream has no tags"):
         quick_spark.sql(f"SELECT * FROM {table} TIMESTAMP AS OF timestamp_millis({at(1)})").collect()

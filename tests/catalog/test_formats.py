@@ -218,7 +218,7 @@ def test_a_format_of_ones_own(cluster: ClusterInfo, scope: str, tmp_path: Path) 
     lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     assert lines["rows"] == "[Row(temp=21.5, id=1, name='north'), Row(temp=None, id=2, name=None)]"
     assert lines["events"] == "['id=1;name=north;temp=21.5', 'id=2']"
-    assert "it is no keyvalue event" in lines["errors"]
+    assert "it is not a keyvalue event" in lines["errors"]
     assert lines["count"] == "[Row(count(1)=2)]"
     assert lines["current"] == "[Row(id=1, v='a')]"
     assert lines["log"] == "[Row(op='d', v='b')]"

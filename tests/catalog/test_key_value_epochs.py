@@ -93,7 +93,7 @@ def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespac
     assert [begin(number) for number in (0, 1, 1, 2, 0, 1)] == [1, 2, 3, 4, 1, 3]
     assert begin(0, query="two") == 5
     assert begin(2, "second") == 6
-    with pytest.raises(QueryFencedError, match=r"Another run \(second\) of query one.*nothing of its micro-batch 3"):
+    with pytest.raises(QueryFencedError, match=r"Another run \(second\) of query one.*no row of its micro-batch 3"):
         begin(3)
     assert begin(3, "second") == 7
     for number in range(4, 4 + KEPT_BATCHES):
@@ -106,7 +106,7 @@ def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespac
     assert row is not None and len(row["epochs"]["queries"]) == KEPT_QUERIES
     assert begin_epoch_of_entries(catalog, described.table, InsertStart(1, rows, 1, {})) is None
     spark.sql(f"DROP TABLE {namespace}.latest")
-    with pytest.raises(KeyValueTableNotFoundError, match="dropped and made again"):
+    with pytest.raises(KeyValueTableNotFoundError, match="dropped and recreated"):
         begin(50, "second")
 
 

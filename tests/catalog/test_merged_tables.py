@@ -123,7 +123,7 @@ def test_a_table_that_is_dropped_and_made_again_under_a_checkpoint(halls: Halls,
     assert shown(sink.rows()) == [("hall-a", 1), ("hall-a", 2)]
     halls.spark.sql(f"DROP TABLE {halls.name}.hall_a")
     halls.add("hall-a", 3)
-    again = "PRAVEGA_CHECKPOINT_MISMATCH.*hall-a was dropped and made again.*'fail-on-data-loss'"
+    again = "PRAVEGA_CHECKPOINT_MISMATCH.*hall-a was dropped and recreated.*'fail-on-data-loss'"
     with pytest.raises(StreamingQueryException, match=again):
         take()
     lenient = halls.spark.readStream.option("fail-on-data-loss", "false").table(f"{halls.name}.halls")

@@ -122,7 +122,7 @@ def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
     wait_for(lambda: halls.written() == doubles(1))
     history = f"SELECT count(*) FROM {halls.scope}.doubled.history"
     assert halls.sql.run(history) == [("0",)]  # it was no transaction
-    with pytest.raises(SqlError, match="and it is another one"):
+    with pytest.raises(SqlError, match="A different query"):
         halls.start()
     halls.stop()
     halls.insert(2)
@@ -184,10 +184,10 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         "needs a 'checkpoint'": {"checkpoint": None},
         "is not an absolute path": {"checkpoint": "daily"},
         "has a password in its address": {"checkpoint": "s3a://me:mine@bucket/daily"},
-        "'trigger' => 'often' is not possible": {"trigger": "often"},
+        "'trigger' => 'often' is not valid": {"trigger": "often"},
         "or: available now": {"trigger": "once"},
         "real-time mode writes no tables": {"trigger": "real-time 5 minutes"},
-        "'output_mode' => 'replace' is not possible": {"output_mode": "replace"},
+        "'output_mode' => 'replace' is not valid": {"output_mode": "replace"},
         "takes INT": {"retries": "often"},
         "cannot be named": {"name": " "},
         "TABLE_OR_VIEW_NOT_FOUND": {"query": f"SELECT id, id FROM STREAM {halls.scope}.nope"},
@@ -201,7 +201,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         assert words in str(raised.value), words
         assert halls.shown() == {}
     for words, more in {
-        "'retries' => -1 is not possible": "retries => -1",
+        "'retries' => -1 is not valid": "retries => -1",
         "There is no write option 'colour'": "options => map('colour', 'red')",
         "'soon' of 'transaction.timeout'": "options => map('transaction.timeout', 'soon')",
         "is for batches that are written in foreachBatch": "options => map('txn-app-id', 'me')",
@@ -222,7 +222,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
     halls.start()
     for words, changes in {
         "runs already, on": {},
-        "and it is another one": {"trigger": "1 second"},
+        "A different query": {"trigger": "1 second"},
         f"belongs to the query '{halls.name}'": {"name": f"{halls.name}-2"},
     }.items():
         with pytest.raises(SqlError, match="PRAVEGA_QUERY_EXISTS") as raised:

@@ -102,7 +102,7 @@ def test_a_wrong_name_leaves_nothing_visible(
     wrong.write.parquet(str(source))
     rows = spark.readStream.schema("id INT, name STRING, target STRING").parquet(str(source))
     writer = rows.writeStream.option("stream-column", "target").option("checkpointLocation", str(tmp_path / "c"))
-    with pytest.raises(StreamingQueryException, match=rf"(?s){condition}.*{words}.*Nothing of this micro-batch"):
+    with pytest.raises(StreamingQueryException, match=rf"(?s){condition}.*{words}.*No row of this micro-batch"):
         writer.trigger(availableNow=True).toTable("pravega.targets.any_one").awaitTermination()
     assert {table: ids(spark, table) for table in before} == before
 

@@ -40,7 +40,7 @@ def test_a_stream_of_others(spark: SparkSession, pravega: Pravega, scope: str, t
     sink.take(rows)
     assert sorted(int(row.event) for row in sink.rows()) == list(range(11))
     assert "secondsBehind" in batch["sources"][0]["metrics"]
-    with pytest.raises(StreamingQueryException, match="its writers note no times, of which Pravega would make"):
+    with pytest.raises(StreamingQueryException, match="its writers note no times, from which Pravega makes"):
         run_available(
             spark.readStream.option("start-timestamp", "0")
             .table(f"pravega.`{scope}`.foreign")

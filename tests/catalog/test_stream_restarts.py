@@ -96,7 +96,7 @@ def test_a_stream_that_was_made_again(spark: SparkSession, table: str, tmp_path:
     spark.sql(f"DROP TABLE {table}")
     spark.sql(f"CREATE TABLE {table} (id INT, place STRING)")
     spark.sql(f"INSERT INTO {table} VALUES (3, 'yard')")
-    with pytest.raises(StreamingQueryException, match="was dropped and made again since the checkpoint"):
+    with pytest.raises(StreamingQueryException, match="was dropped and recreated since the checkpoint"):
         sink.take(spark.readStream.table(table))
 
 

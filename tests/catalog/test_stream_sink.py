@@ -136,7 +136,7 @@ def test_a_row_that_cannot_be_written_says_what_is_visible_of_its_batch(
     spark.sql(f"CREATE TABLE {namespace}.keyed (id INT, name STRING) TBLPROPERTIES ('routing-key'='name')")
     files.add(10)
     rows = files.stream().selectExpr("id", "nullif(name, 'x7') AS name")
-    with pytest.raises(StreamingQueryException, match="PRAVEGA_INVALID_ROW.*Nothing of this micro-batch is visible"):
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_INVALID_ROW.*No row of this micro-batch is visible"):
         run(rows, tmp_path / "checkpoint", f"{namespace}.keyed")
     assert ids(spark, f"{namespace}.keyed") == []
 

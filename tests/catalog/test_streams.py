@@ -94,8 +94,8 @@ def test_bounds_without_sense(spark: SparkSession, table: str, tmp_path: Path) -
     spark.sql(f"INSERT INTO {table} VALUES (1, 'x')")
     for number, (options, words) in enumerate(
         [
-            ({"start-version": "3"}, "'start-version'='3' is not possible.*its newest version is 1"),
-            ({"end-version": "2"}, "'end-version'='2' is not possible.*its newest version is 1"),
+            ({"start-version": "3"}, "'start-version'='3' does not fit stream.*its newest version is 1"),
+            ({"end-version": "2"}, "'end-version'='2' does not fit stream.*its newest version is 1"),
             ({"start-version": "1", "start-timestamp": "0"}, "'start-version' and 'start-timestamp' are given"),
             ({"end-timestamp": "1000"}, "lies before the first version"),
             ({"start-timestamp": "2026-01-01"}, "a time with its zone"),

@@ -142,7 +142,7 @@ def test_what_has_become_of_it(controller: Controller, stream: Stream) -> None:
         (committed, "is already committed"),
         (
             aborted,
-            "was aborted: by a client, or by the server because .* during the lease of 10 s. Nothing of it is visible",
+            "was aborted: by a client, or by the server because .* during the lease of 10 s. No event of it is visible",
         ),
         (never, "is not known to the server"),
     ):

@@ -330,7 +330,7 @@ class TestReaders:
             pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3)
         )
         with pytest.raises(
-            ServerTimeoutError, match="before the turn of .* came.*Nothing of this INSERT is visible; run it"
+            ServerTimeoutError, match="the turn of .* did not come.*No row of this INSERT is visible; run it"
         ):
             insert.commit(messages)
         wait_for(pravega, stream, insert.transaction.id, TransactionStatus.ABORTED)

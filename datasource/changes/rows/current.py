@@ -41,7 +41,7 @@ class CurrentRows(KeyFold):
         memory: int,
         ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
-        """`columns` are the wanted ones apart from the key's, `memory` is in bytes."""
+        """Begin without rows. `columns` are those to return, without the key's; `memory` is in bytes."""
         self._names = Names()
         self.clearings = Clearings(ages)
         self.left_out = LeftOut()

@@ -48,7 +48,7 @@ class EntryReader:
     """Makes entries from decoded changes, whose images have the key's columns and the wanted ones."""
 
     def __init__(self, key: Sequence[str], columns: Sequence[str], names: Names) -> None:
-        """`columns` are the wanted ones apart from the key's."""
+        """Begin without entries. `columns` are those to return, without the key's."""
         self._key = list(key)
         self._columns = list(columns)
         self._names = names

@@ -1,8 +1,9 @@
 """Folds entries of changes key by key: in memory, and beyond a limit in temporary files by a hash of the key.
 
 A `Reduction` decides what results: `current` keeps one entry for each key, `history` also returns what each entry
-changed. Entries come in the order of their events, and each reduction gets the state of the one before it in front of
-the entries that came since. Changes that are delivered again after newer ones of their key are left out, and counted.
+changed. Entries come in the order of their events, and each reduction gets the state that the previous one left,
+followed by the entries that came after it. Changes that are delivered again after newer ones of their key are left out,
+and counted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Reduction(Protocol):
     """Reduces the entries of some keys."""
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Return the new state, from a state with newer entries behind it, and the results so far."""
+        """Return the new state, from a state with newer entries after it, and the results so far."""
         ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
@@ -44,7 +45,7 @@ class Reduction(Protocol):
         ...
 
     def fork(self) -> Reduction:
-        """Return the reduction for a part of the keys, whose entries so far come again."""
+        """Return the reduction for a part of the keys, whose entries so far are given again."""
         ...
 
     def needs_all(self) -> bool:
@@ -60,7 +61,10 @@ class KeyFold:
     """Takes entries and returns the results of a reduction. Must be closed: it may hold temporary files."""
 
     def __init__(self, key: Sequence[str], memory: int, reduction: Reduction, depth: int = 0) -> None:
-        """`memory` is in bytes; `depth` counts how often the entries were divided by their key's hash."""
+        """Begin without entries. `memory` is in bytes.
+
+        `depth` counts how often the entries were divided by the hash of their key.
+        """
         self._key, self._memory, self._reduction, self._depth = tuple(key), memory, reduction, depth
         self._entries: list[pa.Table] = []
         self._count = self._bytes = self._kept = 0

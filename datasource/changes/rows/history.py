@@ -61,7 +61,7 @@ class RowHistory(KeyFold):
         within: Within,
         ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
-        """`columns` are those of the table apart from the key's, `memory` is in bytes.
+        """Begin without changes. `columns` are those of the table, without the key's; `memory` is in bytes.
 
         `clearings` are those of the whole stream, None if all of its changes come from one segment.
         """
@@ -204,7 +204,7 @@ class _Steps:
         return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
 
     def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
-        """Return the truncations that come before some new entry, each behind the place of that entry, in order."""
+        """Return the truncations that come before some new entry, each after the place of that entry, in order."""
         pending = self._pending()
         if not pending:
             return []

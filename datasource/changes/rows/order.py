@@ -50,7 +50,8 @@ class KeyOrder:
     def find_sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
         """Return, by column, the entry that has the value of each of the entries at these indices.
 
-        Only for columns whose values some of them keep from earlier entries of their key. Null if there is no value.
+        This covers only columns for which an entry keeps the value of an earlier one of its key. Null if there is no
+        value.
         """
         missing = numbers_of(self._table, "missing")
         wanted = {

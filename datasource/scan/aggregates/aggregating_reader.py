@@ -53,7 +53,7 @@ class PartialGroups:
     """
 
     def __init__(self, aggregation: Aggregation, columns: StructType, operands: StructType) -> None:
-        """`columns` are those of the table. The batches to feed begin with the `operands`."""
+        """Begin without groups. `columns` are those of the table. The batches to feed begin with the `operands`."""
         self._schema: pa.Schema = arrow_schema(aggregation.partial_rows(columns))
         self._functions = aggregation.functions
         self._keys = self._schema.names[: len(aggregation.groups)]

@@ -26,7 +26,7 @@ _WIDEST = ("long", "int", "double", "float")
 
 
 class JsonText(ValueCells):
-    """Writes a record within itself, from the JSON text that reading it returns."""
+    """Writes a record that lies within itself, from the JSON text that reading returns."""
 
     def __init__(self, path: str, record: avro.Record) -> None:
         super().__init__(path)

@@ -198,7 +198,7 @@ class _EnvelopeReader(EnvelopeReader):
 def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
     """Parse an event. The number of its schema, if it has one, is its number in `schemas`.
 
-    Raises Undecodable for a payload that is not an event of Debezium.
+    Raises Undecodable for a payload that is not a Debezium event.
     """
     if not event:
         return NO_CHANGE
@@ -224,7 +224,7 @@ def read_change(envelope: Any, schema: int | None) -> Change:
     if envelope is None:
         return NO_CHANGE
     if type(envelope) is not dict:
-        raise Undecodable(f"it should be a change event of Debezium but is {describe_kind(envelope)}")
+        raise Undecodable(f"it should be a Debezium change event but is {describe_kind(envelope)}")
     find = envelope.get
     operation = find("op")
     if operation not in OPERATIONS:
@@ -233,7 +233,7 @@ def read_change(envelope: Any, schema: int | None) -> Change:
         if _is_without_change(envelope):
             return NO_CHANGE
         raise Undecodable(
-            "it is not a change event of Debezium: "
+            "it is not a Debezium change event: "
             + (
                 find_advice(envelope, DEBEZIUM_JSON)
                 or "it has no 'op'. Events that ExtractNewRecordState flattened are rows; read them with "

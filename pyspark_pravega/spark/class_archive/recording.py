@@ -32,7 +32,7 @@ _OF_PRAVEGA = "pravega_"
 def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     """Record the archive for a Spark and the Java that runs it, in about a minute, and return it.
 
-    One that is there is replaced; who starts from it meanwhile is not disturbed.
+    An existing archive is replaced; programs that start from it meanwhile are not disturbed.
 
     Raises:
         SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no

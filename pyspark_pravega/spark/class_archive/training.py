@@ -1,8 +1,8 @@
-"""The session whose classes are archived: a program of its own, so that its driver ends with all it has loaded.
+"""The session whose classes are archived: a separate program, so that its driver ends with all it has loaded.
 
     python -m pyspark_pravega.spark.class_archive.training KEY=VALUE
 
-KEY=VALUE is a conf of Spark. The session does what many sessions do: SQL with joins and aggregates, files, Python
+KEY=VALUE is a Spark conf. The session does what many sessions do: SQL with joins and aggregates, files, Python
 workers, Python data sources, a streaming query. It needs no Pravega.
 """
 
@@ -51,7 +51,7 @@ _CLASSES = (
 
 
 class _Numbers(DataSource):
-    """Numbers with names, in Arrow batches from Python workers, as tables of Pravega come."""
+    """Numbers with names, in Arrow batches from Python workers, as Pravega tables come."""
 
     def schema(self) -> str:
         """Name the columns."""

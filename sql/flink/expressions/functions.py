@@ -1,4 +1,4 @@
-"""Translate functions of Flink into functions of Spark.
+"""Translate Flink functions into Spark functions.
 
 A function that is in no table here keeps its name, and gets a finding: no function is said to be equal that nobody
 has looked at.
@@ -239,7 +239,7 @@ def _translate_node(node: exp.Expr, findings: Findings) -> exp.Expr:
             "numbers"
         )
     if isinstance(node, exp.SimilarTo):
-        raise Untranslatable("SIMILAR TO has no equivalent: use RLIKE with a regular expression of Java")
+        raise Untranslatable("SIMILAR TO has no equivalent: use RLIKE with a Java regular expression")
     if isinstance(node, exp.Extract):
         return _translate_extract(node, findings)
     if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):

@@ -1,4 +1,4 @@
-"""Find what Spark refuses in a query of streams that writes to a table of Pravega, which takes only final rows."""
+"""Find what Spark refuses in a query of streams that writes to a Pravega table, which takes only final rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGGREGATES = frozenset(
     JSON_OBJECTAGG LAST_VALUE LISTAGG MAX MIN STDDEV_POP STDDEV_SAMP SUM VARIANCE VAR_POP VAR_SAMP""".split()
 )
 _NO_FINAL_ROWS = (
-    "Flink updates the results of a group without a window; a table of Pravega takes only final results, and Spark "
+    "Flink updates the results of a group without a window; a Pravega table takes only final results, and Spark "
     "refuses such a stream without a time window"
 )
 

@@ -36,12 +36,12 @@ class Zone:
 
     @property
     def flink(self) -> str | None:
-        """The zone that Flink had, or None if it is unknown."""
+        """Return the zone that Flink had; None if it is unknown."""
         return None if self.chosen else self.name
 
     @property
     def is_utc(self) -> bool:
-        """Whether the session is in UTC."""
+        """Return whether the session is in UTC."""
         return self.name is not None and _find_fixed_offset(self.name) == timedelta()
 
     def begins_as_utc(self, lengths: Sequence[timedelta | None]) -> bool:

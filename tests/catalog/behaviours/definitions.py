@@ -143,7 +143,7 @@ DESCRIBED = (
 
 CREATED = (
     behaviour(
-        "dropped and made again",
+        "dropped and recreated",
         "CREATE TABLE again (id INT) USING pravega",
         "INSERT INTO again VALUES (1)",
         "DROP TABLE again",

@@ -100,7 +100,7 @@ NOT_CREATED = (
 )
 
 NOT_ALTERED = (
-    behaviour("another name", CHANGE + "RENAME TO others", refused(OPERATION, "Pravega has no rename")),
+    behaviour("another name", CHANGE + "RENAME TO others", refused(OPERATION, "Pravega cannot rename a stream")),
     behaviour("a column that is there", CHANGE + "ADD COLUMN ID INT", refused("FIELD_ALREADY_EXISTS", "`ID`")),
     behaviour(
         "NOT NULL without a default",

@@ -388,7 +388,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.maxwell (
 -- == canal
 CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json');
 -- ->
--- NOT TRANSLATED: The format 'canal-json' is not known here; an event of Canal holds several rows.
+-- NOT TRANSLATED: The format 'canal-json' is not known here; a Canal event holds several rows.
 -- CREATE TABLE canal (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'canal', 'format' = 'canal-json')
 
 -- == several streams
@@ -891,7 +891,7 @@ GROUP BY
 -- == an aggregate without window (not run)
 INSERT INTO totals SELECT item, SUM(n) FROM bid GROUP BY item;
 -- ->
--- CHECK: Flink updates the results of a group without a window; a table of Pravega takes only final results, and Spark refuses such a stream without a time window.
+-- CHECK: Flink updates the results of a group without a window; a Pravega table takes only final results, and Spark refuses such a stream without a time window.
 INSERT INTO pravega.iot.totals
 SELECT
   item,
@@ -1377,7 +1377,7 @@ SET spark.sql.shuffle.partitions = 2;
 -- CHECK: The setting 'table.exec.state.ttl' is not known, and was left out.
 -- SET 'table.exec.state.ttl' = '1 h'
 
--- CHECK: RESET is left out: settings of Spark are reset by RESET <key>.
+-- CHECK: RESET is left out: Spark settings are reset by RESET <key>.
 -- RESET 'pipeline.name'
 
 -- note: Rows become visible with each micro-batch, as they did in Flink with each checkpoint.

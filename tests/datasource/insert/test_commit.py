@@ -125,7 +125,7 @@ def test_a_task_without_servers_says_that_nothing_is_visible(begin: Callable[[],
         )
         writer = InsertWriter(replace(spec, config=config, endpoints={}))
         batch = pa.record_batch([pa.array(ROWS, pa.binary())], names=["event"])
-        with pytest.raises(ServerUnavailableError, match=r"cannot be reached.*\. Nothing of this INSERT is visible"):
+        with pytest.raises(ServerUnavailableError, match=r"cannot be reached.*\. No row of this INSERT is visible"):
             writer.write(iter([batch]))
 
 
@@ -180,7 +180,7 @@ def test_a_commit_that_the_server_cannot_take(pravega: Pravega, scope: str) -> N
     pravega.controller.create_stream(stream, StreamConfiguration())
     insert = Insert.begin(pravega, raw_table(stream), replace(SETTINGS, commit_timeout=3600.0))
     message = write(insert, ROWS)
-    reason = "could not be committed and was aborted: .*SERVER_FAILED.* Nothing of this INSERT is visible; run it again"
+    reason = "could not be committed and was aborted: .*SERVER_FAILED.* No row of this INSERT is visible; run it again"
     with pytest.raises(TransactionNotOpenError, match=reason):
         insert.commit([message])
     assert visible(pravega, stream) == []
@@ -233,7 +233,7 @@ def test_a_controller_that_does_not_tell_at_first_what_another_process_has_done(
     if committed:
         assert again.commit([message], CommitRequest(again=True)) == len(ROWS)
     else:
-        with pytest.raises(TransactionNotOpenError, match="was aborted: .*cannot be reached.*Nothing of this INSERT"):
+        with pytest.raises(TransactionNotOpenError, match="was aborted: .*cannot be reached.*No row of this INSERT"):
             again.commit([message], CommitRequest(again=True))
     assert visible(pravega, transaction.stream) == (sorted(ROWS) if committed else [])
 
@@ -269,7 +269,7 @@ def test_a_table_that_was_made_again_with_other_columns(pravega: Pravega, scope:
     assert old.schema_version == new.schema_version
     for _ in range(2):  # the registry has no such encoding, and then one of the new schema
         insert = Insert.begin(pravega, old, SETTINGS)
-        with pytest.raises(InvalidSchemaError, match="made again with other columns"):
+        with pytest.raises(InvalidSchemaError, match="recreated with other columns"):
             insert.spec(old.schema)
         insert.abort()
         insert = Insert.begin(pravega, new, SETTINGS)

@@ -240,7 +240,7 @@ def test_a_stream_that_is_missing(pravega: Pravega, streams: list[Stream]) -> No
 @pytest.mark.parametrize("name", [None, "", "other/stream", "a$b", "_internal", "a`b"])
 def test_what_is_no_name_of_a_stream(pravega: Pravega, streams: list[Stream], name: str | None) -> None:
     one = Write(pravega, streams[0])
-    with pytest.raises(InvalidRowError, match="'target'.*Nothing of this micro-batch is visible"):
+    with pytest.raises(InvalidRowError, match="'target'.*No row of this micro-batch is visible"):
         one.task([*rows_of(0, streams), (b"x", name)])
     one.dispatch.abort()
     assert [visible(pravega, stream) for stream in streams] == [[], [], []]
@@ -249,7 +249,7 @@ def test_what_is_no_name_of_a_stream(pravega: Pravega, streams: list[Stream], na
 def test_a_table_with_other_columns(pravega: Pravega, streams: list[Stream]) -> None:
     one = Write(pravega, streams[0])
     one._spec = replace(one._spec, table=replace(one._spec.table, schema=ROWS))
-    with pytest.raises(InvalidSchemaError, match=f"Stream {streams[1]}, which 'target' names.*is no table like"):
+    with pytest.raises(InvalidSchemaError, match=f"Stream {streams[1]}, which 'target' names.*is not a table like"):
         one.task([(b"x", streams[1].name)])
     one.dispatch.abort()
 
@@ -257,7 +257,7 @@ def test_a_table_with_other_columns(pravega: Pravega, streams: list[Stream]) -> 
 def test_too_many_streams(pravega: Pravega, streams: list[Stream], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rosters, "MOST_STREAMS", 2)
     one = Write(pravega, streams[0])
-    with pytest.raises(UnsupportedOperationError, match="at most 2 streams.*Nothing of it is visible"):
+    with pytest.raises(UnsupportedOperationError, match="at most 2 streams.*No row of it is visible"):
         one.task(rows_of(0, streams))
     one.dispatch.abort()
     assert [visible(pravega, stream) for stream in streams] == [[], [], []]

@@ -175,7 +175,7 @@ class TestCutsThatDoNotFit:
         pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=2)))
         insert_into_all(pravega, stream, 2)
         for one in old:
-            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* is not a position .* made again"):
+            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* is not a position .* recreated"):
                 snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])

@@ -293,9 +293,9 @@ def test_a_stream_that_is_dropped_or_made_again(pravega: Pravega, new_stream: Ne
     with pytest.raises(StreamNotFoundError, match="there is no stream|was dropped meanwhile"):
         reading.end(since, last if end == "available now" else None)
     new_stream(2)
-    with pytest.raises(CheckpointError, match="was dropped and made again"):
+    with pytest.raises(CheckpointError, match="was dropped and recreated"):
         query.end(since, last if end == "available now" else None)
-    with pytest.raises(CheckpointError, match="was dropped and made again"):
+    with pytest.raises(CheckpointError, match="was dropped and recreated"):
         query.batch(since, last)
 
 

@@ -111,7 +111,7 @@ def test_what_may_change_about_a_table() -> None:
     check_offset(offset, STREAM, None, table(note=LongType, place=StringType, id=IntegerType))
     for stream, other, columns, words in (
         (Stream("plant", "t"), identity, table(id=IntegerType, place=StringType), "on stream plant/temperatures, but"),
-        (STREAM, "plant/temperatures/4", table(id=IntegerType, place=StringType), "dropped and made again"),
+        (STREAM, "plant/temperatures/4", table(id=IntegerType, place=StringType), "dropped and recreated"),
         (STREAM, identity, table(id=IntegerType), "read column place .string. of stream"),
         (STREAM, identity, table(id=LongType, place=StringType), "Column id of stream .* was int .* is bigint now"),
     ):

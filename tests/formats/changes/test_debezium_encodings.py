@@ -687,7 +687,7 @@ def changelog_type(table: t.StructType) -> pa.DataType:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"[]", "it should be a change event of Debezium but is an array"),
+        (b"[]", "it should be a Debezium change event but is an array"),
         (b'{"id": 1}', "it has no 'op'. Events that ExtractNewRecordState flattened are rows"),
         (b'{"op": "x"}', "its 'op' is 'x', not one of c, u, d, r, t, m"),
         (b'{"op": "c"}', "its 'op' is 'c', but it has no 'after'"),

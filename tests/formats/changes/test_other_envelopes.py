@@ -48,9 +48,9 @@ SCHEMA = {"type": "struct", "fields": [{"field": "id", "type": "string"}]}
     [
         (CLOUD_EVENT, "it is a CloudEvent, .*'value.converter'='org.apache.kafka.connect.json.JsonConverter'"),
         ({"schema": SCHEMA, "payload": CLOUD_EVENT}, "it is a CloudEvent, .* 'debezium.format.value'='json'"),
-        (CANAL, "it is an event of Canal, .* capture the changes with Debezium or Maxwell"),
-        (DMS, "it is an event of AWS DMS, .* 'format'='json' and the columns 'data' and 'metadata'"),
-        (GOLDEN_GATE, "it is an event of Oracle GoldenGate, .* 'format'='json'"),
+        (CANAL, "it is a Canal event, .* capture the changes with Debezium or Maxwell"),
+        (DMS, "it is an AWS DMS event, .* 'format'='json' and the columns 'data' and 'metadata'"),
+        (GOLDEN_GATE, "it is an Oracle GoldenGate event, .* 'format'='json'"),
     ],
 )
 def test_the_program_is_named(event: dict[str, Any], advice: str) -> None:

@@ -353,7 +353,9 @@ def test_writers_that_have_more_than_is_wanted() -> None:
 def test_columns_that_are_not_what_the_tables_schema_says() -> None:
     text = json.dumps(record(field("a", "int")))
     other = StructType([StructField("a", StringType())])
-    with pytest.raises(InvalidSchemaError, match="column 'a' is to be read as string, but the table's schema says int"):
+    with pytest.raises(
+        InvalidSchemaError, match="column 'a' should be read as string, but the table's schema says int"
+    ):
         AVRO.decoder(other, text).decode(EventBuffer.of([b"\0"]))
     with pytest.raises(InvalidSchemaError, match="column 'a' of type string cannot be written"):
         AVRO.encoder(other, text)

@@ -49,9 +49,9 @@ _ONE_DELIVERY = 2_000_000
 
 @dataclass(frozen=True)
 class KeylessCounts:
-    """Counts rows when all entries have come: returns the last ones or, with `within`, what each change did.
+    """Counts rows once all entries have come, and returns the last ones or, with `within`, what each change did.
 
-    `lenient`: events may be missing, so that a removed row need not exist.
+    `lenient`: events may be missing, so a removed row need not exist.
     """
 
     names: Names
@@ -165,7 +165,7 @@ class _Counts:
     """
 
     def __init__(self, rows: Numbers, spans: Numbers, adds: Mask) -> None:
-        """`rows` are equal for equal rows."""
+        """Count these entries. Equal values in `rows` stand for equal rows."""
         self.rows, self.spans = rows, spans
         order = np.lexsort([adds, rows, spans])
         cells = np.cumsum(_find_changes(spans[order]) | _find_changes(rows[order])) - 1
@@ -244,8 +244,8 @@ class _History:
 def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> Mask:
     """Return which entries repeat another one with the same position and the same time of the database.
 
-    If a position belongs to one row, these are all but the first. Else, among several deliveries of a position, these
-    are all but the one with the most copies of the row: the others may have been cut off.
+    If a position belongs to one row, these are all but the first. Otherwise, among several deliveries of a position,
+    these are all but the one with the most copies of the row: the others may have been cut off.
     """
     again = np.zeros(len(rows), np.bool_)
     same = [numbers[name] for name in _SAME]

@@ -54,10 +54,10 @@ class KeylessRows(KeyFold):
         lenient: bool = False,
         ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
-        """`columns` are all of the table, `wanted` those in the results; `memory` is in bytes.
+        """Begin without rows. `columns` are all of the table, `wanted` those in the results; `memory` is in bytes.
 
-        With `within` the history results, else the last rows. `lenient`: events may be missing, so that a removed row
-        need not exist.
+        With `within` the result is the history, otherwise the last rows. `lenient`: events may be missing, so that a
+        removed row need not exist.
         """
         self._columns, self._wanted = tuple(columns), tuple(wanted)
         self._names = Names()
