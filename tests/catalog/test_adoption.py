@@ -64,10 +64,11 @@ def test_adoption_keeps_events_and_settings(spark: SparkSession, stream: Stream,
     assert "team-a" in after.tags
 
 
-def test_adoption_refuses_to_change_the_stream(spark: SparkSession, stream: Stream) -> None:
+@pytest.mark.parametrize(("key", "value"), [("scaling.min-segments", "9"), ("event-time-timeout", "5 minutes")])
+def test_adoption_refuses_to_change_the_stream(spark: SparkSession, stream: Stream, key: str, value: str) -> None:
     table = f"pravega.`{stream.scope}`.theirs"
-    properties = "'format'='json', 'framing'='none', 'scaling.min-segments'='9'"
-    with pytest.raises(PySparkException, match="PRAVEGA_INVALID_OPTION.*scaling.min-segments"):
+    properties = f"'format'='json', 'framing'='none', '{key}'='{value}'"
+    with pytest.raises(PySparkException, match=f"PRAVEGA_INVALID_OPTION.*{key}"):
         spark.sql(f"CREATE TABLE {table} (id INT) USING pravega TBLPROPERTIES ({properties})")
     assert [field.name for field in spark.table(table).schema] == ["event"]
 
