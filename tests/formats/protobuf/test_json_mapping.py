@@ -53,7 +53,7 @@ def decoded(text: str, payloads: list[bytes]) -> tuple[list[Row | BadEvent], lis
 
 @pytest.mark.timeout(0 if COUNT > 100_000 else 240)
 def test_generated_schemas(foreign: Foreign) -> None:
-    """A hundred schemas and as many of the edition, read and written; `make fuzz` does some thousands."""
+    """Fifty schemas and as many of the edition, read and written; `make fuzz` does some thousands."""
     seen: Counter[str] = Counter()
     for batch in range(max(COUNT // (8 * MESSAGES * SCHEMAS_AT_ONCE), 1)):
         chance = random.Random(f"protobuf {SEED} {batch}")
