@@ -97,6 +97,7 @@ def test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped(
     assert scripts.rows() == [(1, "a", 7), (2, "b", 7), (3, "c", 7)]
 
 
+@pytest.mark.long
 def test_several_streams_are_read_as_one(scripts: Scripts) -> None:
     """The table is made by the script itself, and a stream that comes between two runs is read by the second."""
     job = """

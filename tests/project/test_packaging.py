@@ -144,6 +144,7 @@ def test_rust_that_does_not_compile_is_an_error(checkout: Path) -> None:
     assert "PYSPARK_PRAVEGA_NATIVE=0" in done.stderr
 
 
+@pytest.mark.long
 def test_the_same_sources_make_the_same_jar(wheel: Path, checkout: Path) -> None:
     done = run([sys.executable, "tools/build_backend.py", "jar"], checkout)
     assert done.stdout.strip().endswith("compiled"), done.stderr
