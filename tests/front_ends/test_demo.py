@@ -86,7 +86,7 @@ def test_the_demo_on_a_cluster_that_stays(cluster: ClusterInfo, session: SparkSe
     check_stream(session, namespace)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_pipeline_and_its_stream_that_is_killed(
     cluster: ClusterInfo,
     session: SparkSession,
