@@ -109,11 +109,12 @@ def check(
 
 
 def some_of_each(cases: Sequence[ConnectCase]) -> list[ConnectCase]:
-    """The first and the last case of each kind of column and each presence."""
-    of_kind: dict[tuple[str, str], list[ConnectCase]] = {}
+    """The first case of each kind of column and one more, which has another presence and value from kind to kind."""
+    of_kind: dict[str, list[ConnectCase]] = {}
     for case in cases:
-        of_kind.setdefault((case.name, case.presence), []).append(case)
-    return [kind[place] for kind in of_kind.values() for place in sorted({0, len(kind) - 1})]
+        of_kind.setdefault(case.name, []).append(case)
+    chosen = [(kind, {0, number % len(kind)}) for number, kind in enumerate(of_kind.values())]
+    return [kind[place] for kind, places in chosen for place in sorted(places)]
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
