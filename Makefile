@@ -149,6 +149,8 @@ build/spark-%/installed: requirements-dev.txt | jars
 .PHONY: long
 long: jar native $(ARCHIVE) ## Run at length what `make test` has in brief (TEST_PROCESSES, PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder -m "long and $(WITH_LONG)" $(PYTEST_ARGS)
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-20000} $(BIN)/python -m pytest -n $(TEST_PROCESSES) $(PYTEST_ARGS) \
+	  tests/formats tests/interop/test_connect_types.py tests/interop/test_connect_fuzz.py
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (an hour or two; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)

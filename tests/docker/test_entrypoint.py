@@ -109,6 +109,7 @@ def test_a_user_who_may_not_write_into_the_home_gets_one(tmp_path: Path) -> None
     assert current == str(tmp_path) and Path(home, "file").is_file() and work == f"{home}/work"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_container_answers_over_jdbc(cluster: ClusterInfo, tmp_path: Path) -> None:
     """No arguments, the servers in the environment: what `docker run` and compose.yaml do."""

@@ -34,18 +34,21 @@ Manifest = dict[str, Any]
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl to put manifests together")
 
 
-@pytest.fixture
-def put_together(tmp_path: Path) -> Callable[..., list[Manifest]]:
+@pytest.fixture(scope="module")
+def put_together(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Manifest]]:
     """A function from components to what `kubectl apply -k` would send."""
+    sent: dict[tuple[str, ...], str] = {}
 
     def build(*components: str) -> list[Manifest]:
-        folder = tmp_path / "-".join(("kubernetes", *components))
-        shutil.copytree(MANIFESTS, folder)
-        with (folder / "kustomization.yaml").open("a") as file:
-            yaml.safe_dump({"components": list(components)}, file)
-        done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return list(yaml.safe_load_all(done.stdout))
+        if components not in sent:
+            folder = tmp_path_factory.mktemp("manifests") / "-".join(("kubernetes", *components))
+            shutil.copytree(MANIFESTS, folder)
+            with (folder / "kustomization.yaml").open("a") as file:
+                yaml.safe_dump({"components": list(components)}, file)
+            done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            sent[components] = done.stdout
+        return list(yaml.safe_load_all(sent[components]))
 
     return build
 

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, Phase, settings
 
 from pyspark_pravega import native
 from tests.formats.both_paths import reference_only
+from tests.formats.fuzzing import COUNT
 
 settings.register_profile(
     "any-speed",
     deadline=None,
+    max_examples=max(25, COUNT // 200),
     # Without the tracing that explains failures, which takes minutes.
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

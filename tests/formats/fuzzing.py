@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import random
 
-COUNT = int(os.environ.get("FUZZ_EVENTS", "20000"))
-"""Events per format."""
+COUNT = int(os.environ.get("FUZZ_EVENTS", "5000"))
+"""Events per format; other generated tests do more by as much. `make long` and `make fuzz` set it higher."""
 SEED = os.environ.get("FUZZ_SEED", "1")
 
 SPLICES = [

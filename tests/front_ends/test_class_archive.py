@@ -69,6 +69,7 @@ def test_a_session_starts_from_what_another_one_recorded(tmp_path: Path) -> None
     assert classes_from_the_archive(tmp_path, archive.file.parents[2]) > 5000
 
 
+@pytest.mark.long
 def test_an_archive_that_java_cannot_use_changes_nothing(tmp_path: Path) -> None:
     place_archive(tmp_path / "cache", b"garbage" * 1000)
     assert classes_from_the_archive(tmp_path, tmp_path / "cache") == 0

@@ -75,6 +75,7 @@ def check_stream(spark: SparkSession, namespace: str) -> None:
     assert all(abs(Fraction(str(row.avg)) - means[row.location, row.date.isoformat()]) <= HALF_A_CENT for row in daily)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_demo_on_a_cluster_that_stays(cluster: ClusterInfo, session: SparkSession, namespace: str) -> None:
     done = run_demo(cluster, "--namespace", namespace, "--keep")
@@ -83,16 +84,34 @@ def test_the_demo_on_a_cluster_that_stays(cluster: ClusterInfo, session: SparkSe
     assert "SIGKILL" in done.stdout and "728 are equal" in done.stdout and "DROP" not in done.stdout
     check_tables(session, namespace)
     check_stream(session, namespace)
-    again = run_demo(cluster, "--namespace", namespace)
-    assert again.returncode == 1
-    assert f"the stream `{namespace}`.sensor" in again.stderr and "--namespace NAME" in again.stderr
-    assert "Traceback" not in again.stderr and "DROP" not in again.stdout
-    check_tables(session, namespace)
 
 
-def test_what_the_pipeline_made_is_dropped(session: SparkSession, pravega: Pravega, namespace: str) -> None:
+@pytest.mark.timeout(900)
+def test_the_pipeline_and_its_stream_that_is_killed(
+    cluster: ClusterInfo,
+    session: SparkSession,
+    pravega: Pravega,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was made is refused to a second run meanwhile, and is dropped at the end."""
+    monkeypatch.setenv("PRAVEGA_CONTROLLER_URI", cluster.controller_uri)
+    monkeypatch.setenv("PRAVEGA_SCHEMA_REGISTRY_URI", str(cluster.registry_uri))
     with demo.run_pipeline(session, namespace, keep=False):
         check_tables(session, namespace)
+        with demo.drop_streaming_tables(session, namespace, keep=False):
+            assert demo.run_as_stream(session, namespace, tmp_path)
+            shown = capsys.readouterr().out
+            assert "SIGKILL" in shown and "728 are equal" in shown and "DROP" not in shown
+            assert "stopped by SIGINT; run it again to continue from there" in (tmp_path / "stream.log").read_text()
+            check_stream(session, namespace)
+            again = run_demo(cluster, "--namespace", namespace)
+            assert again.returncode == 1
+            assert f"the stream `{namespace}`.sensor" in again.stderr and "--namespace NAME" in again.stderr
+            assert "Traceback" not in again.stderr and "DROP" not in again.stdout
+            check_tables(session, namespace)
     assert not pravega.controller.scope_exists(namespace)
     assert demo.has_schemas(pravega, namespace, "sensor") is False
 

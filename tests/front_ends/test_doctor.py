@@ -18,6 +18,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.doctor import CheckResult, examine, greet, summarize
 from pyspark_pravega.local.state import ClusterInfo
 
+GIVEN_UP_SOON = {"retry-timeout": "2s"}
+"""For tests in which no server answers."""
 NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
 
 
@@ -95,7 +97,7 @@ def test_a_scheme_that_the_servers_do_not_speak(cluster: ClusterInfo, secure_clu
     tls = {key: text.replace("tcp://", "tls://").replace("http://", "https://") for key, text in plain.items()}
     no_tls = {key: text.replace("tls://", "tcp://").replace("https://", "http://") for key, text in secure.items()}
     for given, right in ((tls, plain), (no_tls, secure)):
-        findings = examine_environment(given)
+        findings = examine_environment({**given, **GIVEN_UP_SOON})
         assert f"write {right['controller-uri']}" in findings["Controller"].advice
         assert f"write {right['schema-registry-uri']}" in findings["Schema registry"].advice
         assert "2 problems" in summarize([*findings.values()])
@@ -125,7 +127,8 @@ def test_an_unknown_authority(secure_cluster: ClusterInfo) -> None:
 
 
 def test_nothing_listens() -> None:
-    findings = examine_environment({"controller-uri": "tcp://localhost:1", "schema-registry-uri": "http://localhost:1"})
+    nowhere = {"controller-uri": "tcp://localhost:1", "schema-registry-uri": "http://localhost:1"}
+    findings = examine_environment({**nowhere, **GIVEN_UP_SOON})
     for subject in ("Controller", "Schema registry"):
         assert not findings[subject].good and "Is the server running" in findings[subject].advice
 

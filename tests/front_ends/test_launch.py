@@ -129,7 +129,10 @@ def test_wrong_settings_fail_before_spark_starts() -> None:
         plan_launch("sql", SPARK_HOME="/nowhere")
 
 
-@pytest.mark.parametrize("name", ["submit", "pyspark", "sql", "beeline"])
+AT_LENGTH = [pytest.param(name, marks=pytest.mark.long) for name in ("submit", "sql")]
+
+
+@pytest.mark.parametrize("name", ["pyspark", "beeline", *AT_LENGTH])
 def test_the_program_itself_answers_its_own_options(name: str) -> None:
     option = {"beeline": "--help"}.get(name, "--version")
     shown = subprocess.run([*COMMAND, name, option], text=True, capture_output=True, stdin=subprocess.DEVNULL)
@@ -150,7 +153,7 @@ def test_a_submitted_program_gets_arguments_exit_code_and_adapter(tmp_path: Path
         "    spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader())\n"
         # A worker of which Spark needs no more ends without a word.
         "from pyspark.sql.functions import udf\n"
-        "rows = spark.range(0, 10_000_000, 1, 1).where(udf(lambda number: True, 'boolean', useArrow=False)('id'))\n"
+        "rows = spark.range(0, 1_000_000, 1, 1).where(udf(lambda number: True, 'boolean', useArrow=False)('id'))\n"
         "print('ROWS', len(rows.limit(3).collect()))\n"
         "sys.exit(7)\n"
     )

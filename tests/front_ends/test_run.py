@@ -42,6 +42,7 @@ def start(cluster: ClusterInfo, script: Path, log: Path, *arguments: str) -> sub
         )
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
     cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.formats.fuzzing import COUNT, SEED, damaged
 from tests.interop.kafka_connect import ConnectCase, DecimalFormat, KafkaConnect
 
 EVENTS = max(COUNT // 50, 100)
-PIECE = 400
+PIECE = min(EVENTS, 400)
 OF_A_KIND = 4
 DAMAGED = 3
 """Of each event."""

@@ -190,7 +190,11 @@ def test_types_of_several_formats(spark: SparkSession, client_config: ClientConf
 
 
 @pytest.mark.parametrize(
-    ("codec", "reason"), [("zstd", "the codec 'zstd' is not supported"), ("application/x-gzip", "gzip data is broken")]
+    ("codec", "reason"),
+    [
+        ("zstd", "the codec 'zstd' is not supported"),
+        pytest.param("application/x-gzip", "gzip data is broken", marks=pytest.mark.long),
+    ],
 )
 def test_codecs(spark: SparkSession, client_config: ClientConfig, scope: str, codec: str, reason: str) -> None:
     """A codec of somebody's own is refused by its name; events that are not of their codec are bad."""

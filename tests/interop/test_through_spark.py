@@ -389,34 +389,39 @@ def test_java_reads_raw_inserts(spark: SparkSession, java: ForeignClient, scope:
     assert java.read(scope, "raw", "text")[2].value == "grün 🎉"
 
 
-KEY_COLUMNS = [
+KEY_COLUMNS: list[tuple[str, list[str], list[str]]] = [
     ("STRING", KEYS, KEYS),
-    ("BIGINT", ["0", "-7", "9223372036854775807"], ["0", "-7", "9223372036854775807"]),
     ("DECIMAL(12,2)", ["-1.5", "100", "0.01"], ["-1.50", "100.00", "0.01"]),
+    ("BIGINT", ["0", "-7", "9223372036854775807"], ["0", "-7", "9223372036854775807"]),
     ("DATE", ["2024-02-29", "0001-01-01", "1969-12-31"], ["2024-02-29", "0001-01-01", "1969-12-31"]),
     ("BOOLEAN", ["true", "false"], ["true", "false"]),
 ]
 
 
-def test_a_key_has_one_segment_whoever_writes(spark: SparkSession, java: ForeignClient, scope: str) -> None:
-    for place, (column, values, keys) in enumerate(KEY_COLUMNS):
-        stream = f"keys{place}"
-        table = f"pravega.`{scope}`.{stream}"
-        spark.sql(
-            f"CREATE TABLE {table} (n INT, k {column}) USING pravega TBLPROPERTIES "
-            "('format'='json', 'framing'='none', 'routing-key'='k', 'scaling.min-segments'='8')"
-        )
-        listed = ", ".join(f"({number}, '{value}')" for number, value in enumerate(values))
-        spark.sql(f"INSERT INTO {table} SELECT n, CAST(k AS {column}) FROM VALUES {listed} v(n, k)")
-        java.write_text(scope, stream, [(key, json.dumps({"n": number})) for number, key in enumerate(keys)])
-        segments = defaultdict(list)
-        for event in java.read(scope, stream):
-            segments[keys[json.loads(event.payload)["n"]]].append(event.segment)
-        assert {key: len(where) for key, where in segments.items()} == dict.fromkeys(keys, 2)
-        assert {key: where for key, where in segments.items() if len(set(where)) > 1} == {}, column
-        assert len({where[0] for where in segments.values()}) > 1
+KEYS_AT_LENGTH = [pytest.param(*column, marks=pytest.mark.long, id=column[0]) for column in KEY_COLUMNS[2:]]
 
 
+@pytest.mark.parametrize(("column", "values", "keys"), [*KEY_COLUMNS[:2], *KEYS_AT_LENGTH])
+def test_a_key_has_one_segment_whoever_writes(
+    spark: SparkSession, java: ForeignClient, scope: str, column: str, values: list[str], keys: list[str]
+) -> None:
+    table = f"pravega.`{scope}`.keys"
+    spark.sql(
+        f"CREATE TABLE {table} (n INT, k {column}) USING pravega TBLPROPERTIES "
+        "('format'='json', 'framing'='none', 'routing-key'='k', 'scaling.min-segments'='8')"
+    )
+    listed = ", ".join(f"({number}, '{value}')" for number, value in enumerate(values))
+    spark.sql(f"INSERT INTO {table} SELECT n, CAST(k AS {column}) FROM VALUES {listed} v(n, k)")
+    java.write_text(scope, "keys", [(key, json.dumps({"n": number})) for number, key in enumerate(keys)])
+    segments = defaultdict(list)
+    for event in java.read(scope, "keys"):
+        segments[keys[json.loads(event.payload)["n"]]].append(event.segment)
+    assert {key: len(where) for key, where in segments.items()} == dict.fromkeys(keys, 2)
+    assert {key: where for key, where in segments.items() if len(set(where)) > 1} == {}
+    assert len({where[0] for where in segments.values()}) > 1
+
+
+@pytest.mark.long
 def test_on_secured_servers(
     secure_spark: SparkSession, foreign: Foreign, secure_cluster: ClusterInfo, secure_scope: str
 ) -> None:
@@ -430,6 +435,7 @@ def test_on_secured_servers(
     assert sorted(event.value["n"] for event in copied) == list(range(10))
 
 
+@pytest.mark.long
 def test_the_rust_client(spark: SparkSession, cluster: ClusterInfo, scope: str) -> None:
     rust = pytest.importorskip("pravega_client").StreamManager(cluster.controller_uri)
     rust.create_stream(scope, "rust", 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,8 +13,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
@@ -21,8 +24,8 @@ from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, PermissionDeniedError, SetupError
 from pyspark_pravega.local import cluster as cluster_module
-from pyspark_pravega.local.accounts import Account
 from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.local.command import local
 from pyspark_pravega.local.ports import Ports, find_free_ports
 from pyspark_pravega.local.processes import ServerProcess
 from pyspark_pravega.local.state import ClusterInfo, ClusterState
@@ -33,9 +36,13 @@ _PATIENCE_S = 120.0
 
 
 def _local(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `pyspark-pravega local`."""
-    command = [sys.executable, "-m", "pyspark_pravega.local", arguments[0], "--dir", str(directory), *arguments[1:]]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    """Run `pyspark-pravega local`: to start servers as a program of its own, which they outlive, else in this one."""
+    command = [arguments[0], "--dir", str(directory), *arguments[1:]]
+    if arguments[0] == "start":
+        program = [sys.executable, "-m", "pyspark_pravega.local", *command]
+        return subprocess.run(program, capture_output=True, text=True, check=False)
+    done = CliRunner().invoke(local, command)
+    return subprocess.CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
 
 
 def _first_words(lines: list[str]) -> list[str]:
@@ -132,14 +139,39 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     assert _local(directory, "status").returncode == 3
 
 
+_START = """
+import json, sys
+from pyspark_pravega.local.accounts import Account
+from pyspark_pravega.local.cluster import LocalCluster
+settings = json.loads(sys.argv[2])
+if accounts := settings.pop("accounts", None):
+    settings["accounts"] = {name: Account(tuple(rights), *password) for name, (rights, *password) in accounts.items()}
+LocalCluster.start(sys.argv[1], report=lambda line: print(line, flush=True), **settings)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def _start_command(directory: Path, **settings: Any) -> list[str]:
+    """A program that starts a cluster and says when it is ready; accounts are lists of rights and of a password."""
+    return [sys.executable, "-c", _START, str(directory), json.dumps(settings)]
+
+
 @pytest.mark.usefixtures("dead_proxy")
-def test_tls_and_users(directory: Path) -> None:
+def test_tls_and_users_of_a_cluster_that_ends_with_its_parent(directory: Path) -> None:
     accounts = {
-        "root": Account(("prn::*,READ_UPDATE",)),
-        "ünal": Account(("prn::/,READ", "prn::/scope:_system,READ"), "pä:ss wörd"),
-        "nobody": Account(),
+        "root": [["prn::*,READ_UPDATE"]],
+        "ünal": [["prn::/,READ", "prn::/scope:_system,READ"], "pä:ss wörd"],
+        "nobody": [[]],
     }
-    with LocalCluster.start(directory, tls=True, accounts=accounts) as running:
+    command = _start_command(directory, tls=True, accounts=accounts, end_with_parent=True)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert "ready\n" in parent.stdout
+        running = LocalCluster.find(directory)
+        assert running is not None
+        started = _processes(directory)
+        assert set(started) == {"pravega", "registry"} and all(process.is_alive() for process in started.values())
         info = running.info
         assert info.controller_uri.startswith("tls://")
         assert info.registry_uri is not None
@@ -174,6 +206,8 @@ def test_tls_and_users(directory: Path) -> None:
         result = _local(directory, "env", "--user", "someone")
         assert result.returncode == 1
         assert "no user 'someone'" in result.stderr
+        parent.kill()
+    _wait_until_ended(started)
     for log in (directory / "logs").iterdir():
         text = log.read_text("utf-8")
         assert not any(secret in text for secret in secrets), log
@@ -228,17 +262,8 @@ def test_after_a_crash(directory: Path) -> None:
     assert not any(process.is_alive() for process in again.values())
 
 
-_START = """
-import sys
-from pyspark_pravega.local.cluster import LocalCluster
-LocalCluster.start(sys.argv[1], end_with_parent=len(sys.argv) > 2, report=lambda line: print(line, flush=True))
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
 def test_start_that_is_killed(directory: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", _START, str(directory)], stdout=subprocess.PIPE) as starting:
+    with subprocess.Popen(_start_command(directory), stdout=subprocess.PIPE) as starting:
         deadline = time.monotonic() + _PATIENCE_S
         while not (started := _processes(directory)):
             assert time.monotonic() < deadline
@@ -250,17 +275,6 @@ def test_start_that_is_killed(directory: Path) -> None:
     assert "not ready" in result.stdout
     assert _local(directory, "stop").returncode == 0
     assert not started["pravega"].is_alive()
-
-
-def test_cluster_ends_with_its_parent(directory: Path) -> None:
-    command = [sys.executable, "-c", _START, str(directory), "end"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        assert "ready\n" in parent.stdout
-        started = _processes(directory)
-        assert all(process.is_alive() for process in started.values())
-        parent.kill()
-    _wait_until_ended(started)
 
 
 def test_server_that_does_not_start(directory: Path) -> None:

@@ -56,7 +56,17 @@ def unpacked(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(path for path in out.iterdir() if path.is_dir())
 
 
+QUICK_CARGO = """
+[profile.release.package.pyspark-pravega-native]
+opt-level = 0
+codegen-units = 16
+"""
+"""Code that nobody runs need not be fast."""
+
+
 def built_wheel(unpacked: Path, out: Path, **environment: str) -> Path:
+    (unpacked / ".cargo").mkdir(exist_ok=True)
+    (unpacked / ".cargo" / "config.toml").write_text(QUICK_CARGO)
     environment = {**os.environ, "CARGO_TARGET_DIR": CARGO_TARGET, **environment}
     done = run([sys.executable, "-c", BACKEND.format(call=f"build_wheel({str(out)!r})")], unpacked, **environment)
     assert done.returncode == 0, done.stderr
@@ -134,6 +144,7 @@ def test_rust_that_does_not_compile_is_an_error(checkout: Path) -> None:
     assert "PYSPARK_PRAVEGA_NATIVE=0" in done.stderr
 
 
+@pytest.mark.long
 def test_the_same_sources_make_the_same_jar(wheel: Path, checkout: Path) -> None:
     done = run([sys.executable, "tools/build_backend.py", "jar"], checkout)
     assert done.stdout.strip().endswith("compiled"), done.stderr
@@ -161,9 +172,10 @@ def test_the_wheel_runs_with_the_pysparks_that_it_has_jars_for() -> None:
 
 
 def test_an_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    run([sys.executable, "-m", "venv", str(tmp_path / "venv")], tmp_path)
+    run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
-    done = run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(wheel)], tmp_path)
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    done = run([*pip, "install", "--quiet", "--no-deps", str(wheel)], tmp_path)
     assert done.returncode == 0, done.stderr
     # The dependencies of this environment; a path file is not read through, so its editable install is not seen.
     site = next((tmp_path / "venv" / "lib").glob("python3.*/site-packages"))

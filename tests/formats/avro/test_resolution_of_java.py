@@ -1,6 +1,6 @@
 """Values under another schema, and values that are written, are what Java's Avro makes of them, for generated schemas.
 
-`make fuzz` does it for fifty times as many (FUZZ_EVENTS), and for others each time it is given another FUZZ_SEED.
+`make fuzz` does it for many more (FUZZ_EVENTS), and for others each time it is given another FUZZ_SEED.
 """
 
 from __future__ import annotations

@@ -105,7 +105,10 @@ def test_tables_with_a_primary_key_fold_to_what_the_database_had(name: str) -> N
     assert_equal(table, fold(table, [changelog(table, records()[table.topic])]))
 
 
-@pytest.mark.parametrize("name", ["customers", "orders", "staging"])
+ORDERS = pytest.param("orders", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", ["customers", ORDERS, "staging"])
 @pytest.mark.parametrize("size", [3, 100])
 def test_the_size_of_batches_does_not_matter(name: str, size: int) -> None:
     table = tables()[name]
@@ -114,7 +117,7 @@ def test_the_size_of_batches_does_not_matter(name: str, size: int) -> None:
     assert_equal(table, fold(table, batches))
 
 
-@pytest.mark.parametrize("name", ["customers", "orders", "staging", "scratch", "types"])
+@pytest.mark.parametrize("name", ["customers", ORDERS, "staging", "scratch", "types"])
 def test_a_small_memory_gives_the_same_by_files(name: str) -> None:
     table = tables()[name]
     changes = changelog(table, records()[table.topic])

@@ -20,7 +20,7 @@ from tests.formats.changes.test_debezium_encodings import (
     confluent,
     envelope,
 )
-from tests.formats.fuzzing import damaged
+from tests.formats.fuzzing import COUNT, damaged
 
 
 def corpus(kind: str) -> tuple[str, object, dict[str, str], list[bytes]]:
@@ -55,7 +55,7 @@ def test_damaged_changes(kind: str) -> None:
     text = format.schema_text(table, "t", "s")  # type: ignore[arg-type]
     decoder = format.decoder(changelog_schema(table), text, None, settings)  # type: ignore[arg-type]
     whole = decoder.decode(EventBuffer.of(good[:1])).to_pylist()
-    for _ in range(15):
+    for _ in range(max(COUNT // 1300, 1)):
         events = [good[0] if at % 10 == 0 else damaged(good[at % len(good)], chance) for at in range(100)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         batch.validate(full=True)

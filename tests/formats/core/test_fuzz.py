@@ -1,4 +1,4 @@
-"""Twenty thousand damaged events of each format that is decoded in Python: none moves or changes another.
+"""Thousands of damaged events of each format that is decoded in Python: none moves or changes another.
 
 What the native decoder reads is compared with the reference in `native/test_fuzz` and `changes/test_native_reader`.
 `make fuzz` does all with a million (FUZZ_EVENTS), and other damage each time it is given another FUZZ_SEED.

@@ -13,7 +13,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec
 from pyspark_pravega.formats.core.spark_types import parse_spark_type
-from tests.formats.fuzzing import damaged
+from tests.formats.fuzzing import COUNT, damaged
 from tests.protobuf_schemas import schema_text
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
@@ -54,7 +54,7 @@ def test_damaged_events(format_name: str, codec: str) -> None:
 
 def check_damaged(decoder: Decoder, payloads: list[bytes], chance: random.Random) -> None:
     """Damage the first two payloads in many ways, with an undamaged one now and then."""
-    for _ in range(10):
+    for _ in range(max(COUNT // 2000, 1)):
         events = [payloads[0] if place % 10 == 0 else damaged(payloads[place % 2], chance) for place in range(200)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         batch.validate(full=True)

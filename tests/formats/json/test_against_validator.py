@@ -23,7 +23,7 @@ from tests.formats.json.composed_schemas import Schema, documents, is_valid, sch
 pytestmark = pytest.mark.slow
 
 JSON = find_format("json")
-EXAMPLES = max(150, COUNT // 200)
+EXAMPLES = max(40, COUNT // 125)
 """`make fuzz` takes more."""
 
 generated = settings(

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
@@ -48,7 +48,6 @@ def test_what_our_encoders_write_is_read_natively(format_name: str, case: tuple[
 
 @needs_native
 @pytest.mark.parametrize("format_name", FORMATS)
-@settings(max_examples=50)
 @given(case=batches(), seed=st.integers(0, 2**32))
 def test_damaged_events_of_any_schema(format_name: str, case: tuple[StructType, pa.RecordBatch], seed: int) -> None:
     schema, batch = case
@@ -64,7 +63,6 @@ def test_damaged_events_of_any_schema(format_name: str, case: tuple[StructType, 
 
 @needs_native
 @pytest.mark.parametrize("format_name", FORMATS)
-@settings(max_examples=50)
 @given(case=batches(), chosen=st.randoms(use_true_random=False))
 def test_tables_with_fewer_and_other_columns(
     format_name: str, case: tuple[StructType, pa.RecordBatch], chosen: random.Random
@@ -258,7 +256,6 @@ def changed(column: EditedColumn, chance: random.Random, rename: bool) -> Edited
 
 @needs_native
 @pytest.mark.parametrize("format_name", FORMATS)
-@settings(max_examples=50)
 @given(case=batches(), chance=st.randoms(use_true_random=False))
 def test_columns_whose_fields_have_changed(
     format_name: str, case: tuple[StructType, pa.RecordBatch], chance: random.Random

@@ -1,4 +1,4 @@
-"""Twenty thousand damaged events per format: what the native decoder accepts is what the reference reads.
+"""Thousands of damaged events per format: what the native decoder accepts is what the reference reads.
 
 `make fuzz` does it with a million (FUZZ_EVENTS), and other damage each time it is given another FUZZ_SEED.
 """
