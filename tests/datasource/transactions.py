@@ -78,11 +78,11 @@ class _Gathering(CommitLog):
 
     def __init__(self, pravega: Pravega, stream: Stream, head: HeadRow) -> None:
         super().__init__(pravega, stream)
-        self.newest = head
+        self.last_head = head
         self.gathered: list[Write] = []
 
     def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
-        self.newest = new
+        self.last_head = new
         self.gathered += also
         return True
 
@@ -97,8 +97,8 @@ def record_versions(pravega: Pravega, stream: Stream, versions: int) -> None:
         gathering = _Gathering(pravega, stream, head)
         assert gathering._publish(head, head.queue[0], end)
         for rows in range(first + 1, min(first + _IN_ONE_STEP, versions)):
-            assert gathering._publish(gathering.newest, CommitEntry(uuid.uuid4(), rows, "TEST"), end)
-        assert log._replace(head, gathering.newest, gathering.gathered)
+            assert gathering._publish(gathering.last_head, CommitEntry(uuid.uuid4(), rows, "TEST"), end)
+        assert log._replace(head, gathering.last_head, gathering.gathered)
 
 
 def remove_rows(log: CommitLog) -> None:
