@@ -153,7 +153,8 @@ def cluster() -> ClusterInfo:
 @pytest.fixture(scope="session")
 def secure_cluster() -> ClusterInfo:
     """A local cluster with TLS and the users admin, writer, reader and nobody, and some for special cases."""
-    return shared_cluster("secure", tls=True, accounts=ACCOUNTS, timeout=240)
+    properties = {"controller.watermarking.frequency.seconds": "1"}
+    return shared_cluster("secure", tls=True, accounts=ACCOUNTS, properties=properties, timeout=240)
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ def test_a_server_that_has_never_answered_is_tried_for_a_short_time(dead_port: i
 
 def test_calls_share_the_time_of_the_first_contact(dead_port: int) -> None:
     """Also those at the same time, as of a list of many tables."""
-    with connect(config(f"tcp://127.0.0.1:{dead_port}"), first_contact=4.0) as pravega:
+    with connect(config(f"tcp://127.0.0.1:{dead_port}"), first_contact=2.0) as pravega:
         began = time.monotonic()
         with ThreadPoolExecutor(4) as threads:
             calls = [threads.submit(failed, pravega.controller.list_scopes) for _ in range(8)]

@@ -43,10 +43,13 @@ from tests.datasource.transactions import (
     insert_into_all,
     insert_many,
     log_rows,
+    record_versions,
     remove_rows,
 )
 
 COMMITS = 30
+"""After so many commits parts of one have surely been seen, if they can be."""
+FEW_COMMITS = 10
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -198,6 +201,7 @@ class TestOneWriter:
 
 
 class TestManyWriters:
+    @pytest.mark.long
     def test_no_version_is_lost_or_torn(
         self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
     ) -> None:
@@ -227,8 +231,9 @@ class TestManyWriters:
 
 
 class TestReaders:
+    @pytest.mark.parametrize("least", [FEW_COMMITS, pytest.param(COMMITS, marks=pytest.mark.long)])
     def test_snapshots_hold_whole_transactions_only(
-        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream], least: int
     ) -> None:
         """While a writer commits again and again to many segments. Without the log, parts are seen in the same run."""
         segments = 16
@@ -245,30 +250,40 @@ class TestReaders:
                     break
             return seen
 
-        def watch(settled: Callable[[Pravega, Callable[[StreamCut | None], set[int]]], set[int]]) -> list[set[int]]:
-            found = []
+        anyhow: list[set[int]] = []
+        by_log: list[set[int]] = []
+
+        def watch(
+            found: list[set[int]], settled: Callable[[Pravega, Callable[[StreamCut | None], set[int]]], set[int]]
+        ) -> None:
             with connect(client_config) as connection:
                 while not done.is_set():
                     found.append(settled(connection, partial(look, connection)))
-            return found
 
+        def torn(found: list[set[int]]) -> list[set[int]]:
+            return [seen for seen in list(found) if len(seen) > 1]
+
+        commits = 0
         with ThreadPoolExecutor(2) as readers:
-            anyhow = readers.submit(watch, lambda connection, measure: measure(None))
-            by_log = readers.submit(
-                watch, lambda connection, measure: CommitLog(connection, stream).measure_settled(measure)
-            )
+            watching = [
+                readers.submit(watch, anyhow, lambda connection, measure: measure(None)),
+                readers.submit(
+                    watch, by_log, lambda connection, measure: CommitLog(connection, stream).measure_settled(measure)
+                ),
+            ]
             try:
-                for _ in range(COMMITS):
+                while commits < least or (commits < COMMITS and not torn(anyhow)):
                     insert_into_all(pravega, stream, segments)
+                    commits += 1
             finally:
                 done.set()
-        torn = [seen for seen in anyhow.result() if len(seen) > 1]
-        assert torn, f"the test shows nothing: no part of {COMMITS} transactions was seen without the log"
-        assert [seen for seen in by_log.result() if len(seen) > 1] == []
-        lengths = [length for (length,) in by_log.result()]
+        assert [one.result() for one in watching] == [None, None]
+        assert torn(anyhow), f"the test shows nothing: no part of {commits} transactions was seen without the log"
+        assert torn(by_log) == []
+        lengths = [length for (length,) in by_log]
         assert lengths == sorted(lengths)
-        assert len(set(lengths)) > COMMITS // 4, "readers must not have to wait for the end of all commits"
-        assert content(pravega, stream) == COMMITS
+        assert len(set(lengths)) > commits // 4, "readers must not have to wait for the end of all commits"
+        assert content(pravega, stream) == commits
 
     def test_what_an_insert_wrote_is_there_when_it_returns(
         self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
@@ -392,14 +407,20 @@ class TestReaders:
 
 
 class TestVersions:
+    @pytest.mark.parametrize(
+        ("threads", "moments"),
+        [(3, ("during", "after")), pytest.param(6, ("during", "after", "during"), marks=pytest.mark.long)],
+    )
     def test_each_holds_one_insert(
         self,
         pravega: Pravega,
         client_config: ClientConfig,
         new_stream: Callable[..., Stream],
+        threads: int,
+        moments: tuple[str, ...],
     ) -> None:
-        """Of 6 threads, and of processes that die in their commit, while somebody else appends all the time."""
-        segments, threads, each = 4, 6, 4
+        """Of several threads, and of processes that die in their commit, while somebody else appends all the time."""
+        segments, each = 4, 4
         stream, done = new_stream(segments), threading.Event()
 
         def insert(thread: int) -> None:
@@ -423,7 +444,6 @@ class TestVersions:
                     blocks += 1
             return blocks
 
-        moments = ("during", "after", "during")
         dying = [
             SPAWN.Process(target=die_in_commit, args=(client_config, stream, segments, moment)) for moment in moments
         ]
@@ -441,7 +461,7 @@ class TestVersions:
             insert_into_all(pravega, stream, segments, "last")
         records = {record["version"]: record for record in log_rows(pravega, stream.scope) if "cut" in record}
         seen = events_of_versions(pravega, stream)
-        assert sorted(seen) == sorted(records) == list(range(1, threads * each + 5))
+        assert sorted(seen) == sorted(records) == list(range(1, threads * each + len(moments) + 2))
         others = 0
         names = []
         for version, events in seen.items():
@@ -514,7 +534,9 @@ def events_of_versions(pravega: Pravega, stream: Stream) -> dict[int, Counter[st
 
 
 class TestDeadWriters:
-    @pytest.mark.parametrize(("moment", "visible"), [("before", 0), ("during", 1), ("after", 1)])
+    @pytest.mark.parametrize(
+        ("moment", "visible"), [("before", 0), pytest.param("during", 1, marks=pytest.mark.long), ("after", 1)]
+    )
     def test_block_nobody(
         self,
         pravega: Pravega,
@@ -632,11 +654,10 @@ class TestDrop:
         """More of them than one request can name."""
         stream, other = new_stream(name="dropped"), new_stream(name="kept")
         insert_into_all(pravega, other, 1)
+        record_versions(pravega, stream, 300)
         writer = Entered(pravega, stream, 1)
         writer.commit()
-        for version in range(1, 301):
-            assert writer.log.enter(writer.transaction.id, rows=1, operation="TEST")
-            assert writer.publish() == version
+        assert writer.publish() == 301
         remove_rows(writer.log)
         assert {row["stream"] for row in log_rows(pravega, stream.scope)} == {"kept"}
         remove_rows(writer.log)

@@ -27,7 +27,7 @@ from pyspark_pravega.datasource.commit_log.versions import FOLDED, checkpoint_va
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 from tests.datasource.test_commit_log import events_of_versions
-from tests.datasource.transactions import die_in_commit, insert_into_all, insert_many, log_rows
+from tests.datasource.transactions import die_in_commit, insert_into_all, insert_many, log_rows, record_versions
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -62,21 +62,23 @@ def check(log: CommitLog, versions: list[Version]) -> None:
     assert not log.has_version_of(uuid.uuid4())
 
 
+@pytest.mark.parametrize(("before", "each"), [(2 * FOLDED - 9, 6), pytest.param(0, FOLDED + 2, marks=pytest.mark.long)])
 def test_writers_fold_what_is_old(
-    pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+    pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream], before: int, each: int
 ) -> None:
-    """Each version still has the events of exactly one of the INSERTs of two processes."""
-    stream, each = new_stream(2), FOLDED + 2
+    """Each version still has the events of exactly one of the INSERTs of two processes; those before have none."""
+    stream, all_versions = new_stream(2), before + 2 * each
+    record_versions(pravega, stream, before)
     with ProcessPoolExecutor(2, mp_context=SPAWN) as processes:
         made = [processes.submit(insert_many, client_config, stream, 2, each) for _ in range(2)]
         assert [one.result() for one in made] == [each] * 2
-    assert rows_of_log(pravega, stream) == (2 * each - FOLDED, 1)
+    assert rows_of_log(pravega, stream) == (all_versions - FOLDED, 1)
     seen = events_of_versions(pravega, stream)
-    assert sorted(seen) == list(range(1, 2 * each + 1))
-    assert all(list(events.values()) == [2] for events in seen.values())
+    assert sorted(seen) == list(range(1, all_versions + 1))
+    assert all(list(events.values()) == [2] * (number > before) for number, events in seen.items())
     assert len({text for events in seen.values() for text in events}) == 2 * each
     versions = CommitLog(pravega, stream).versions()
-    assert [(version.rows, version.operation) for version in versions] == [(2, "INSERT")] * len(versions)
+    assert [(version.rows, version.operation) for version in versions[before:]] == [(2, "INSERT")] * 2 * each
     check(CommitLog(pravega, stream), versions)
 
 
@@ -107,7 +109,7 @@ def test_a_folder_that_is_killed(
     pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
 ) -> None:
     stream = new_stream()
-    publish(pravega, stream, 2 * FOLDED - 1)
+    record_versions(pravega, stream, 2 * FOLDED - 1)
     log = CommitLog(pravega, stream)
     assert (log.fold(), rows_of_log(pravega, stream)) == (0, (2 * FOLDED - 1, 0))
     versions = log.versions()
@@ -139,7 +141,7 @@ def test_who_publishes_for_a_writer_that_is_silent_folds(
     pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
 ) -> None:
     stream = new_stream()
-    publish(pravega, stream, 2 * FOLDED - 1)
+    record_versions(pravega, stream, 2 * FOLDED - 1)
     writer = SPAWN.Process(target=die_in_commit, args=(client_config, stream, 1, "after"))
     writer.start()
     writer.join(60)
@@ -147,11 +149,14 @@ def test_who_publishes_for_a_writer_that_is_silent_folds(
     assert rows_of_log(pravega, stream) == (FOLDED + 1, 1)
 
 
-def test_folders_readers_and_writers_at_once(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+@pytest.mark.parametrize(
+    ("before", "more"), [(4 * FOLDED - 20, 40), pytest.param(3 * FOLDED, 2 * FOLDED, marks=pytest.mark.long)]
+)
+def test_folders_readers_and_writers_at_once(
+    pravega: Pravega, new_stream: Callable[..., Stream], before: int, more: int
+) -> None:
     stream = new_stream()
-    publish(pravega, stream, FOLDED)
-    for _ in range(2 * FOLDED):
-        publish_without_folding(pravega, stream)
+    record_versions(pravega, stream, before)
     log = CommitLog(pravega, stream)
     known = log.versions()
     done = threading.Event()
@@ -177,7 +182,7 @@ def test_folders_readers_and_writers_at_once(pravega: Pravega, new_stream: Calla
     with ThreadPoolExecutor(5) as threads:
         readers = [threads.submit(read) for _ in range(2)]
         folders = [threads.submit(fold) for _ in range(2)]
-        writing = threads.submit(publish, pravega, stream, 2 * FOLDED)
+        writing = threads.submit(publish, pravega, stream, more)
         try:
             writing.result()
         finally:
@@ -185,7 +190,8 @@ def test_folders_readers_and_writers_at_once(pravega: Pravega, new_stream: Calla
         assert all(reader.result() > 3 for reader in readers)
         assert [folder.exception() for folder in folders] == [None, None]
     log.fold()
-    assert rows_of_log(pravega, stream) == (FOLDED, 4)
+    folded = (before + more) // FOLDED - 1
+    assert rows_of_log(pravega, stream) == (before + more - folded * FOLDED, folded)
     assert log.versions(1, len(known)) == known
     check(log, log.versions())
 
@@ -193,7 +199,8 @@ def test_folders_readers_and_writers_at_once(pravega: Pravega, new_stream: Calla
 def test_a_stream_that_is_made_again(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     """Others delete a stream, and leave its rows: those of the new one count, and no folder removes them."""
     stream = new_stream()
-    publish(pravega, stream, 2 * FOLDED)
+    record_versions(pravega, stream, 2 * FOLDED - 1)
+    publish(pravega, stream, 1)
     pravega.controller.seal_stream(stream)
     pravega.controller.delete_stream(stream)
     assert new_stream() == stream
@@ -205,7 +212,8 @@ def test_a_stream_that_is_made_again(pravega: Pravega, new_stream: Callable[...,
     assert log.versions(4, 4) == []
     assert log.fold() == 0
     insert_into_all(pravega, stream, 1)
-    publish(pravega, stream, 2 * FOLDED - 4)
+    record_versions(pravega, stream, 2 * FOLDED - 5)
+    publish(pravega, stream, 1)
     versions = log.versions()
     assert [version.number for version in versions] == list(range(1, 2 * FOLDED + 1))
     assert len({version.cut for version in versions}) == 2
@@ -218,8 +226,7 @@ def test_what_changed_since_it_was_read_is_not_removed(
 ) -> None:
     """A folder sleeps before it removes rows, and wakes up when the stream was made again and has a version."""
     stream = new_stream()
-    publish(pravega, stream, 2 * FOLDED - 1)
-    publish_without_folding(pravega, stream)
+    record_versions(pravega, stream, 2 * FOLDED)
     remove = KeyValueTable.delete_many
 
     def late(table: KeyValueTable, keys: Any, versions: Any = None) -> None:
@@ -239,8 +246,7 @@ def test_what_changed_since_it_was_read_is_not_removed(
 def test_a_folder_that_meets_versions_of_a_new_stream(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     """It has read the head row before the stream was made again, and the other rows after."""
     stream = new_stream()
-    publish(pravega, stream, 2 * FOLDED - 1)
-    publish_without_folding(pravega, stream)
+    record_versions(pravega, stream, 2 * FOLDED)
     log = CommitLog(pravega, stream)
     old = log.head().origin
     pravega.controller.seal_stream(stream)
@@ -256,9 +262,7 @@ def test_what_folders_that_died_have_left_is_removed(
 ) -> None:
     """The checkpoints of two of them still have their rows beside them."""
     stream = new_stream()
-    publish(pravega, stream, FOLDED)
-    for _ in range(3 * FOLDED - 1):
-        publish_without_folding(pravega, stream)
+    record_versions(pravega, stream, 4 * FOLDED - 1)
     log = CommitLog(pravega, stream)
     versions = log.versions()
     with monkeypatch.context() as patched:
@@ -290,7 +294,8 @@ def test_older_releases_refuse_checkpoints_by_name(
 ) -> None:
     """They make a stream cut of the text that is in the place of one. Whoever measures the end never does."""
     stream = new_stream()
-    publish(pravega, stream, 2 * FOLDED)
+    record_versions(pravega, stream, 2 * FOLDED - 1)
+    publish(pravega, stream, 1)
     [checkpoint] = [row for row in log_rows(pravega, stream.scope) if "folded" in row]
     assert (checkpoint["version"], checkpoint["stream"]) == (FOLDED, stream.name)
     with pytest.raises(InvalidOptionError, match="folded by a newer pyspark-pravega: upgrade this one"):

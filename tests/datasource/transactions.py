@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, CommitEntry, HeadRow, Write
 from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
@@ -23,6 +24,7 @@ from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTab
 SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
 PAYLOAD_BYTES = 24
 EVENT_BYTES = 8 + PAYLOAD_BYTES
+_IN_ONE_STEP = 250
 
 
 def raw_table(stream: Stream) -> StreamTable:
@@ -69,6 +71,34 @@ def die_in_commit(config: ClientConfig, stream: Stream, segments: int, moment: s
     elif moment == "after":
         insert.transaction.commit(60)
     os._exit(7)
+
+
+class _Gathering(CommitLog):
+    """Keeps the rows of versions back, so that many of them can be written in one step."""
+
+    def __init__(self, pravega: Pravega, stream: Stream, head: HeadRow) -> None:
+        super().__init__(pravega, stream)
+        self.last_head = head
+        self.gathered: list[Write] = []
+
+    def _replace(self, old: HeadRow, new: HeadRow, also: Sequence[Write] = ()) -> bool:
+        self.last_head = new
+        self.gathered += also
+        return True
+
+
+def record_versions(pravega: Pravega, stream: Stream, versions: int) -> None:
+    """Record versions without events, none of them folded, as older releases leave them: hundreds in one step."""
+    log, end = CommitLog(pravega, stream), tail_cut(pravega, stream)
+    for first in range(0, versions, _IN_ONE_STEP):
+        assert log.enter(uuid.uuid4(), rows=first, operation="TEST")
+        head = log.head()
+        assert head is not None
+        gathering = _Gathering(pravega, stream, head)
+        assert gathering._publish(head, head.queue[0], end)
+        for rows in range(first + 1, min(first + _IN_ONE_STEP, versions)):
+            assert gathering._publish(gathering.last_head, CommitEntry(uuid.uuid4(), rows, "TEST"), end)
+        assert log._replace(head, gathering.last_head, gathering.gathered)
 
 
 def remove_rows(log: CommitLog) -> None:

@@ -35,6 +35,7 @@ from tests.faults.points import POINTS
 from tests.scopes import new_scope
 
 LONG = pytest.param(20, marks=pytest.mark.faults)
+LONGER_THAN_LEASE = 12
 TABLE_COMMANDS = frozenset((wire._UPDATE_TABLE_ENTRIES, wire._READ_TABLE, wire._READ_TABLE_ENTRIES))
 POINT = {point.name: point for point in POINTS}
 
@@ -124,7 +125,8 @@ def uncommit(checkpoint: Path, batch: int) -> None:
         (checkpoint / "commits" / name).unlink()
 
 
-@pytest.mark.parametrize("batches", [5, LONG])
+@pytest.mark.usefixtures("long_micro_batch")
+@pytest.mark.parametrize("batches", [3, LONG])
 def test_every_batch_is_replayed(
     tables: Tables, feeder: Feeder, pravega: Pravega, tmp_path: Path, batches: int
 ) -> None:
@@ -139,11 +141,18 @@ def test_every_batch_is_replayed(
     assert len(CommitLog(pravega, tables.streams[1]).versions()) == batches
 
 
+ABORTED = ("sealed", "claimed")
 RAN_OUT = [pytest.param(point, True, marks=pytest.mark.faults) for point in ("sealed", "claimed", "commit")]
 
 
 @pytest.mark.parametrize(
-    ("point", "frozen"), [*((point, False) for point in ("begun", "sealed", "claimed", "commit")), *RAN_OUT]
+    ("point", "frozen"),
+    [
+        ("begun", False),
+        ("commit", False),
+        *(pytest.param(point, False, marks=pytest.mark.long) for point in ABORTED),
+        *RAN_OUT,
+    ],
 )
 def test_a_transaction_that_ended_before_its_commit(
     tables: Tables, feeder: Feeder, harmed: Harmed, pravega: Pravega, tmp_path: Path, point: str, frozen: bool
@@ -172,7 +181,9 @@ def test_a_transaction_that_ended_before_its_commit(
     check(tables, feeder)
 
 
-@pytest.mark.parametrize("point", ["look", "plan", "begun"])
+@pytest.mark.parametrize(
+    "point", [*(pytest.param(point, marks=pytest.mark.long) for point in ("look", "plan")), "begun"]
+)
 def test_a_service_that_dies_before_anything_is_recorded(
     tables: Tables, feeder: Feeder, harmed: Harmed, pravega: Pravega, tmp_path: Path, point: str
 ) -> None:
@@ -189,11 +200,43 @@ def test_a_service_that_dies_before_anything_is_recorded(
     check(tables, feeder)
 
 
-@pytest.mark.parametrize(("seconds", "batches"), [(12, 1), pytest.param(30, 3, marks=pytest.mark.faults)])
-def test_micro_batches_longer_than_the_lease(
-    tables: Tables, feeder: Feeder, pravega: Pravega, tmp_path: Path, seconds: int, batches: int
-) -> None:
-    """A lease of 10 s, the shortest that the server takes, and a task that needs longer in each micro-batch."""
+@pytest.fixture(scope="module")
+def long_micro_batch(
+    spark: SparkSession, client_config: ClientConfig, pravega: Pravega, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Tables, Feeder, StreamingQuery]]:
+    """A query that takes longer than its lease while other tests run."""
+    with new_scope(client_config) as scope:
+        tables = Tables(spark, scope, marked=False)
+        feeder = Feeder(client_config, tables, scale_every=0)
+        feeder.feed(pravega)
+        query = start_slowly(tables, feeder, tmp_path_factory.mktemp("long"), LONGER_THAN_LEASE)
+        try:
+            yield tables, feeder, query
+        finally:
+            query.stop()
+
+
+def test_a_micro_batch_longer_than_the_lease(long_micro_batch: tuple[Tables, Feeder, StreamingQuery]) -> None:
+    tables, feeder, query = long_micro_batch
+    check_it_was_slow(query, LONGER_THAN_LEASE)
+    check(tables, feeder)
+
+
+@pytest.mark.faults
+def test_micro_batches_longer_than_the_lease(tables: Tables, feeder: Feeder, pravega: Pravega, tmp_path: Path) -> None:
+    seconds = 30
+    for _ in range(3):
+        feeder.feed(pravega)
+        query = start_slowly(tables, feeder, tmp_path, seconds)
+        try:
+            check_it_was_slow(query, seconds)
+        finally:
+            query.stop()
+    check(tables, feeder)
+
+
+def start_slowly(tables: Tables, feeder: Feeder, checkpoint: Path, seconds: int) -> StreamingQuery:
+    """Copy with a lease of 10 s, the shortest that the server takes; a task needs longer in each micro-batch."""
     each = feeder.events
 
     @udf(returnType=LongType(), useArrow=False)
@@ -203,17 +246,14 @@ def test_micro_batches_longer_than_the_lease(
         return number
 
     rows = tables.spark.readStream.table(tables.source).withColumn("seq", slowly("seq"))
-    for _ in range(batches):
-        feeder.feed(pravega)
-        writer = rows.writeStream.option("checkpointLocation", str(tmp_path)).option("transaction.lease", "10s")
-        query = writer.trigger(availableNow=True).toTable(tables.target)
-        try:
-            assert query.awaitTermination(seconds + 120)
-        finally:
-            query.stop()
-        [took] = [one["durationMs"]["addBatch"] for one in query.recentProgress if one["numInputRows"]]
-        assert took > seconds * 1000
-    check(tables, feeder)
+    writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).option("transaction.lease", "10s")
+    return writer.trigger(availableNow=True).toTable(tables.target)
+
+
+def check_it_was_slow(query: StreamingQuery, seconds: int) -> None:
+    assert query.awaitTermination(seconds + 120)
+    [took] = [one["durationMs"]["addBatch"] for one in query.recentProgress if one["numInputRows"]]
+    assert took > seconds * 1000
 
 
 @pytest.mark.parametrize("point", ["sealed", "commit"])

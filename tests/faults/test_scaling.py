@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Reading:
         return pravega.controller.head(self.stream) != before
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(LONG, marks=[pytest.mark.faults, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("rounds", [4, pytest.param(LONG, marks=[pytest.mark.faults, pytest.mark.timeout(1800)])])
 def test_scaled_and_truncated_while_read_and_written(
     spark: SparkSession, client_config: ClientConfig, pravega: Pravega, scope: str, tmp_path: Path, rounds: int
 ) -> None:
@@ -76,8 +77,22 @@ def test_scaled_and_truncated_while_read_and_written(
     check_order_of(found)
 
 
+def split_all(pravega: Pravega, stream: Stream, at_once: bool) -> None:
+    """Split every segment of a stream, one after the other or all in one epoch."""
+    segments, halves = pravega.controller.current_segments(stream), []
+    for segment in segments:
+        half = (segment.min_key + segment.max_key) / 2
+        halves.append([(segment.min_key, half), (half, segment.max_key)])
+    if at_once:
+        pravega.controller.scale_stream(stream, [one.segment_id for one in segments], list(itertools.chain(*halves)))
+        return
+    for segment, two in zip(segments, halves, strict=True):
+        pravega.controller.scale_stream(stream, [segment.segment_id], two)
+
+
+@pytest.mark.parametrize("at_once", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_scaled_twice_between_micro_batches(
-    spark: SparkSession, client_config: ClientConfig, pravega: Pravega, scope: str, tmp_path: Path
+    spark: SparkSession, client_config: ClientConfig, pravega: Pravega, scope: str, tmp_path: Path, at_once: bool
 ) -> None:
     """Segments that began and ended between two micro-batches are read too, though no offset names them."""
     tables = Tables(spark, scope, marked=False)
@@ -89,11 +104,7 @@ def test_scaled_twice_between_micro_batches(
     for number in range(2):
         # Nothing is added to the segments that the last micro-batch has read: they are only replaced.
         for _ in range(3):
-            for segment in pravega.controller.current_segments(source):
-                half = (segment.min_key + segment.max_key) / 2
-                pravega.controller.scale_stream(
-                    source, [segment.segment_id], [(segment.min_key, half), (half, segment.max_key)]
-                )
+            split_all(pravega, source, at_once)
             feeder.feed(pravega)
         if number == 0:
             target.take(rows)

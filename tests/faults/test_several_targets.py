@@ -53,7 +53,16 @@ def check(tables: Tables, feeder: Feeder) -> None:
     assert count(tables, "target") == 0
 
 
-@pytest.mark.parametrize(("point", "passes"), [("committed", 0), ("published", 0), ("claimed", 1), ("committed", 1)])
+@pytest.mark.parametrize(
+    ("point", "passes"),
+    [
+        ("published", 0),
+        *(
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in (("committed", 0), ("claimed", 1), ("committed", 1))
+        ),
+    ],
+)
 def test_a_service_that_dies_between_two_commits(
     tables: Tables, feeder: Feeder, harmed: Harmed, pravega: Pravega, tmp_path: Path, point: str, passes: int
 ) -> None:

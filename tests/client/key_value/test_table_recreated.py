@@ -55,7 +55,14 @@ def test_the_scope_dropped_with_the_table(pravega: Pravega, scope: str) -> None:
         pravega.controller.create_scope(scope)
 
 
-@pytest.mark.parametrize("partitions", [2, 1, 5], ids=["as many partitions", "fewer", "more"])
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        pytest.param(2, id="as many partitions", marks=pytest.mark.long),
+        pytest.param(1, id="fewer", marks=pytest.mark.long),
+        pytest.param(5, id="more"),
+    ],
+)
 def test_others_made_the_table_anew_meanwhile(
     client_config: ClientConfig, pravega: Pravega, scope: str, partitions: int
 ) -> None:

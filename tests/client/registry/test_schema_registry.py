@@ -11,6 +11,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -87,10 +88,12 @@ def test_groups_of_every_format(registry: SchemaRegistry, format: str) -> None:
     assert registry.group("g") == GroupProperties(format, allow_multiple_types=True)
 
 
-def test_more_groups_than_a_page(registry: SchemaRegistry) -> None:
-    names = {f"group-{number}" for number in range(230)}
-    for name in names:
-        registry.create_group(name, AVRO)
+@pytest.mark.parametrize("groups", [110, pytest.param(230, marks=pytest.mark.long)])
+def test_more_groups_than_a_page(registry: SchemaRegistry, groups: int) -> None:
+    names = {f"group-{number}" for number in range(groups)}
+    with ThreadPoolExecutor(4) as threads:
+        for made in [threads.submit(registry.create_group, name, AVRO) for name in names]:
+            made.result()
     assert set(registry.groups()) == names
 
 

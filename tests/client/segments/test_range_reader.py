@@ -71,7 +71,7 @@ def payloads(windows: Iterable[Window]) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("window_bytes", [1, 9, 100, 4096, 1 << 20, 16 << 20])
+@pytest.mark.parametrize("window_bytes", [1, 9, pytest.param(100, marks=pytest.mark.long), 4096, 1 << 20, 16 << 20])
 def test_events_come_back_in_order_whatever_the_window(
     pravega: Pravega, stream: Stream, events: Make, window_bytes: int
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_range_read_to_its_end_leaves_its_connection_to_the_next(
     assert proxy.connections == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
 def test_cut_connections_change_nothing(
     pravega: Pravega, proxied: SegmentStore, proxy: Any, stream: Stream, events: Make, seed: int
 ) -> None:

@@ -76,7 +76,7 @@ def in_batches(directory: Path, changes: Sequence[Change], ends: Sequence[int], 
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 3))])
 @pytest.mark.parametrize("memory", [1 << 28, 20_000])
 def test_batches_give_the_same_history(tmp_path: Path, seed: int, memory: int) -> None:
     rng = random.Random(seed)

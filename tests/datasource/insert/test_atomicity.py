@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,11 +21,13 @@ from pyspark.sql.functions import lit, udf
 from pyspark.sql.types import LongType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import StreamExistsError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import descendants, running, task_workers
+from tests.scopes import Sweeper
 
 DRIVER = Path(__file__).with_name("insert_driver.py")
 
@@ -33,6 +35,10 @@ DRIVER = Path(__file__).with_name("insert_driver.py")
 @pytest.fixture
 def table(spark: SparkSession, scope: str) -> str:
     """A table of numbers with a key, over three segments."""
+    return new_table(spark, scope)
+
+
+def new_table(spark: SparkSession, scope: str) -> str:
     name = f"pravega.`{scope}`.numbers"
     spark.sql(
         f"CREATE TABLE {name} (k INT NOT NULL, v BIGINT NOT NULL) USING pravega "
@@ -113,7 +119,7 @@ def test_a_task_that_fails_once_is_retried_without_loss_or_double(
 
 
 def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: str, pravega: Pravega) -> None:
-    rows, size = 20_000, 2_000
+    rows, size = 10_000, 4_000
 
     @udf(returnType=LongType(), useArrow=False)
     def slowly(value: int) -> int:
@@ -167,12 +173,19 @@ def kill_in_the_middle(
     return length() < all_bytes
 
 
-def test_a_statement_longer_than_its_lease_commits(
-    spark: SparkSession, table: str, scope: str, pravega: Pravega, tmp_path: Path
-) -> None:
-    """It ends when the server has aborted another transaction, which was begun later with the same lease."""
-    stream = Stream(scope, "numbers")
-    go_on = str(tmp_path / "go-on")
+@pytest.fixture(scope="module")
+def long_statement(
+    spark: SparkSession,
+    pravega: Pravega,
+    client_config: ClientConfig,
+    _sweeper: Sweeper,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[str, Future[None]]]:
+    """A table, and a statement that ends when the server has aborted another transaction.
+
+    That one is begun later with the same lease.
+    """
+    go_on = str(tmp_path_factory.mktemp("long") / "go-on")
 
     @udf(returnType=LongType(), useArrow=False)
     def wait(value: int) -> int:
@@ -189,14 +202,21 @@ def test_a_statement_longer_than_its_lease_commits(
         finally:
             Path(go_on).touch()
 
-    with ThreadPoolExecutor(1) as pool:
-        outlived = pool.submit(outlive)
-        rows = spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v"))
-        rows.writeTo(table).option("transaction.lease", "10s").append()
-        outlived.result()
-    assert values(spark, table) == [0]
+    def insert(table: str) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            outlived = pool.submit(outlive)
+            rows = spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v"))
+            rows.writeTo(table).option("transaction.lease", "10s").append()
+            outlived.result()
+
+    for scope in _sweeper.scope(client_config):
+        stream = Stream(scope, "numbers")
+        table = new_table(spark, scope)
+        with ThreadPoolExecutor(1) as pool:
+            yield table, pool.submit(insert, table)
 
 
+@pytest.mark.usefixtures("long_statement")
 def test_a_transaction_aborted_by_force_fails_the_statement_by_name(
     spark: SparkSession, table: str, scope: str, pravega: Pravega, tmp_path: Path
 ) -> None:
@@ -241,3 +261,12 @@ def test_the_driver_killed(
     wait_until(lambda: not any(running(pid) for pid in family), f"the end of {family}", 30)
     wait_until(lambda: not open_transactions(pravega, Stream(scope, "numbers")), "the abort of the transaction", 30)
     assert values(spark, table) == (list(range(100)) if moment == "after" else [])
+
+
+def test_a_statement_longer_than_its_lease_commits(
+    spark: SparkSession, long_statement: tuple[str, Future[None]]
+) -> None:
+    """It has run while others were tested."""
+    table, inserted = long_statement
+    inserted.result(timeout=200)
+    assert values(spark, table) == [0]

@@ -45,6 +45,7 @@ POINTS: dict[str, tuple[Any, str, str]] = {
     "after publish": (CommitLog, "publish", "after"),
 }
 """Steps of docs/design/streaming-sink.md: what does each, and whether the process dies before or after it."""
+FEW_POINTS = ("before record", "after record", "after commit")
 
 
 def epoch(number: int, run: str = "first", *, query: str = QUERY, offsets: str | None = None) -> Epoch:
@@ -100,7 +101,9 @@ def die(config: ClientConfig, stream: Stream, number: int, point: str) -> None:
         commit_epoch(insert, messages, epoch(number))
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [*FEW_POINTS, *(pytest.param(one, marks=pytest.mark.long) for one in POINTS if one not in FEW_POINTS)]
+)
 def test_a_driver_killed_at_any_step(
     pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream], point: str
 ) -> None:
@@ -385,7 +388,7 @@ def test_versions_of_an_application(pravega: Pravega, new_stream: Callable[..., 
     assert visible(pravega, stream) == sorted([*rows_of(3), *rows_of(7), *rows_of(3)])
 
 
-@pytest.mark.parametrize("others", [1, 2, 3])
+@pytest.mark.parametrize("others", [1, *(pytest.param(more, marks=pytest.mark.long) for more in (2, 3))])
 def test_an_application_that_writes_twice_at_once(
     pravega: Pravega, new_stream: Callable[..., Stream], others: int
 ) -> None:

@@ -72,8 +72,11 @@ def mix_events(bad: list[bytes], good: Callable[[int], bytes]) -> list[bytes]:
     return [good(0), *itertools.chain.from_iterable((payload, good(n + 1)) for n, payload in enumerate(bad))]
 
 
-CORPORA = [(json_table, BAD_JSON), (avro_table, BAD_AVRO)]
-each_corpus = pytest.mark.parametrize(("make", "corpus"), CORPORA, ids=["json", "avro"])
+CORPORA = [
+    pytest.param(json_table, BAD_JSON, id="json"),
+    pytest.param(avro_table, BAD_AVRO, id="avro", marks=pytest.mark.long),
+]
+each_corpus = pytest.mark.parametrize(("make", "corpus"), CORPORA)
 
 
 @each_corpus
@@ -154,9 +157,14 @@ def test_unusual_but_good(pravega: Pravega, new_stream: Callable[..., Stream]) -
 class TestNumbers:
     """Bad events among many, over several batches and segments."""
 
-    @pytest.fixture
-    def table(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> StreamTable:
-        stream = new_stream(2)
+    @pytest.fixture(scope="class")
+    @classmethod
+    def table(cls, pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> StreamTable:
+        """It is only read; dead letters go to streams beside it."""
+        return cls.fill(pravega, new_read_stream(2, "numbers"))
+
+    @staticmethod
+    def fill(pravega: Pravega, stream: Stream) -> StreamTable:
         payloads = [b"?" if n % 7 == 3 else good_json(n) for n in range(40_000)]
         append(pravega, stream, payloads)
         return keyed_table(stream)
@@ -176,7 +184,8 @@ class TestNumbers:
         assert told.slices == counted.segments and told.retries == told.left_out == told.sieved == 0
         assert told.waited >= 0
 
-    def test_a_column_of_the_name_that_counts_have(self, pravega: Pravega, table: StreamTable) -> None:
+    def test_a_column_of_the_name_that_counts_have(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        table = self.fill(pravega, new_stream(2))
         append(pravega, table.stream, [b'{"_counts":7}', b"?"])
         column = StructType([StructField("_counts", LongType())])
         named = StreamTable(table.stream, "json", "none", column)
@@ -256,7 +265,13 @@ class TestBrokenFrames:
 
     BROKEN = struct.pack(">ii", 0, 1 << 20) + b"too short", b"no event at all.", struct.pack(">ii", 0, -5)
 
-    @pytest.fixture(params=BROKEN, ids=["long", "type", "negative"])
+    @pytest.fixture(
+        params=[
+            pytest.param(BROKEN[0], id="long"),
+            pytest.param(BROKEN[1], id="type", marks=pytest.mark.long),
+            pytest.param(BROKEN[2], id="negative", marks=pytest.mark.long),
+        ]
+    )
     def table(self, request: pytest.FixtureRequest, pravega: Pravega, new_stream: Callable[..., Stream]) -> StreamTable:
         """Four good events in the one segment and one in the other, before the broken bytes and two good events."""
         stream = new_stream(2)

@@ -113,11 +113,28 @@ def of_events(aggregation: Aggregation, batch: pa.RecordBatch) -> Iterator[tuple
         yield tuple(row[name] for (name,) in aggregation.groups), values
 
 
-@settings(max_examples=400, deadline=None)
-@given(ASKED, BATCHES, few([1, 4, 20]), few([1, 3, 100]))
+CASES = (ASKED, BATCHES, few([1, 4, 20]), few([1, 3, 100]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(*CASES)
 def test_what_is_begun_leads_to_the_same(
     aggregation: Aggregation, batches: list[list[tuple[Any, ...]]], pending: int, most: int
 ) -> None:
+    check_begun(aggregation, batches, pending, most)
+
+
+@pytest.mark.long
+@settings(max_examples=1000, deadline=None)
+@given(*CASES)
+def test_more_of_what_is_begun_leads_to_the_same(
+    aggregation: Aggregation, batches: list[list[tuple[Any, ...]]], pending: int, most: int
+) -> None:
+    check_begun(aggregation, batches, pending, most)
+
+
+def check_begun(aggregation: Aggregation, batches: list[list[tuple[Any, ...]]], pending: int, most: int) -> None:
+    """Compare what Spark makes of begun groups with what it makes of the rows."""
     schema = to_arrow_schema(COLUMNS, timezone="UTC")
     types = dict(zip(schema.names, schema.types, strict=True))
     operands = aggregation.operands(COLUMNS)
@@ -161,9 +178,10 @@ def test_sums_of_what_was_returned_count_for_those_that_follow(
     assert found == {("a",) * len(groups): [(2**63 - 6, True)]}
 
 
-def test_a_group_is_one_row_and_groups_have_bounds() -> None:
+@pytest.mark.parametrize("size", [180_000, pytest.param(300_000, marks=pytest.mark.long)])
+def test_a_group_is_one_row_and_groups_have_bounds(size: int) -> None:
     aggregation = Aggregation((AggregateFunction("CountStar", ()), AggregateFunction("Sum", ("n",))), (("k",),))
-    numbers = pa.array(range(300_000), pa.int32())
+    numbers = pa.array(range(size), pa.int32())
 
     def rows(keys: pa.Array, functions: tuple[AggregateFunction, ...] = aggregation.functions) -> list[int]:
         groups = PartialGroups(Aggregation(functions, (("k",),)), COLUMNS, aggregation.operands(COLUMNS))
@@ -172,13 +190,13 @@ def test_a_group_is_one_row_and_groups_have_bounds() -> None:
             map(len, groups.finish())
         )
 
-    assert rows(pa.array([str(number % 5) for number in range(300_000)])) == [5]
+    assert rows(pa.array([str(number % 5) for number in range(size)])) == [5]
     # Where hardly any two rows have one group, they go on one by one; else new groups are begun.
-    unique = rows(pa.array([str(number) for number in range(300_000)]))
-    assert sum(unique) == 300_000 and set(unique[4:-1]) == {16_384}
-    thrice = rows(pa.array([str(number // 3) for number in range(300_000)]))
-    assert sum(thrice) <= 100_000 + 10
-    long = rows(pa.array([str(number // 2) * 200 for number in range(300_000)]))
+    unique = rows(pa.array([str(number) for number in range(size)]))
+    assert sum(unique) == size and set(unique[4:-1]) == {16_384}
+    thrice = rows(pa.array([str(number // 3) for number in range(size)]))
+    assert sum(thrice) <= size // 3 + 10
+    long = rows(pa.array([str(number // 2) * 200 for number in range(size)]))
     assert len(long) > 1 and max(long) < 65_536
 
 

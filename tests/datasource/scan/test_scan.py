@@ -18,6 +18,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import (
@@ -99,14 +100,12 @@ class TestTasks:
         ]
         assert slices[0] == slices[1]
 
-    @pytest.mark.parametrize("limit", [3, 30, 99, 200])
-    def test_a_limit_is_that_of_each_task(
-        self, pravega: Pravega, new_stream: Callable[..., Stream], limit: int
-    ) -> None:
+    def test_a_limit_is_that_of_each_task(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream(4))
         insert_numbers(pravega, table, 0, 100)
-        (task,) = batches(scan(pravega, table, limit=limit))
-        assert sum(batch.num_rows for batch in task) == min(limit, 100)
+        for limit in (3, 30, 99, 200):
+            (task,) = batches(scan(pravega, table, limit=limit))
+            assert sum(batch.num_rows for batch in task) == min(limit, 100)
 
 
 class TestCompleteness:
@@ -198,13 +197,23 @@ class TestCompleteness:
         pravega.controller.seal_stream(stream)
         assert values(planned) == list(range(100))
 
-    def test_events_up_to_the_largest(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    @pytest.mark.parametrize(
+        ("sizes", "windows"),
+        [
+            ([0, 1, 8 * MIB, 5, 8 * MIB - 1, 0], ("64k", "16m")),
+            pytest.param(
+                [0, 1, 8 * MIB, 5, 3 * MIB, 8 * MIB - 1, 0, 2 * MIB], ("64k", "1m", "16m"), marks=pytest.mark.long
+            ),
+        ],
+    )
+    def test_events_up_to_the_largest(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], sizes: list[int], windows: tuple[str, ...]
+    ) -> None:
         stream = new_stream()
         chance = random.Random(3)
-        sizes = [0, 1, 8 * MIB, 5, 3 * MIB, 8 * MIB - 1, 0, 2 * MIB]
         payloads = [chance.randbytes(size) for size in sizes]
         insert_raw(pravega, stream, payloads)
-        for window in ("64k", "1m", "16m"):
+        for window in windows:
             (partition,) = batches(scan(pravega, raw_table(stream), read_window=window))
             read = [row for batch in partition for row in batch.to_pylist()]
             assert [row["event"] for row in read] == payloads
@@ -229,10 +238,19 @@ class TestCompleteness:
 
 
 class TestBounds:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def read_stream(cls, pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> Stream:
+        """One as `stream`, which tests only read."""
+        return cls.fill(pravega, new_read_stream(3, "bounds"))
+
     @pytest.fixture
     def stream(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> Stream:
         """Three INSERTs of 100 rows, over three segments."""
-        stream = new_stream(3)
+        return self.fill(pravega, new_stream(3))
+
+    @staticmethod
+    def fill(pravega: Pravega, stream: Stream) -> Stream:
         for first in (0, 100, 200):
             insert_numbers(pravega, keyed_table(stream), first, first + 100)
         return stream
@@ -250,8 +268,8 @@ class TestBounds:
             {"start_stream_cut": "unbounded", "end_stream_cut": "UNBOUNDED"},
         ],
     )
-    def test_by_name(self, pravega: Pravega, stream: Stream, options: dict[str, Any]) -> None:
-        assert values(scan(pravega, keyed_table(stream), **options)) == list(range(300))
+    def test_by_name(self, pravega: Pravega, read_stream: Stream, options: dict[str, Any]) -> None:
+        assert values(scan(pravega, keyed_table(read_stream), **options)) == list(range(300))
 
     def test_by_the_text_of_a_cut(self, pravega: Pravega, stream: Stream, versions: list[str]) -> None:
         table = keyed_table(stream)
@@ -264,10 +282,9 @@ class TestBounds:
         assert values(scan(pravega, table, start_stream_cut=third)) == list(range(300, 400))
         assert values(scan(pravega, table, end_stream_cut=third)) == list(range(300))
 
-    def test_by_a_wrong_text(
-        self, pravega: Pravega, stream: Stream, versions: list[str], new_stream: Callable[..., Stream]
-    ) -> None:
-        table = keyed_table(stream)
+    def test_by_a_wrong_text(self, pravega: Pravega, read_stream: Stream, new_stream: Callable[..., Stream]) -> None:
+        table = keyed_table(read_stream)
+        versions = [version.cut.to_text() for version in CommitLog(pravega, read_stream).versions()]
         other = tail(pravega, new_stream(1, "other")).to_text()
         for key in ("start-stream-cut", "end-stream-cut"):
             for text in ("yesterday", versions[0][:-9], other):
@@ -293,10 +310,18 @@ class TestBounds:
 
 
 class TestWhatIsAskedFor:
-    @pytest.fixture
-    def stream(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> Stream:
-        stream = new_stream(3)
+    @pytest.fixture(scope="class")
+    @classmethod
+    def stream(cls, pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> Stream:
+        stream = new_read_stream(3, "asked-for")
         insert_numbers(pravega, keyed_table(stream), 0, 3000)
+        return stream
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def large(cls, pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> Stream:
+        stream = new_read_stream(2, "large")
+        insert_numbers(pravega, keyed_table(stream), 0, 400_000)
         return stream
 
     def test_columns(self, pravega: Pravega, stream: Stream) -> None:
@@ -344,16 +369,14 @@ class TestWhatIsAskedFor:
     def test_a_limit_asks_for_few_bytes(
         self,
         pravega: Pravega,
-        new_stream: Callable[..., Stream],
+        large: Stream,
         caplog: pytest.LogCaptureFixture,
         limit: int,
         reads: list[int],
     ) -> None:
         """What is read ahead of what is wanted begins with the second piece."""
-        stream = new_stream(2)
-        insert_numbers(pravega, keyed_table(stream), 0, 400_000)
         caplog.set_level(logging.DEBUG)
-        for partition in batches(scan(pravega, keyed_table(stream), limit=limit)):
+        for partition in batches(scan(pravega, keyed_table(large), limit=limit)):
             assert sum(batch.num_rows for batch in partition) == limit
         for segment in (0, 1):
             read = re.findall(rf"reading (\d+) bytes of \S+/{segment}\.", caplog.text)

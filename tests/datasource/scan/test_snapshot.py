@@ -38,21 +38,62 @@ def snapshot(
     )
 
 
+def split_of(pravega: Pravega, stream: Stream) -> list[SegmentRange]:
+    """Split segment 0 and write one event to each of the three segments, which are returned."""
+    pravega.controller.scale_stream(stream, [0], [(0, 0.25), (0.25, 0.5)])
+    insert_into_all(pravega, stream, 3)
+    return pravega.controller.current_segments(stream)
+
+
 @pytest.fixture
 def stream(pravega: Pravega, new_stream: Callable[..., Stream]) -> Stream:
     """Two segments, 0 and 1, with three events each."""
     made = new_stream(2)
-    for _ in range(3):
-        insert_into_all(pravega, made, 2)
+    insert_into_all(pravega, made, 2, rows=3)
     return made
 
 
 @pytest.fixture
 def split(pravega: Pravega, stream: Stream) -> list[SegmentRange]:
     """The stream's three segments after a split of segment 0, with one event in each; segment 1 has four then."""
-    pravega.controller.scale_stream(stream, [0], [(0, 0.25), (0.25, 0.5)])
-    insert_into_all(pravega, stream, 3)
-    return pravega.controller.current_segments(stream)
+    return split_of(pravega, stream)
+
+
+@pytest.fixture(scope="module")
+def read_stream(pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> Stream:
+    """One as `stream`, which tests only read."""
+    made = new_read_stream(2, "stream")
+    for _ in range(3):
+        insert_into_all(pravega, made, 2)
+    return made
+
+
+@pytest.fixture(scope="module")
+def read_split(pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> tuple[Stream, list[SegmentRange]]:
+    """One as `stream` with its segments after `split`, which tests only read."""
+    made = new_read_stream(2, "split")
+    insert_into_all(pravega, made, 2, rows=3)
+    return made, split_of(pravega, made)
+
+
+@pytest.fixture(scope="module")
+def truncated(pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> Stream:
+    """One as `stream` that has lost two events of segment 0; tests only read it."""
+    made = new_read_stream(2, "truncated")
+    insert_into_all(pravega, made, 2, rows=3)
+    pravega.controller.truncate_stream(cut(made, s0=2, s1=0))
+    return made
+
+
+@pytest.fixture(scope="module")
+def removed(pravega: Pravega, new_read_stream: Callable[[int, str], Stream]) -> tuple[Stream, list[SegmentRange]]:
+    """One as `read_split` that has lost segment 0 and the events of segment 1; tests only read it."""
+    made = new_read_stream(2, "removed")
+    insert_into_all(pravega, made, 2, rows=3)
+    split = split_of(pravega, made)
+    pravega.controller.truncate_stream(cut_at(made, split, 0, 0, 4))
+    wait_for_removal(pravega, made, 0)
+    return made, split
 
 
 def cut(stream: Stream, **events: int) -> StreamCut:
@@ -75,10 +116,10 @@ class TestWithoutCuts:
         pravega.controller.scale_stream(stream, [2], [(0.5, 0.6), (0.6, 0.75)])
         assert snapshot(pravega, stream) == [SegmentSlice(one, 0, E) for one in range(4)]
 
-    def test_from_head_to_tail(self, pravega: Pravega, stream: Stream) -> None:
-        found = snapshot(pravega, stream)
+    def test_from_head_to_tail(self, pravega: Pravega, read_stream: Stream) -> None:
+        found = snapshot(pravega, read_stream)
         assert found == [SegmentSlice(0, 0, 3 * E), SegmentSlice(1, 0, 3 * E)]
-        assert cut_at_the_end(stream, found) == cut(stream, s0=3, s1=3)
+        assert cut_at_the_end(read_stream, found) == cut(read_stream, s0=3, s1=3)
 
     def test_segments_of_all_epochs(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
         low, high, rest = (segment.segment_id for segment in split)
@@ -122,7 +163,8 @@ class TestWithoutCuts:
 
 
 class TestWithCuts:
-    def test_between_two(self, pravega: Pravega, stream: Stream) -> None:
+    def test_between_two(self, pravega: Pravega, read_stream: Stream) -> None:
+        stream = read_stream
         first, last = cut(stream, s0=1, s1=2), cut(stream, s0=3, s1=2)
         assert snapshot(pravega, stream, first) == [SegmentSlice(0, E, 3 * E), SegmentSlice(1, 2 * E, 3 * E)]
         assert snapshot(pravega, stream, None, last) == [SegmentSlice(0, 0, 3 * E), SegmentSlice(1, 0, 2 * E)]
@@ -130,8 +172,9 @@ class TestWithCuts:
         assert snapshot(pravega, stream, first, first) == []
         assert snapshot(pravega, stream, cut(stream, s0=3, s1=3)) == []
 
-    def test_parts_add_up(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
+    def test_parts_add_up(self, pravega: Pravega, read_split: tuple[Stream, list[SegmentRange]]) -> None:
         """Before a cut and after it is everything, wherever it lies, even in several epochs at once."""
+        stream, split = read_split
         low, high, rest = split
         whole = pieces(snapshot(pravega, stream))
         for middle in (
@@ -159,29 +202,29 @@ class TestWithCuts:
 class TestCutsThatDoNotFit:
     @pytest.mark.parametrize("option", ["start", "end"])
     def test_of_another_stream(
-        self, pravega: Pravega, stream: Stream, new_stream: Callable[..., Stream], option: str
+        self, pravega: Pravega, read_stream: Stream, read_split: tuple[Stream, list[SegmentRange]], option: str
     ) -> None:
-        other = cut(new_stream(2, "other"), s0=0, s1=0)
-        with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' is a cut of stream .*/other, .*/stream"):
-            snapshot(pravega, stream, **dict[str, Any]({option: other}))
+        other = cut(read_split[0], s0=0, s1=0)
+        with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' is a cut of stream .*/split, .*/stream"):
+            snapshot(pravega, read_stream, **dict[str, Any]({option: other}))
 
-    @pytest.mark.parametrize("option", ["start", "end"])
-    def test_of_an_older_stream_of_the_name(
-        self, pravega: Pravega, stream: Stream, split: list[SegmentRange], option: str
-    ) -> None:
+    def test_of_an_older_stream_of_the_name(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
         old = [cut(stream, s0=1, s1=1), cut_at(stream, split, 1, 1, 1)]
         pravega.controller.seal_stream(stream)
         pravega.controller.delete_stream(stream)
         pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=2)))
         insert_into_all(pravega, stream, 2)
-        for one in old:
-            with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* is not a position .* recreated"):
-                snapshot(pravega, stream, **dict[str, Any]({option: one}))
+        for option in ("start", "end"):
+            for one in old:
+                message = f"'{option}-stream-cut' .* is not a position .* recreated"
+                with pytest.raises(InvalidOptionError, match=message):
+                    snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])
     def test_of_a_part_of_the_key_space_or_unknown_segments(
-        self, pravega: Pravega, stream: Stream, split: list[SegmentRange], option: str
+        self, pravega: Pravega, read_split: tuple[Stream, list[SegmentRange]], option: str
     ) -> None:
+        stream, split = read_split
         wrong = (
             cut(stream, s0=1),
             cut(stream, s0=1, s1=1, s7=1),
@@ -195,12 +238,14 @@ class TestCutsThatDoNotFit:
                 snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])
-    def test_beyond_the_tail(self, pravega: Pravega, stream: Stream, option: str) -> None:
+    def test_beyond_the_tail(self, pravega: Pravega, read_stream: Stream, option: str) -> None:
+        stream = read_stream
         message = f"'{option}-stream-cut' asks for offset {4 * E} of segment 1 of stream {stream}, .* {3 * E}"
         with pytest.raises(InvalidOptionError, match=message):
             snapshot(pravega, stream, **dict[str, Any]({option: cut(stream, s0=3, s1=4)}))
 
-    def test_the_start_after_the_end(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
+    def test_the_start_after_the_end(self, pravega: Pravega, read_split: tuple[Stream, list[SegmentRange]]) -> None:
+        stream, split = read_split
         old, new = cut(stream, s0=3, s1=3), cut_at(stream, split, 0, 0, 4)
         for start, end in (
             (old, cut(stream, s0=2, s1=2)),
@@ -215,8 +260,8 @@ class TestCutsThatDoNotFit:
 class TestDataLoss:
     """What was truncated is an error if the query asks for it by a cut, unless it allows for that."""
 
-    def test_the_start_before_the_head(self, pravega: Pravega, stream: Stream) -> None:
-        pravega.controller.truncate_stream(cut(stream, s0=2, s1=0))
+    def test_the_start_before_the_head(self, pravega: Pravega, truncated: Stream) -> None:
+        stream = truncated
         for start in (cut(stream, s0=0, s1=0), cut(stream, s0=1, s1=3)):
             lost = rf"[Bb]ytes {start.positions[0]} to {2 * E} of segment 0 of stream {stream} .*fail-on-data-loss"
             with pytest.raises(DataLossError, match=lost):
@@ -225,9 +270,8 @@ class TestDataLoss:
         assert snapshot(pravega, stream, cut(stream, s0=1, s1=1), fail_on_data_loss=False) == left
         assert snapshot(pravega, stream, cut(stream, s0=2, s1=1)) == left
 
-    def test_a_segment_was_removed(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
-        pravega.controller.truncate_stream(cut_at(stream, split, 0, 0, 4))
-        wait_for_removal(pravega, stream, 0)
+    def test_a_segment_was_removed(self, pravega: Pravega, removed: tuple[Stream, list[SegmentRange]]) -> None:
+        stream, split = removed
         start, end = cut(stream, s0=1, s1=4), cut_at(stream, split, 1, 1, 4)
         left = [SegmentSlice(segment.segment_id, 0, E) for segment in split[:2]]
         for until in (None, end):
@@ -235,16 +279,16 @@ class TestDataLoss:
                 snapshot(pravega, stream, start, until)
             assert snapshot(pravega, stream, start, until, fail_on_data_loss=False) == left
 
-    def test_the_end_before_the_head(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
+    def test_the_end_before_the_head(self, pravega: Pravega, removed: tuple[Stream, list[SegmentRange]]) -> None:
         """Nothing is left of what a scan up to there would have seen."""
-        pravega.controller.truncate_stream(cut_at(stream, split, 0, 0, 4))
+        stream, _ = removed
         for end in (cut(stream, s0=3, s1=3), cut(stream, s0=1, s1=4)):
             with pytest.raises(DataLossError, match=f"[Aa]ll events of stream {stream} up to the requested end"):
                 snapshot(pravega, stream, None, end)
             assert snapshot(pravega, stream, None, end, fail_on_data_loss=False) == []
 
-    def test_the_end_before_the_head_in_part(self, pravega: Pravega, stream: Stream) -> None:
-        pravega.controller.truncate_stream(cut(stream, s0=2, s1=0))
+    def test_the_end_before_the_head_in_part(self, pravega: Pravega, truncated: Stream) -> None:
+        stream = truncated
         for fail_on_data_loss in (True, False):
             found = snapshot(pravega, stream, None, cut(stream, s0=1, s1=2), fail_on_data_loss=fail_on_data_loss)
             assert found == [SegmentSlice(1, 0, 2 * E)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
@@ -23,6 +23,7 @@ from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import write
 from tests.datasource.stream_source.queries import Batch, Query
 from tests.debezium import Record
+from tests.scopes import Sweeper
 
 NOON = 1_700_000_000_000
 MINUTE = 60_000
@@ -44,18 +45,62 @@ def stream(pravega: Pravega, quick_scope: str) -> Stream:
     return stream
 
 
-def write_minute(pravega: Pravega, stream: Stream, minute: int, keys: Iterable[int] = range(KEYS)) -> None:
-    """Write an event for each key, and wait for the watermark of this minute behind them."""
-    write(pravega, stream, [Record(f"key-{key}", b"%d:%d" % (minute, key)) for key in keys])
-    note_minute(pravega, stream, minute)
+@dataclass(frozen=True)
+class TimedStreams:
+    """Streams with minutes of events, each with a watermark behind it; `uneven` has keys of its left segment alone.
+
+    `scaled` was split and merged in between. `going` has minutes from 60 on, `stopped` none after the first, although
+    an event; `begins` is where these two ended after one minute.
+    """
+
+    plain: Stream
+    uneven: Stream
+    scaled: Stream
+    stopped: Stream
+    going: Stream
+    begins: Mapping[Stream, dict[int, int]]
 
 
-def note_minute(pravega: Pravega, stream: Stream, minute: int) -> None:
-    """Note a time for the end of a stream, as often as a server forgets it, and wait for its watermark."""
+@pytest.fixture(scope="module")
+def timed(pravega: Pravega, quick_config: ClientConfig, _sweeper: Sweeper) -> Iterator[TimedStreams]:
+    """The streams are written at the same time, because a watermark takes a second."""
+    for scope in _sweeper.scope(quick_config):
+        plain, uneven, scaled, stopped, going = streams = [
+            Stream(scope, name) for name in ("plain", "uneven", "scaled", "stopped", "going")
+        ]
+        for stream in streams:
+            segments = 1 if stream is stopped else 2
+            pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=segments)))
+        router = SegmentRouter(pravega.controller.current_segments(uneven))
+        left = [key for key in range(KEYS) if int(router.route(hash_keys([f"key-{key}"]))[0]) == 0]
+        assert 0 < len(left) < KEYS
+        write_minutes(pravega, {plain: 1, uneven: 1, scaled: 1, stopped: 1, going: 60})
+        begins = {stream: dict(tail_cut(pravega, stream).positions) for stream in (stopped, going)}
+        write(pravega, stopped, [Record("key", b"1:0")])
+        scale(pravega, scaled, 0)
+        for minute in range(2, 7):
+            still = {uneven: minute, going: 59 + minute} if minute < 6 else {}
+            write_minutes(pravega, {plain: minute, scaled: minute, **still}, {uneven: left})
+            scale(pravega, scaled, minute - 1)
+        yield TimedStreams(plain, uneven, scaled, stopped, going, begins)
+
+
+def write_minutes(
+    pravega: Pravega, minutes: Mapping[Stream, int], keys: Mapping[Stream, Iterable[int]] | None = None
+) -> None:
+    """Write a minute to each stream, an event for each key, and wait for its watermark behind them.
+
+    A time is noted for the end of a stream as often as a server forgets it.
+    """
+    for stream, minute in minutes.items():
+        some = (keys or {}).get(stream, range(KEYS))
+        write(pravega, stream, [Record(f"key-{key}", b"%d:%d" % (minute, key)) for key in some])
+    left = {stream: NOON + minute * MINUTE for stream, minute in minutes.items()}
     deadline = time.monotonic() + 60
-    while NOON + minute * MINUTE not in times(pravega, stream):
+    while left := {stream: noted for stream, noted in left.items() if noted not in times(pravega, stream)}:
         assert time.monotonic() < deadline
-        pravega.controller.note_time("writer", tail_cut(pravega, stream), NOON + minute * MINUTE)
+        for stream, noted in left.items():
+            pravega.controller.note_time("writer", tail_cut(pravega, stream), noted)
         time.sleep(0.2)
 
 
@@ -94,10 +139,9 @@ def shown(batches: Iterable[Batch]) -> list[Mapping[int, list[int]]]:
     return [minutes(batch) for batch in batches]
 
 
-def test_segments_are_read_in_step(pravega: Pravega, stream: Stream) -> None:
+def test_segments_are_read_in_step(pravega: Pravega, timed: TimedStreams) -> None:
     """Whatever else bounds a micro-batch: no event lies beyond the first watermark behind the drift."""
-    for minute in range(1, 7):
-        write_minute(pravega, stream, minute)
+    stream = timed.plain
     begin, cut = Query(pravega, stream).start().cut, None
     for _, mark in read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream)):
         if mark.time == NOON + 4 * MINUTE:
@@ -126,13 +170,8 @@ def test_segments_are_read_in_step(pravega: Pravega, stream: Stream) -> None:
     assert {minute for batch in few[:first] for minute in minutes(batch)[0]} >= {1, 2}
 
 
-def test_a_segment_without_unread_events_holds_nothing_back(pravega: Pravega, stream: Stream) -> None:
-    router = SegmentRouter(pravega.controller.current_segments(stream))
-    left = [key for key in range(KEYS) if int(router.route(hash_keys([f"key-{key}"]))[0]) == 0]
-    assert 0 < len(left) < KEYS
-    write_minute(pravega, stream, 1)
-    for minute in range(2, 6):
-        write_minute(pravega, stream, minute, left)
+def test_a_segment_without_unread_events_holds_nothing_back(pravega: Pravega, timed: TimedStreams) -> None:
+    stream = timed.uneven
     query = drifting(pravega, stream, "1 minute")
     batches = list(query.batches())
     assert shown(batches) == [{0: [1], 1: [1]}, {0: [2, 3]}, {0: [4, 5]}]
@@ -140,17 +179,9 @@ def test_a_segment_without_unread_events_holds_nothing_back(pravega: Pravega, st
     assert shown(query.batches(batches[-1].end)) == [{0: [6], 1: [6]}]
 
 
-def test_a_stream_whose_watermarks_have_stopped_holds_no_other_back(pravega: Pravega, stream: Stream) -> None:
+def test_a_stream_whose_watermarks_have_stopped_holds_no_other_back(pravega: Pravega, timed: TimedStreams) -> None:
     """It is far behind in event time for ever, and gets events all the same."""
-    stopped = Stream(stream.scope, "stopped")
-    pravega.controller.create_stream(stopped, StreamConfiguration(ScalingPolicy(min_segments=1)))
-    begins = {}
-    for each, minute in ((stopped, 1), (stream, 60)):
-        write_minute(pravega, each, minute)
-        begins[each] = dict(tail_cut(pravega, each).positions)
-    write(pravega, stopped, [Record("key", b"1:0")])
-    for minute in (61, 62, 63, 64):
-        write_minute(pravega, stream, minute)
+    stream, begins = timed.going, timed.begins
     ends = {each: dict(tail_cut(pravega, each).positions) for each in begins}
     looks = {each: EventTimePace().look(pravega, each, Frontier(begins[each], ends[each])) for each in begins}
     found = keep_in_step(looks, timedelta(minutes=2))
@@ -158,11 +189,9 @@ def test_a_stream_whose_watermarks_have_stopped_holds_no_other_back(pravega: Pra
     assert all(begins[stream][segment] < end < ends[stream][segment] for segment, end in found[stream].items())
 
 
-def test_splits_and_merges(pravega: Pravega, stream: Stream) -> None:
+def test_splits_and_merges(pravega: Pravega, timed: TimedStreams) -> None:
     """Every event comes once, those of a key in their order, and no micro-batch is empty."""
-    for minute in range(1, 7):
-        write_minute(pravega, stream, minute)
-        scale(pravega, stream, minute - 1)
+    stream = timed.scaled
     for drift in ("1ms", "1 minute", "3 minutes"):
         for batches in (read(drifting(pravega, stream, drift)), list(drifting(pravega, stream, drift).batches())):
             found: dict[int, list[int]] = {}

@@ -43,30 +43,34 @@ def in_order(count: int, keys: int = 20) -> dict[int, list[int]]:
     return {key: list(range(key, count, keys)) for key in range(min(keys, count))}
 
 
-@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": "7"}, {"maxBytesPerTrigger": "90"}])
-def test_splits_and_merges_between_events(pravega: Pravega, new_stream: NewStream, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(("rows", "size"), [(23, 290), pytest.param(7, 90, marks=pytest.mark.long)])
+def test_splits_and_merges_between_events(pravega: Pravega, new_stream: NewStream, rows: int, size: int) -> None:
     """All scaling has happened before the query reads: batch after batch follows the segments."""
     stream = new_stream(2)
     start = Query(pravega, stream).start()
     for number in range(6):
         write(pravega, stream, events(range(number * 40, number * 40 + 40)))
         scale(pravega, stream, number)
-    batches = list(Query(pravega, stream, options).batches(start))
-    assert numbers_by_key(batches) == in_order(240)
-    assert all(batch.count for batch in batches)
-    if "maxRowsPerTrigger" in options:
-        assert max(batch.count for batch in batches) == 7
-    if "maxBytesPerTrigger" in options:
-        assert 60 < max(batch.bytes for batch in batches) <= 90
+    for options in ({}, {"maxRowsPerTrigger": str(rows)}, {"maxBytesPerTrigger": str(size)}):
+        batches = list(Query(pravega, stream, options).batches(start))
+        assert numbers_by_key(batches) == in_order(240)
+        assert all(batch.count for batch in batches)
+        if "maxRowsPerTrigger" in options:
+            assert max(batch.count for batch in batches) == rows
+        if "maxBytesPerTrigger" in options:
+            assert size - 30 < max(batch.bytes for batch in batches) <= size
 
 
-def test_splits_and_merges_while_reading(pravega: Pravega, new_stream: NewStream) -> None:
+@pytest.mark.parametrize(("events_at_least", "scaled"), [(300, 3), pytest.param(800, 6, marks=pytest.mark.long)])
+def test_splits_and_merges_while_reading(
+    pravega: Pravega, new_stream: NewStream, events_at_least: int, scaled: int
+) -> None:
     """Between any two batches there may be events, a scaling, or another driver that goes on from the checkpoint."""
     chance = random.Random(7)
     stream, written, scalings = new_stream(2), 0, 0
     query = Query(pravega, stream, {"maxRowsPerTrigger": "25"})
     since, batches = query.start(), []
-    while written < 800:
+    while written < events_at_least or scalings < scaled:
         for _ in range(chance.randrange(3)):
             write(pravega, stream, events(range(written, written + 20)))
             written += 20
@@ -81,11 +85,10 @@ def test_splits_and_merges_while_reading(pravega: Pravega, new_stream: NewStream
             since = batch.end
             batches.append(batch)
     batches += query.batches(since)
-    assert scalings > 5
     assert numbers_by_key(batches) == in_order(written)
 
 
-@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": "7"}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"maxRowsPerTrigger": "7"}, marks=pytest.mark.long)])
 def test_segments_that_began_and_ended_between_batches(
     pravega: Pravega, new_stream: NewStream, options: dict[str, str]
 ) -> None:
@@ -197,7 +200,7 @@ def test_an_end_that_the_checkpoint_has_passed(pravega: Pravega, new_stream: New
     for number in range(5):
         write(pravega, stream, events(range(number * 40, number * 40 + 40)))
         scale(pravega, stream, number)
-    batches = list(Query(pravega, stream, {"maxRowsPerTrigger": "9"}).batches(start))
+    batches = list(Query(pravega, stream, {"maxRowsPerTrigger": "18"}).batches(start))
     offsets = [start, *(batch.end for batch in batches)]
     for index in range(5, len(offsets), 5):
         query = Query(pravega, stream, {"end-stream-cut": offsets[index].cut.to_text()})
@@ -277,8 +280,14 @@ def test_what_is_removed_between_planning_and_reading(pravega: Pravega, new_stre
     assert sum(len(window.starts) for window in rest) == 9
 
 
-@pytest.mark.parametrize("strict", ["true", "false"])
-@pytest.mark.parametrize("end", ["none", "available now", "by option"])
+@pytest.mark.parametrize(
+    ("end", "strict"),
+    [
+        *((end, "true") for end in ("none", "available now", "by option")),
+        ("none", "false"),
+        *(pytest.param(end, "false", marks=pytest.mark.long) for end in ("available now", "by option")),
+    ],
+)
 def test_a_stream_that_is_dropped_or_made_again(pravega: Pravega, new_stream: NewStream, end: str, strict: str) -> None:
     """It is not taken for one that has lost events, whether the query has an end or not."""
     stream = new_stream(2)
@@ -342,7 +351,8 @@ def test_the_age_of_versions_in_segments_that_are_not_reached(pravega: Pravega, 
     assert float(end.metrics["secondsBehind"]) >= 0
 
 
-def test_what_is_known_of_segments_stays_small(pravega: Pravega, new_stream: NewStream) -> None:
+@pytest.mark.parametrize("rounds", [6, pytest.param(12, marks=pytest.mark.long)])
+def test_what_is_known_of_segments_stays_small(pravega: Pravega, new_stream: NewStream, rounds: int) -> None:
     """Although they come and go; a query that is far behind reads them all the same."""
     stream, kept = new_stream(2), 4
     segments = StreamSegments(pravega, stream, kept)
@@ -350,14 +360,14 @@ def test_what_is_known_of_segments_stays_small(pravega: Pravega, new_stream: New
     query.memory.segments = lambda *_: segments  # type: ignore[method-assign]
     first = since = query.start()
     batches = []
-    for number in range(12):
+    for number in range(rounds):
         write(pravega, stream, events(range(number * 20, number * 20 + 20)))
         scale(pravega, stream, number)
         for batch in query.batches(since):
             batches.append(batch)
             since = batch.end
-    assert numbers_by_key(batches) == in_order(240)
-    assert numbers_by_key(query.batches(first)) == in_order(240)
+    assert numbers_by_key(batches) == in_order(20 * rounds)
+    assert numbers_by_key(query.batches(first)) == in_order(20 * rounds)
     assert [len(memory) for memory in (segments._ends, segments._successors)] == [kept, kept]
 
 

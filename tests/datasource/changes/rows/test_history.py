@@ -205,7 +205,7 @@ def apply_history(found: Sequence[tuple[str, int, str | None, int]]) -> dict[int
     return rows
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))])
 @pytest.mark.parametrize("memory", [1 << 28, 20_000])
 def test_the_history_leads_to_the_current_rows(seed: int, memory: int) -> None:
     rng = random.Random(seed)
