@@ -20,9 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.catalog.generated_queries import Query, generated
 from tests.catalog.generated_tables import Table
 
-QUERIES = int(os.environ.get("FUZZ_QUERIES", "500"))
+BRIEF = 50
+"""So many queries, of all modules together, ask some of the tables only."""
+GIVEN = os.environ.get("FUZZ_QUERIES")
+NUMBERS = [BRIEF, pytest.param(500, marks=pytest.mark.long)] if GIVEN is None else [int(GIVEN)]
+"""How many queries there are, of all modules together."""
 SEED = os.environ.get("FUZZ_SEED", "1")
-TIMEOUT = 900 if QUERIES <= 2000 else 0
+TIMEOUT = 900 if int(GIVEN or BRIEF) <= 2000 else 0
 """Seconds for a test, 0 for any."""
 TOGETHER = 20
 """Queries that are one statement: each has a scan of its own in it, and all are planned and run at once."""
@@ -49,9 +53,10 @@ UNTRANSLATED = "V2ExpressionBuilder"
 
 
 class Asked:
-    """Asks queries of tables, each in several ways, and compares."""
+    """Asks queries of tables, each in several ways, and compares. `queries`: the one of NUMBERS, for messages."""
 
-    def __init__(self, spark: SparkSession, tables: Sequence[Table]) -> None:
+    def __init__(self, spark: SparkSession, tables: Sequence[Table], queries: int) -> None:
+        self._given = f"FUZZ_SEED={SEED} FUZZ_QUERIES={queries}"
         self._tables = {table.name: table for table in tables}
         self._sessions = {ansi: self._session(spark, ansi) for ansi in (True, False)}
         self._counting = threading.Lock()
@@ -101,7 +106,7 @@ class Asked:
                 found += [each for differences in pool.map(differences, some) for each in differences]
                 # PySpark's errors are in cycles with the frames that they passed, which hold plans of some megabytes.
                 gc.collect()
-        _fail_with(found)
+        self._fail_with(found)
 
     def ask_generated(self, number: int, **least: int) -> None:
         """Ask so many generated queries; `least`: of how many scans at least something is pushed, by what it is."""
@@ -114,7 +119,7 @@ class Asked:
 
     def compare(self, queries: Sequence[Query], ways: Sequence[str]) -> None:
         """Ask queries that all have one mode for ANSI in some ways, and fail with all differences of the answers."""
-        _fail_with(self._differences(queries, ways))
+        self._fail_with(self._differences(queries, ways))
 
     def _differences(self, queries: Sequence[Query], ways: Sequence[str]) -> list[str]:
         """What is not as the last one of the ways has it: the smallest queries that show it, and their answers."""
@@ -175,11 +180,9 @@ class Asked:
         texts = "\n".join(f"{way}: {self._text(query, way)}\n  {shown[way]}" for way in ways)
         return f"{query}\n{texts}"
 
-
-def _fail_with(differences: Sequence[str]) -> None:
-    if differences:
-        given = f"FUZZ_SEED={SEED} FUZZ_QUERIES={QUERIES}"
-        pytest.fail(f"{given}: {len(differences)} differences\n" + "\n".join(differences), pytrace=False)
+    def _fail_with(self, differences: Sequence[str]) -> None:
+        if differences:
+            pytest.fail(f"{self._given}: {len(differences)} differences\n" + "\n".join(differences), pytrace=False)
 
 
 def condition_of(error: PySparkException | Py4JJavaError) -> str:

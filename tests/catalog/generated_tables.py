@@ -228,6 +228,10 @@ def tables(spark: SparkSession, directory: Path, config: ClientConfig, *kinds: K
     # Of times that are further away than those of Java's older classes.
     session.conf.set("spark.sql.datetime.java8API.enabled", "true")
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    # With which small statements take least.
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     session.sql(f"CREATE NAMESPACE pravega.`{namespace}`")
     maker = Maker(session, namespace, directory, config)
     for make in kinds:

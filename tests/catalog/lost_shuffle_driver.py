@@ -25,14 +25,19 @@ from tests.catalog.test_key_value_retries import (
 )
 
 
-def main(controller: str, registry: str, scope: str) -> None:
-    """Run each statement in two tasks at a time, delete the files, and print its error and the rows as JSON."""
+def main(controller: str, registry: str, scope: str, *commands: str) -> None:
+    """Run each of the commands in two tasks at a time, delete the files, and print its error and the rows as JSON."""
     with tempfile.TemporaryDirectory(dir=".") as directory, connect(ClientConfig(controller_uri=controller)) as pravega:
         builder = SparkSession.builder.master("local[2,3]").config("spark.local.dir", directory)
-        for key, value in {**IN_SEVERAL_TASKS, "spark.ui.enabled": "false"}.items():
+        for key, value in {
+            **IN_SEVERAL_TASKS,
+            "spark.ui.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",
+        }.items():
             builder = builder.config(key, value)
         spark = configure(builder, controller_uri=controller, schema_registry_uri=registry).getOrCreate()
-        for command, statement in STATEMENTS.items():
+        for command in commands:
+            statement = STATEMENTS[command]
             table = filled(spark, scope, command)
             lost: list[Path] = []
 

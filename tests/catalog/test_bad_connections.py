@@ -12,6 +12,7 @@ import uuid
 import venv
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -59,6 +60,7 @@ def watched(spark: SparkSession, client_config: ClientConfig) -> Iterator[Watche
     """A namespace that no broken catalog may change."""
     with connect(client_config) as pravega:
         made = Watched(PySparkClient(spark), pravega, "badconnections")
+        made.settle()
         yield made
         made.close()
 
@@ -71,6 +73,10 @@ def working(cluster: ClusterInfo) -> dict[str, str]:
         "retry-timeout": "2s",
         "request-timeout": "5s",
     }
+
+
+SOON = {"retry-timeout": "1s"}
+"""For a controller that never answers, and is tried for as long as this."""
 
 
 WRONG_CONFS = [
@@ -146,12 +152,21 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+EACH_WAY = (STATEMENTS[2], STATEMENTS[3], STATEMENTS[4])
+"""They read, make and write a table, and ask all servers. The others do not, and fail as these do."""
+
+
+def at_length(*statements: str) -> list[Any]:
+    """Statements for `make long`."""
+    return [pytest.param(each, marks=pytest.mark.long) for each in statements]
+
+
+@pytest.mark.parametrize("statement", [*EACH_WAY, *at_length(*(each for each in STATEMENTS if each not in EACH_WAY))])
 def test_no_controller_listens(
     watched: Watched, configured: Configured, cluster: ClusterInfo, dead_port: int, statement: str
 ) -> None:
     address = f"localhost:{dead_port}"
-    name = configured({**working(cluster), "controller-uri": f"tcp://{address}"})
+    name = configured({**working(cluster), **SOON, "controller-uri": f"tcp://{address}"})
     text = statement.format(c=name, s=watched.scope)
     watched.refuse(
         Refusal(
@@ -160,14 +175,14 @@ def test_no_controller_listens(
             (
                 address,
                 "check the address",
-                "in 2 s",
+                "in 1 s",
             ),
         )
     )
 
 
 def test_a_controller_that_no_name_server_knows(watched: Watched, configured: Configured, cluster: ClusterInfo) -> None:
-    name = configured({**working(cluster), "controller-uri": "tcp://no-such-host.invalid:9090"})
+    name = configured({**working(cluster), **SOON, "controller-uri": "tcp://no-such-host.invalid:9090"})
     statement = f"SHOW NAMESPACES IN {name}"
     watched.refuse(
         Refusal(
@@ -200,7 +215,7 @@ def test_tls_to_a_plain_controller(watched: Watched, configured: Configured, clu
     )
 
 
-@pytest.mark.parametrize("statement", [STATEMENTS[2], STATEMENTS[3], STATEMENTS[4]])
+@pytest.mark.parametrize("statement", [EACH_WAY[1], *at_length(EACH_WAY[0], EACH_WAY[2])])
 def test_no_registry_listens(
     watched: Watched, configured: Configured, cluster: ClusterInfo, dead_port: int, statement: str
 ) -> None:
@@ -211,7 +226,7 @@ def test_no_registry_listens(
     assert watched.sql.run(f"SHOW TABLES IN {name}.`{watched.scope}`")
 
 
-@pytest.mark.parametrize("statement", [STATEMENTS[2], STATEMENTS[3], STATEMENTS[4]])
+@pytest.mark.parametrize("statement", [EACH_WAY[1], *at_length(EACH_WAY[0], EACH_WAY[2])])
 def test_tls_to_a_plain_registry(
     watched: Watched, configured: Configured, cluster: ClusterInfo, statement: str
 ) -> None:

@@ -30,9 +30,33 @@ def watched(spark: SparkSession, client_config: ClientConfig, fresh_name: str) -
         made.close()
 
 
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession, client_config: ClientConfig) -> Iterator[Watched]:
+    """A namespace for tests each of which adds a stream or a schema group of a name of its own."""
+    with connect(client_config) as pravega:
+        made = Watched(PySparkClient(spark), pravega, "baddata")
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def settled(spark: SparkSession, client_config: ClientConfig) -> Iterator[Watched]:
+    """A namespace that no test changes."""
+    with connect(client_config) as pravega:
+        made = Watched(PySparkClient(spark), pravega, "settleddata")
+        made.settle()
+        yield made
+        made.close()
+
+
 @pytest.fixture
 def options(cluster: ClusterInfo, watched: Watched) -> dict[str, str]:
     """What `spark.read.format("pravega")` needs to read the table `t`."""
+    return options_of(cluster, watched)
+
+
+def options_of(cluster: ClusterInfo, watched: Watched) -> dict[str, str]:
+    """The same for any namespace."""
     return {
         "controller-uri": cluster.controller_uri,
         "schema-registry-uri": str(cluster.registry_uri),
@@ -45,44 +69,51 @@ def options(cluster: ClusterInfo, watched: Watched) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("key", ["scaling.min-segments", "retention.minimum", "rollover-size"])
-def test_a_stream_that_exists_keeps_its_settings(watched: Watched, key: str) -> None:
-    watched.pravega.controller.create_stream(Stream(watched.scope, "old"), StreamConfiguration())
+def test_a_stream_that_exists_keeps_its_settings(shared: Watched, fresh_name: str, key: str) -> None:
+    shared.pravega.controller.create_stream(Stream(shared.scope, fresh_name), StreamConfiguration())
     more = "'retention.type'='size', " if key.startswith("retention") else ""
-    statement = f"CREATE TABLE {{n}}.old (id INT) USING pravega TBLPROPERTIES ({more}'{key}'='4')"
+    statement = f"CREATE TABLE {{n}}.{fresh_name} (id INT) USING pravega TBLPROPERTIES ({more}'{key}'='4')"
     shown = "'retention.type'='size'" if more else f"'{key}'='4'"
-    watched.refuse(Refusal(statement, OPTION, ("pravega.{s}.old", shown, "Leave the property out")))
+    shared.refuse(Refusal(statement, OPTION, (f"pravega.{{s}}.{fresh_name}", shown, "Leave the property out")))
 
 
 @pytest.mark.parametrize(("format", "advice"), [("Json", "Set 'format'='json'"), ("Protobuf", "'format'='raw'")])
 @pytest.mark.parametrize("with_stream", [True, False])
-def test_a_group_of_another_format(watched: Watched, format: str, advice: str, with_stream: bool) -> None:
+def test_a_group_of_another_format(
+    shared: Watched, fresh_name: str, format: str, advice: str, with_stream: bool
+) -> None:
     if with_stream:
-        watched.pravega.controller.create_stream(Stream(watched.scope, "old"), StreamConfiguration())
+        shared.pravega.controller.create_stream(Stream(shared.scope, fresh_name), StreamConfiguration())
     group = GroupProperties(format, Compatibility("AllowAny"))
-    watched.pravega.registry(watched.scope).create_group("old", group)
-    statement = "CREATE TABLE {n}.old (id INT) USING pravega"
-    watched.refuse(Refusal(statement, OPTION, ("pravega.{s}.old", "'format'='avro'", format, advice)))
+    shared.pravega.registry(shared.scope).create_group(fresh_name, group)
+    statement = f"CREATE TABLE {{n}}.{fresh_name} (id INT) USING pravega"
+    shared.refuse(Refusal(statement, OPTION, (f"pravega.{{s}}.{fresh_name}", "'format'='avro'", format, advice)))
 
 
-def test_a_group_of_another_type(watched: Watched) -> None:
+def test_a_group_of_another_type(shared: Watched, fresh_name: str) -> None:
     """Joined, it would hold two types, and its stream would be no table for anybody."""
-    registry = watched.pravega.registry(watched.scope)
-    registry.create_group("old", GroupProperties("Avro", Compatibility("AllowAny"), allow_multiple_types=True))
+    registry = shared.pravega.registry(shared.scope)
+    registry.create_group(fresh_name, GroupProperties("Avro", Compatibility("AllowAny"), allow_multiple_types=True))
     schema = {"type": "record", "name": "Event", "namespace": "interop", "fields": [{"name": "id", "type": "int"}]}
-    registry.add_schema("old", SchemaInfo.of_text("interop.Event", "Avro", json.dumps(schema)))
-    words = ("pravega.{s}.old", "interop.Event", "{s}.old", "another table name")
-    watched.refuse(Refusal("CREATE TABLE {n}.old (id INT) USING pravega", OPTION, words))
-    assert [one.version.type for one in registry.latest_schemas("old")] == ["interop.Event"]
+    registry.add_schema(fresh_name, SchemaInfo.of_text("interop.Event", "Avro", json.dumps(schema)))
+    words = (f"pravega.{{s}}.{fresh_name}", "interop.Event", f"{{s}}.{fresh_name}", "another table name")
+    shared.refuse(Refusal(f"CREATE TABLE {{n}}.{fresh_name} (id INT) USING pravega", OPTION, words))
+    assert [one.version.type for one in registry.latest_schemas(fresh_name)] == ["interop.Event"]
 
 
-def test_columns_that_the_policy_of_a_group_refuses(watched: Watched) -> None:
-    registry = watched.pravega.registry(watched.scope)
-    registry.create_group("old", GroupProperties("Avro", Compatibility("Backward")))
-    schema = {"type": "record", "name": "old", "namespace": watched.scope, "fields": [{"name": "id", "type": "string"}]}
-    registry.add_schema("old", SchemaInfo.of_text(f"{watched.scope}.old", "Avro", json.dumps(schema)))
-    words = ("pravega.{s}.old", "policy 'backward'", "struct<id:string>", "another table name")
-    statement = "CREATE TABLE {n}.old (id INT NOT NULL) USING pravega"
-    watched.refuse(Refusal(statement, "PRAVEGA_INCOMPATIBLE_SCHEMA", words))
+def test_columns_that_the_policy_of_a_group_refuses(shared: Watched, fresh_name: str) -> None:
+    registry = shared.pravega.registry(shared.scope)
+    registry.create_group(fresh_name, GroupProperties("Avro", Compatibility("Backward")))
+    schema = {
+        "type": "record",
+        "name": fresh_name,
+        "namespace": shared.scope,
+        "fields": [{"name": "id", "type": "string"}],
+    }
+    registry.add_schema(fresh_name, SchemaInfo.of_text(f"{shared.scope}.{fresh_name}", "Avro", json.dumps(schema)))
+    words = (f"pravega.{{s}}.{fresh_name}", "policy 'backward'", "struct<id:string>", "another table name")
+    statement = f"CREATE TABLE {{n}}.{fresh_name} (id INT NOT NULL) USING pravega"
+    shared.refuse(Refusal(statement, "PRAVEGA_INCOMPATIBLE_SCHEMA", words))
 
 
 def test_a_table_whose_schema_group_is_gone(watched: Watched) -> None:
@@ -137,6 +168,7 @@ def test_a_stream_that_is_deleted_between_planning_and_reading(watched: Watched,
 
 def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
     watched.sql.run(f"CREATE TABLE {watched.name}.other (id INT) USING pravega")
+    watched.settle()
     controller, stream = watched.pravega.controller, Stream(watched.scope, "t")
     segment = controller.current_segments(stream)[0].segment_id
     other = controller.head(Stream(watched.scope, "other")).to_text()
@@ -184,20 +216,25 @@ def test_garbage_among_the_events(
     assert bytes(read.where(f"_offset = {offset}").first()["event"]) == b"garbage"
 
 
+JSON = ("(a STRING) USING pravega TBLPROPERTIES ('format'='json')", "repeat('x', 8 * 1024 * 1024)")
+RAW = ("USING pravega TBLPROPERTIES ('format'='raw')", "CAST(repeat('x', 8 * 1024 * 1024 + 1) AS BINARY)")
+
+
 @pytest.mark.parametrize(
-    ("definition", "row"),
+    ("definition", "row", "among"),
     [
-        ("(a STRING) USING pravega TBLPROPERTIES ('format'='json')", "repeat('x', 8 * 1024 * 1024)"),
-        ("USING pravega TBLPROPERTIES ('format'='raw')", "CAST(repeat('x', 8 * 1024 * 1024 + 1) AS BINARY)"),
+        pytest.param(*JSON, True, id="json among others"),
+        pytest.param(*RAW, False, id="raw"),
+        pytest.param(*JSON, False, id="json", marks=pytest.mark.long),
+        pytest.param(*RAW, True, id="raw among others", marks=pytest.mark.long),
     ],
-    ids=["json", "raw"],
 )
-def test_an_event_over_8_mib(watched: Watched, definition: str, row: str) -> None:
+def test_an_event_over_8_mib(watched: Watched, definition: str, row: str, among: bool) -> None:
     watched.sql.run(f"CREATE TABLE {watched.name}.big {definition}")
     small = row.replace("8 * 1024 * 1024", "10")
     words = ("{s}/big", "8,388,608 bytes", "Split the row", "No row of this INSERT is visible")
-    for rows in (f"SELECT {row}", f"SELECT {small} UNION ALL SELECT {row}"):
-        watched.refuse(Refusal(f"INSERT INTO {{n}}.big {rows}", "PRAVEGA_EVENT_TOO_LARGE", words))
+    rows = f"SELECT {small} UNION ALL SELECT {row}" if among else f"SELECT {row}"
+    watched.refuse(Refusal(f"INSERT INTO {{n}}.big {rows}", "PRAVEGA_EVENT_TOO_LARGE", words))
     assert watched.sql.run(f"SELECT count(*) FROM {watched.name}.big") == [("0",)]
 
 
@@ -242,18 +279,19 @@ def reader(spark: SparkSession, options: dict[str, str], changes: Mapping[str, s
 
 @pytest.mark.parametrize(("changes", "words"), NEEDED + WRONG, ids=str)
 def test_wrong_read_options(
-    watched: Watched, spark: SparkSession, options: dict[str, str], changes: dict[str, str], words: tuple[str, ...]
+    settled: Watched, spark: SparkSession, cluster: ClusterInfo, changes: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    chosen = reader(spark, options, changes)
-    watched.refused(lambda: chosen.load().collect(), OPTION, *words)
+    chosen = reader(spark, options_of(cluster, settled), changes)
+    settled.refused(lambda: chosen.load().collect(), OPTION, *words)
 
 
-def test_reading_what_is_not_there(watched: Watched, spark: SparkSession, options: dict[str, str]) -> None:
+def test_reading_what_is_not_there(settled: Watched, spark: SparkSession, cluster: ClusterInfo) -> None:
+    options = options_of(cluster, settled)
     for changes in ({"stream": "missing"}, {"scope": "missing-scope"}):
         chosen = reader(spark, options, dict(changes))
-        watched.refused(lambda: chosen.load(), "PRAVEGA_STREAM_NOT_FOUND", *changes.values())  # noqa: B023
+        settled.refused(lambda: chosen.load(), "PRAVEGA_STREAM_NOT_FOUND", *changes.values())  # noqa: B023
     chosen = reader(spark, options, {}).schema("nothing INT")
-    watched.refused(lambda: chosen.load().collect(), "PRAVEGA_INVALID_SCHEMA", "{s}/t", "nothing", "id, b")
+    settled.refused(lambda: chosen.load().collect(), "PRAVEGA_INVALID_SCHEMA", "{s}/t", "nothing", "id, b")
 
 
 def save(frame: DataFrame, options: dict[str, str], mode: str = "append", **changes: str) -> None:
@@ -264,6 +302,7 @@ def save(frame: DataFrame, options: dict[str, str], mode: str = "append", **chan
 
 def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, str]) -> None:
     rows = spark.sql("SELECT 3 AS id, 'z' AS b")
+    watched.settle()
 
     def wrong(condition: str, *words: str, frame: DataFrame = rows, mode: str = "append", **changes: str) -> None:
         watched.refused(lambda: save(frame, options, mode, **changes), condition, *words)
@@ -285,6 +324,7 @@ def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, 
         wrong("PRAVEGA_INVALID_SCHEMA", *words, frame=spark.sql(query))
     null = spark.sql("SELECT CAST(NULL AS INT) AS id, 'z' AS b")
     wrong("PRAVEGA_INVALID_ROW", "{s}/t", "'id' is null", "coalesce", frame=null)
+    watched.look()
     save(rows, options)
     assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id")[-1] == ("3", "z")
 
@@ -310,6 +350,6 @@ STREAMED = [
 
 
 @pytest.mark.parametrize("case", STREAMED)
-def test_the_writer_for_tables(watched: Watched, spark: SparkSession, case: Refusal) -> None:
-    writer = spark.sql("SELECT 3 AS id, 'z' AS b").writeTo(f"{watched.name}.t")
-    watched.refused(getattr(writer, case.statement.partition(".")[2]), case.condition, *case.words)
+def test_the_writer_for_tables(settled: Watched, spark: SparkSession, case: Refusal) -> None:
+    writer = spark.sql("SELECT 3 AS id, 'z' AS b").writeTo(f"{settled.name}.t")
+    settled.refused(getattr(writer, case.statement.partition(".")[2]), case.condition, *case.words)

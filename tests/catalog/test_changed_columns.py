@@ -19,6 +19,7 @@ from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import UnsupportedOperationError
 
 FORMATS = ("avro", "json")
+JSON_AT_LENGTH = ("avro", pytest.param("json", marks=pytest.mark.long))
 
 
 def created(spark: SparkSession, scope: str, format: str, columns: str, more: str = "") -> str:
@@ -83,7 +84,7 @@ def test_a_column_of_json_keeps_its_name(spark: SparkSession, scope: str) -> Non
     assert "PRAVEGA_UNSUPPORTED_OPERATION" in message and "Column name cannot be renamed" in message
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_the_columns_of_before_can_come_back_as_a_new_version(spark: SparkSession, scope: str, format: str) -> None:
     table = created(spark, scope, format, "id INT")
     spark.sql(f"ALTER TABLE {table} ADD COLUMN extra INT")
@@ -95,7 +96,7 @@ def test_the_columns_of_before_can_come_back_as_a_new_version(spark: SparkSessio
     assert [row.comment for row in spark.sql(f"DESCRIBE {table}").collect()] == ["one"]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_the_policy_of_the_group_judges(spark: SparkSession, scope: str, format: str) -> None:
     table = created(spark, scope, format, "id INT NOT NULL, name STRING", ", 'compatibility'='full-transitive'")
     spark.sql(f"ALTER TABLE {table} ADD COLUMN extra INT")
@@ -113,7 +114,7 @@ def test_the_policy_of_the_group_judges(spark: SparkSession, scope: str, format:
     assert spark.table(table).schema.simpleString() == "struct<id:bigint,name:string,extra:int>"
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_columns_that_the_table_needs_stay(spark: SparkSession, scope: str, format: str) -> None:
     table = created(spark, scope, format, "id INT, name STRING", ", 'routing-key'='name'")
     assert "'routing-key' names 'name'" in refused(spark, f"ALTER TABLE {table} DROP COLUMN name")
@@ -157,7 +158,7 @@ def test_a_schema_of_another_program_keeps_what_it_says(spark: SparkSession, pra
     assert fields[1:] == [before[0] | {"type": "long"}, before[1]]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_two_changes_at_the_same_time(spark: SparkSession, pravega: Pravega, scope: str, format: str) -> None:
     """One that was planned with columns that are not the newest any more is taken back."""
     table = created(spark, scope, format, "id INT, name STRING")

@@ -15,6 +15,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.formats.json.schema_references import read_full_schema
 
 FORMATS = ("avro", "json")
+JSON_AT_LENGTH = ("avro", pytest.param("json", marks=pytest.mark.long))
 DEFAULTS = """
     id INT, a INT DEFAULT 5, b STRING NOT NULL DEFAULT 'x''y', c DECIMAL(6,2) DEFAULT -1.5,
     d DATE DEFAULT DATE'2026-01-02', e TIMESTAMP DEFAULT TIMESTAMP'2026-01-02 03:04:05', f BINARY DEFAULT X'00FF',
@@ -91,7 +92,7 @@ def test_old_events_read_as_the_default_of_the_time(spark: SparkSession, scope: 
     assert rows(spark, f"SELECT id, a, b FROM {table} ORDER BY id") == found
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_a_column_that_is_not_null_needs_a_default_that_is_not(spark: SparkSession, scope: str, format: str) -> None:
     table = created(spark, scope, format, "id INT", ", 'compatibility'='full-transitive'")
     spark.sql(f"INSERT INTO {table} VALUES (1)")
@@ -133,7 +134,7 @@ def test_a_table_made_by_a_query_has_no_defaults(spark: SparkSession, scope: str
     assert "DEFAULT" not in spark.sql(f"SHOW CREATE TABLE pravega.`{scope}`.c").first()[0]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_an_insert_may_bring_columns_and_wider_types(spark: SparkSession, scope: str, format: str) -> None:
     table = created(spark, scope, format, "id INT, b STRING")
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS
 
-ROWS = 4 * BATCH_EVENTS
+ROWS = 3 * BATCH_EVENTS
 """Of one segment, and so of one task."""
 SOURCE = f"""
     SELECT id, concat('text ', hash(id), repeat('ż', int(id % 40))) AS t, IF(id % 7 = 0, NULL, hash(id, 1) % 1000) AS n,
@@ -59,7 +59,7 @@ def table(spark: SparkSession, fresh_name: str) -> Iterator[str]:
     spark.sql(f"DROP NAMESPACE pravega.{fresh_name} CASCADE")
 
 
-@pytest.mark.parametrize("generated", ["true", "false"])
+@pytest.mark.parametrize("generated", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_what_is_kept_of_a_batch_outlives_it(spark: SparkSession, table: str, generated: str) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", generated)

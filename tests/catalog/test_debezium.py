@@ -37,6 +37,11 @@ from tests.formats.changes.test_debezium_capture import assert_equal
 from tests.formats.changes.test_debezium_encodings import AVRO_TABLE, FIELDS, avro_row, avro_schema, confluent, envelope
 
 
+def at_length(*values: Any) -> list[Any]:
+    """Parameters for `make long`."""
+    return [pytest.param(each, marks=pytest.mark.long) for each in values]
+
+
 def write(pravega: Pravega, stream: Stream, events: Iterable[Record]) -> None:
     """Append events in order, each to the segment of its key; those without key by turns."""
     current = pravega.controller.current_segments(stream)
@@ -111,7 +116,7 @@ def test_segments_that_share_keys_are_read_together_predecessors_first(client_co
     assert found == sorted([[*sorted([ids[0], ids[1]]), low.segment_id, merged.segment_id], [ids[2]], [ids[3]]])
 
 
-@pytest.mark.parametrize("name", ["customers", "orders", "staging", "scratch", "Mixed Case", "types"])
+@pytest.mark.parametrize("name", ["customers", "types", *at_length("orders", "staging", "scratch", "Mixed Case")])
 def test_current_rows_of_captured_streams_that_were_scaled(
     spark: SparkSession, client_config: ClientConfig, scope: str, name: str
 ) -> None:
@@ -139,7 +144,7 @@ def test_current_rows_of_captured_streams_that_were_scaled(
     )
 
 
-@pytest.mark.parametrize("name", ["customers", "staging", "scratch"])
+@pytest.mark.parametrize("name", ["staging", *at_length("customers", "scratch")])
 def test_truncations_clear_the_rows_of_segments_that_share_no_key(
     spark: SparkSession, client_config: ClientConfig, scope: str, name: str
 ) -> None:
@@ -253,7 +258,7 @@ def test_columns_are_taken_from_the_schemas_of_events(
     )
 
 
-@pytest.mark.parametrize("segments", [1, 4])
+@pytest.mark.parametrize("segments", [4, *at_length(1)])
 def test_columns_are_taken_from_the_newest_schema_of_all_segments(
     spark: SparkSession, client_config: ClientConfig, scope: str, segments: int
 ) -> None:
@@ -347,7 +352,7 @@ def test_the_columns_of_a_primary_key_are_the_tables(spark: SparkSession, scope:
         )
 
 
-@pytest.mark.parametrize("name", ["measurements", "audit_log"])
+@pytest.mark.parametrize("name", ["measurements", *at_length("audit_log")])
 def test_tables_without_a_primary_key(spark: SparkSession, client_config: ClientConfig, scope: str, name: str) -> None:
     """Their events have no key, so that those of a row may lie in any segments."""
     table = tables()[name]
@@ -395,7 +400,7 @@ def in_segments(pravega: Pravega, stream: Stream, changes: Iterable[dict[str, An
     write(pravega, stream, events)
 
 
-@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("segments", [3, *at_length(1)])
 def test_new_logs_and_complete_snapshots(
     spark: SparkSession, client_config: ClientConfig, scope: str, segments: int
 ) -> None:
@@ -496,8 +501,15 @@ def test_a_forgotten_primary_key_is_told(spark: SparkSession, client_config: Cli
         assert spark.sql(f"SELECT * FROM pravega.`{scope}`.{changelog}").count() == len(records()[table.topic])
 
 
-@pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
-@pytest.mark.parametrize("framing", ["none", "registry"])
+@pytest.mark.parametrize(
+    ("format", "framing"),
+    [
+        ("debezium-json", "none"),
+        ("debezium-avro", "registry"),
+        pytest.param("debezium-json", "registry", marks=pytest.mark.long),
+        pytest.param("debezium-avro", "none", marks=pytest.mark.long),
+    ],
+)
 def test_tables_of_changes_hold_all_types(spark: SparkSession, scope: str, format: str, framing: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     table = f"pravega.`{scope}`.`types-{framing}`"
@@ -564,7 +576,7 @@ def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: s
     assert found == [json.loads(each.value)["op"] if each.value else None for each in records()[table.topic]]
 
 
-@pytest.mark.parametrize("declared", ["", "(id INT, price DECIMAL(10, 2), extra STRING)"])
+@pytest.mark.parametrize("declared", ["", *at_length("(id INT, price DECIMAL(10, 2), extra STRING)")])
 def test_envelopes_whose_schemas_are_in_the_registry(
     spark: SparkSession, client_config: ClientConfig, scope: str, declared: str
 ) -> None:

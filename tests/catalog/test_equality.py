@@ -1,7 +1,8 @@
 """Generated queries have the results and the errors that they have without push-down, and of a Parquet copy.
 
-`make test` asks 500 queries, the same each time; `make fuzz` 100,000 others (FUZZ_QUERIES, FUZZ_SEED). Half of them
-are here, of good events; the others are in test_equality_of_bad_events.py and test_equality_of_versions.py.
+`make test` asks 50 queries, `make long` 500, the same each time; `make fuzz` 100,000 others (FUZZ_QUERIES, FUZZ_SEED).
+Half of them are here, of good events; the others are in test_equality_of_bad_events.py and
+test_equality_of_versions.py.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.client.config import ClientConfig
 from tests.catalog import generated_tables as t
-from tests.catalog.asked_queries import QUERIES, TIMEOUT, Asked
+from tests.catalog.asked_queries import BRIEF, NUMBERS, TIMEOUT, Asked
 from tests.catalog.generated_queries import Query
 
-HERE = QUERIES // 2
+IN_BRIEF = (t.plain, t.apart, t.keyed)
 FIXED = (
     *(Query("plain", ("id",), (f"d {negated}IN (0d, 0.1d)",)) for negated in ("", "NOT ")),
     *(Query("plain", ("id",), (f"f {negated}IN (float('-0.0'), float('NaN'))",)) for negated in ("", "NOT ")),
@@ -28,20 +29,31 @@ FIXED = (
 """Queries that once had other rows or none, and what generated ones seldom are."""
 
 
+@pytest.fixture(scope="module", params=NUMBERS)
+def queries(request: pytest.FixtureRequest) -> int:
+    """How many are asked, in all modules together."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
 def made(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, client_config: ClientConfig
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, client_config: ClientConfig, queries: int
 ) -> Iterator[list[t.Table]]:
-    directory = tmp_path_factory.mktemp("equality")
-    with t.tables(spark, directory, client_config, t.plain, t.apart, t.keyed, t.sparse, t.several, t.empty) as found:
+    kinds = IN_BRIEF if queries <= BRIEF else (*IN_BRIEF, t.sparse, t.several, t.empty)
+    with t.tables(spark, tmp_path_factory.mktemp("equality"), client_config, *kinds) as found:
         yield found
 
 
 @pytest.mark.timeout(TIMEOUT)
-def test_generated_queries_have_equal_results_and_errors(spark: SparkSession, made: list[t.Table]) -> None:
-    least = {"filters": HERE // 4, "aggregates": HERE // 12, "limit": HERE // 60, "routing_key": HERE // 200}
-    Asked(spark, made).ask_generated(HERE, **least)
+def test_generated_queries_have_equal_results_and_errors(
+    spark: SparkSession, made: list[t.Table], queries: int
+) -> None:
+    here = queries // 2
+    least = {"filters": here // 4, "aggregates": here // 12, "limit": here // 60}
+    if queries > BRIEF:
+        least["routing_key"] = here // 200  # which few have: test_routing_keys.py asks more
+    Asked(spark, made, queries).ask_generated(here, **least)
 
 
-def test_queries_that_once_were_wrong(spark: SparkSession, made: list[t.Table]) -> None:
-    Asked(spark, made).compare(FIXED, tuple(made[0].ways))
+def test_queries_that_once_were_wrong(spark: SparkSession, made: list[t.Table], queries: int) -> None:
+    Asked(spark, made, queries).compare(FIXED, tuple(made[0].ways))

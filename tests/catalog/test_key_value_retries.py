@@ -75,7 +75,7 @@ def in_the_middle(
     return running
 
 
-@pytest.mark.parametrize("command", STATEMENTS)
+@pytest.mark.parametrize("command", ["UPDATE", pytest.param("MERGE", marks=pytest.mark.long), "INSERT"])
 def test_a_task_that_is_killed_after_it_has_written_a_part(
     spark: SparkSession, pravega: Pravega, scope: str, several_tasks: None, command: str
 ) -> None:
@@ -93,18 +93,23 @@ def test_a_task_that_is_killed_after_it_has_written_a_part(
     assert counts(spark, table) == {1: ROWS} and killed
 
 
-def test_a_shuffle_that_is_lost_while_rows_are_written(cluster: ClusterInfo, scope: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "commands", [("UPDATE",), pytest.param(("MERGE", "INSERT"), marks=pytest.mark.long)], ids=" ".join
+)
+def test_a_shuffle_that_is_lost_while_rows_are_written(
+    cluster: ClusterInfo, scope: str, tmp_path: Path, commands: tuple[str, ...]
+) -> None:
     """Spark would have to read the table again, with rows that the statement has written: it does not.
 
     A program of its own does it: Spark 4.3 with a local master ends itself ten minutes after it has met a lost shuffle,
     because it asks a scheduler that only clusters have whether its executor is alive.
     """
-    command = [sys.executable, str(DRIVER), cluster.controller_uri, str(cluster.registry_uri), scope]
+    program = [sys.executable, str(DRIVER), cluster.controller_uri, str(cluster.registry_uri), scope, *commands]
     with (tmp_path / "log").open("w") as log:
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=tmp_path, timeout=270)
+        run = subprocess.run(program, stdout=subprocess.PIPE, stderr=log, text=True, cwd=tmp_path, timeout=270)
     assert run.returncode == 0, (tmp_path / "log").read_text()[-3000:]
     found = {told["command"]: told for told in map(json.loads, run.stdout.splitlines())}
-    assert found.keys() == STATEMENTS.keys()
+    assert found.keys() == set(commands)
     for told in found.values():
         assert re.search("cannot rollback|Check which rows are new", told["error"]), told
         assert told["lost"] and set(told["counts"]) == {"0", "1"} and sum(told["counts"].values()) == ROWS, told

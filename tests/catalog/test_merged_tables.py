@@ -149,7 +149,8 @@ def test_streams_that_are_altered_between_two_runs(halls: Halls, tmp_path: Path)
     assert read("after", "id", "more") == [(1, None), (2, "two"), (10, None), (11, "eleven")]
 
 
-def test_all_scans_of_a_query_end_at_the_same_tails(spark: SparkSession, fresh_name: str) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.long)])
+def test_all_scans_of_a_query_end_at_the_same_tails(spark: SparkSession, fresh_name: str, times: int) -> None:
     """Also one that reads a single stream because of its condition, whichever of them is planned first."""
     name = f"pravega.{fresh_name}"
     spark.sql(f"CREATE NAMESPACE {name}")
@@ -162,8 +163,7 @@ def test_all_scans_of_a_query_end_at_the_same_tails(spark: SparkSession, fresh_n
         queries.append("SELECT (SELECT count(*) FROM {t} WHERE _stream = 'b') = count_if(_stream = 'b') FROM {t}")
         queries.append("SELECT count_if(_stream = 'b') = (SELECT count(*) FROM {t} WHERE _stream = 'b') FROM {t}")
         with inserting(spark, f"{name}.b"):
-            for number in range(2 * len(queries)):
-                query = queries[number % len(queries)].format(t=f"{name}.both")
+            for query in times * [each.format(t=f"{name}.both") for each in queries]:
                 assert spark.sql(query).first() == (True,), query
     finally:
         spark.sql(f"DROP NAMESPACE {name} CASCADE")

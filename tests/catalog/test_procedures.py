@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import Row, SparkSession
 
+from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.catalog.procedures.calling import PROCEDURES
 from pyspark_pravega.catalog.procedures.procedure import Procedure
 from pyspark_pravega.catalog.storage.connections import Catalog
@@ -67,14 +69,17 @@ class Called:
 
 
 @pytest.fixture
-def called(spark: SparkSession, scope: str) -> Called:
+def called(spark: SparkSession, cluster: ClusterInfo, scope: str) -> Called:
     made = Called(spark, Stream(scope, "hall-7.sensor"))
     spark.sql(
         f"CREATE TABLE {made.table} (id INT, b STRING) USING pravega TBLPROPERTIES ('scaling.min-segments'='2', "
         "'retention.type'='size', 'retention.minimum'='1g')"
     )
-    for id in (1, 2, 3):
-        made.insert(id)
+    # As INSERTs do, and sooner.
+    with connect_catalog(controller_uri=cluster.controller_uri, schema_registry_uri=cluster.registry_uri) as python:
+        table = python.load_table(made.quoted)
+        for id in (1, 2, 3):
+            table.append(pa.table({"id": pa.array([id], pa.int32())}))
     return made
 
 

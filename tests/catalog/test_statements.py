@@ -133,7 +133,10 @@ def test_truncation_takes_whole_transactions(spark: SparkSession, pravega: Prave
     assert len(heads) == 5
 
 
-@pytest.mark.parametrize("options", [{}, {"consumer": "reporting"}], ids=["alone", "consumer"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, id="alone"), pytest.param({"consumer": "reporting"}, id="consumer", marks=pytest.mark.long)],
+)
 def test_a_streaming_query_goes_on_after_truncation(
     spark: SparkSession, scope: str, tmp_path: Path, options: dict[str, str]
 ) -> None:

@@ -18,6 +18,8 @@ from pyspark_pravega.local.state import ClusterInfo
 from tests.formats.strategies import same
 
 FORMATS = ("avro", "json")
+JSON_AT_LENGTH = ("avro", pytest.param("json", marks=pytest.mark.long))
+AVRO_AT_LENGTH = (pytest.param("avro", marks=pytest.mark.long), "json")
 UTC = datetime.UTC
 INDIA = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
 TEXTS = [
@@ -133,7 +135,7 @@ def test_every_type_comes_back_exactly(spark: SparkSession, namespace: str, form
             assert_same_rows(table.select("row", f"c{number}"), source.select("row", f"c{number}"))
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", AVRO_AT_LENGTH)
 def test_char_and_varchar(spark: SparkSession, cluster: ClusterInfo, namespace: str, format_name: str) -> None:
     table = f"{namespace}.t"
     create(spark, table, format_name, "c CHAR(4), v VARCHAR(4), a ARRAY<VARCHAR(2)>, s STRUCT<c: CHAR(3)>")
@@ -157,7 +159,7 @@ def test_char_and_varchar(spark: SparkSession, cluster: ClusterInfo, namespace: 
     ]
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", JSON_AT_LENGTH)
 def test_not_null_and_comments(spark: SparkSession, namespace: str, format_name: str) -> None:
     table = f"{namespace}.t"
     create(
@@ -195,7 +197,7 @@ def test_not_null_and_comments(spark: SparkSession, namespace: str, format_name:
     ]
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", JSON_AT_LENGTH)
 def test_the_session_time_zone_does_not_move_instants(spark: SparkSession, namespace: str, format_name: str) -> None:
     table = f"{namespace}.t"
     create(spark, table, format_name, "i TIMESTAMP, n TIMESTAMP_NTZ, d DATE, s STRUCT<i: TIMESTAMP>")
@@ -218,7 +220,7 @@ def test_the_session_time_zone_does_not_move_instants(spark: SparkSession, names
     assert tuple(there) == tuple(here)[:4] == (expected, "2024-03-10 02:30:00.5", "2024-03-10", expected)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", AVRO_AT_LENGTH)
 def test_only_the_nested_fields_that_are_asked_for_are_read(
     spark: SparkSession, namespace: str, format_name: str
 ) -> None:
@@ -247,7 +249,7 @@ def nested(levels: int) -> tuple[str, str]:
     return data_type, value
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", JSON_AT_LENGTH)
 def test_the_deepest_types(spark: SparkSession, namespace: str, format_name: str) -> None:
     data_type, value = nested(DEEPEST)
     create(spark, f"{namespace}.deepest", format_name, f"s {data_type}")
@@ -278,7 +280,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", AVRO_AT_LENGTH)
 def test_other_types_are_refused_by_the_name_of_their_column(
     spark: SparkSession, namespace: str, format_name: str
 ) -> None:

@@ -52,9 +52,12 @@ def table(spark: SparkSession, scope: str) -> str:
     return name
 
 
-def test_values_are_those_of_parse_json(spark: SparkSession, pravega: Pravega, scope: str, table: str) -> None:
+@pytest.mark.parametrize("generated", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_values_are_those_of_parse_json(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, generated: int
+) -> None:
     chance = random.Random(5)
-    documents = EDGES + [json.dumps(any_document(chance)) for _ in range(300)]
+    documents = EDGES + [json.dumps(any_document(chance)) for _ in range(generated)]
     spark.sql(f"INSERT INTO {table} VALUES (-1, parse_json('1'), '')")
     header = bytes(spark.sql(f"SELECT _raw FROM {table}").first()[0])[:5]
     events = [
@@ -130,10 +133,11 @@ AGAIN = "schema_of_variant(parse_json(to_json(v)))"
 """The type of a value that has been read, and is written and read again: 1000.0 is 1000 then."""
 
 
-def test_what_is_written_is_what_to_json_says(spark: SparkSession, table: str) -> None:
+@pytest.mark.parametrize("generated", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_what_is_written_is_what_to_json_says(spark: SparkSession, table: str, generated: int) -> None:
     """And what is read is what `parse_json` makes of that."""
     chance = random.Random(6)
-    values = OWN_VALUES + [f"parse_json(r'{json.dumps(any_document(chance))}')" for _ in range(200)]
+    values = OWN_VALUES + [f"parse_json(r'{json.dumps(any_document(chance))}')" for _ in range(generated)]
     rows = ", ".join(f"({number}, {value})" for number, value in enumerate(values))
     spark.sql(f"INSERT INTO {table} SELECT id, v, to_json(v) FROM VALUES {rows} t(id, v)")
     parsed = "CASE WHEN is_variant_null(parse_json(s)) THEN NULL ELSE parse_json(s) END"
