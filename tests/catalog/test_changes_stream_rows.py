@@ -27,8 +27,11 @@ __all__ = ["shop", "target"]
 
 @pytest.mark.parametrize(
     ("name", "between"),
-    [("customers", None), ("scratch", None), ("orders", forget)],
-    ids=["customers-known", "scratch-known", "orders-forgotten"],
+    [
+        pytest.param("customers", None, id="customers-known", marks=pytest.mark.long),
+        pytest.param("scratch", None, id="scratch-known", marks=pytest.mark.long),
+        pytest.param("orders", forget, id="orders-forgotten"),
+    ],
 )
 def test_changes_of_captured_streams_lead_to_their_tables(
     spark: SparkSession,

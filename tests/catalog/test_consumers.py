@@ -198,6 +198,7 @@ def test_one_consumer_is_for_one_query(kept: Kept, tmp_path: Path) -> None:
             new.processAllAvailable()
 
 
+@pytest.mark.long
 def test_real_time_mode_moves_its_consumer(quick_spark: SparkSession, kept: Kept, tmp_path: Path) -> None:
     """When a batch has ended, and the next one begins."""
     kept.insert(0, 100)
