@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign, ForeignClient
-from tests.streams import ParquetSink, run_available
+from tests.streams import PATIENCE, ParquetSink, run_available
 
 NOON = 1_700_000_000_000
 MINUTE = 60_000
@@ -41,7 +41,7 @@ def java(foreign: Foreign, quick_cluster: ClusterInfo) -> ForeignClient:
 
 def watermarks(pravega: Pravega, stream: Stream, at_least: int) -> list[Watermark]:
     """All watermarks, once there is one of this time."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         found = [mark for _, mark in read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))]
         if found and found[-1].time >= at_least:
