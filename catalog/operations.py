@@ -215,6 +215,9 @@ class Operations:
                 with shield():
                     self._servers.release(catalog, server)
                 return None
+            case r.WakeQueries():
+                self._servers.wake()
+                return None
             case r.PlanScan():
                 return planning.plan_scan(catalog, request)
             case r.CheckColumnOptions():

@@ -25,6 +25,9 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
     # Of a heap of 1 GB, every aggregate, sort and join of a task would take 16 MB at once.
     builder = builder.config("spark.buffer.pageSize", "1m")
+    # Spark's own choice for local files runs `readlink` at every rename, which is a third of a micro-batch.
+    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", manager)
     # Spark keeps what its UI would show of a thousand statements.
     for kept in ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages"):
         builder = builder.config(kept, "20")

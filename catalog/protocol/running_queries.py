@@ -58,5 +58,10 @@ class ReleaseQueries:
     server: str
 
 
-RunningQueryRequest: TypeAlias = HaveEnds | TendQueries | ReleaseQueries
+@dataclass(frozen=True)
+class WakeQueries:
+    """A query has started or ended: `TendQueries` of the servers of this driver need not wait any longer."""
+
+
+RunningQueryRequest: TypeAlias = HaveEnds | TendQueries | ReleaseQueries | WakeQueries
 """Requests about running queries."""

@@ -9,20 +9,27 @@ import java.sql.Statement;
  * Looks at a Thrift server as a tool over JDBC does: Jdbc.java URL CALL...
  *
  * <p>A call is its name and its arguments, separated by tabs; an argument "null" is null. Prints one line for each row:
- * the number of the call and its cells, separated by tabs, or "error" and the message.
+ * the number of the call and its cells, separated by tabs, or "error" and the message. The call "connect" has the URL for
+ * those that follow.
  */
 public final class Jdbc {
     public static void main(String[] arguments) throws SQLException {
-        try (Connection connection = DriverManager.getConnection(arguments[0]);
-                Statement statement = connection.createStatement()) {
-            for (int number = 1; number < arguments.length; number++) {
-                try (ResultSet rows = call(connection.getMetaData(), statement, arguments[number].split("\t"))) {
-                    show(number, rows);
-                } catch (SQLException e) {
-                    System.out.println(number + "\terror\t" + e.getMessage().replaceAll("\\s", " "));
-                }
+        Connection connection = DriverManager.getConnection(arguments[0]);
+        for (int number = 1; number < arguments.length; number++) {
+            String[] parts = arguments[number].split("\t");
+            if (parts[0].equals("connect")) {
+                connection.close();
+                connection = DriverManager.getConnection(parts[1]);
+                continue;
+            }
+            try (Statement statement = connection.createStatement();
+                    ResultSet rows = call(connection.getMetaData(), statement, parts)) {
+                show(number, rows);
+            } catch (SQLException e) {
+                System.out.println(number + "\terror\t" + e.getMessage().replaceAll("\\s", " "));
             }
         }
+        connection.close();
     }
 
     private static ResultSet call(DatabaseMetaData metadata, Statement statement, String[] parts) throws SQLException {

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,11 @@ def scale(pravega: Pravega, stream: Stream, number: int) -> None:
 
 def forget(spark: SparkSession) -> None:
     """Delete what tasks keep between batches, as if others went on."""
-    shutil.rmtree(state_directory(spark))
+    if (directory := state_directory(spark)).exists():
+        shutil.rmtree(directory)
 
 
+@cache
 def state_directory(spark: SparkSession) -> Path:
     """Where tasks keep the states of rows."""
     return Path(spark.sparkContext.parallelize([0], 1).map(lambda _: str(RowStates().directory)).first())

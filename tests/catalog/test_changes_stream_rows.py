@@ -6,6 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,11 @@ __all__ = ["shop", "target"]
 
 @pytest.mark.parametrize(
     ("name", "between"),
-    [("customers", None), ("scratch", None), ("orders", forget)],
-    ids=["customers-known", "scratch-known", "orders-forgotten"],
+    [
+        pytest.param("customers", None, id="customers-known", marks=pytest.mark.long),
+        pytest.param("scratch", None, id="scratch-known", marks=pytest.mark.long),
+        pytest.param("orders", forget, id="orders-forgotten"),
+    ],
 )
 def test_changes_of_captured_streams_lead_to_their_tables(
     spark: SparkSession,
@@ -157,11 +161,15 @@ def leave_unfinished(directory: Path) -> list[Path]:
     return left
 
 
+@pytest.mark.parametrize(
+    ("others", "updates"), [(10, 12), pytest.param(100, 24, marks=pytest.mark.long)], ids=["short", "long"]
+)
 def test_a_checkpoint_keeps_as_many_states_as_spark_keeps_batches(
-    spark: SparkSession, shop: Shop, target: Target
+    spark: SparkSession, shop: Shop, target: Target, others: int, updates: int
 ) -> None:
+    """A state that is whole follows on changes of half its size, or on 16 files of them."""
     key = shop.key(0)
-    shop.write(*(change("c", 1, None, {"id": each, "v": "x" * 100}) for each in (key, *range(1000, 1100))))
+    shop.write(*(change("c", 1, None, {"id": each, "v": "x" * 100}) for each in (key, *range(1000, 1000 + others))))
     counts: list[int] = []
     last: list[Any] = []
 
@@ -179,18 +187,23 @@ def test_a_checkpoint_keeps_as_many_states_as_spark_keeps_batches(
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "3")
     try:
         run(1000)
-        shop.write(*(change("u", 10 + number, None, {"id": key, "v": str(number)}) for number in range(24)))
+        shop.write(*(change("u", 10 + number, None, {"id": key, "v": str(number)}) for number in range(updates)))
         left = leave_unfinished(target.rows_known)
         run(1)
         assert [path.name for path in left if path.exists()] == ["new.tmp", left[-1].name]
     finally:
         spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
-    assert len(counts) == 25
+    assert len(counts) == updates + 1
     # The files of a state, those of the batches that may be done again, one of the other group, what says so for each.
     assert max(counts) <= 16 + 4 + 1 + 5
-    assert counts[-1] < max(counts), "the files before one that is whole again are removed"
+    removed = any(after < before for before, after in pairwise(counts))
+    assert removed, "the files before one that is whole again are removed"
     assert len(list(target.rows_known.glob("*.known"))) <= 5
-    assert last == [(33, "update_postimage", "23"), (33, "update_preimage", "22")]
+    newest = updates - 1
+    assert last == [
+        (10 + newest, "update_postimage", str(newest)),
+        (10 + newest, "update_preimage", str(newest - 1)),
+    ]
     # The batches before can be done again.
     for directory in ("commits", "offsets"):
         batches = sorted(int(path.name) for path in (target.checkpoint / directory).iterdir() if path.name.isdigit())
@@ -206,7 +219,8 @@ def test_a_checkpoint_keeps_as_many_states_as_spark_keeps_batches(
     changes = spark.readStream.changes(shop.name).writeStream.foreachBatch(keep)
     changes.option("checkpointLocation", str(moved)).trigger(availableNow=True).start().awaitTermination()
     kinds = ("update_preimage", "update_postimage")
-    assert found == [(32 + n, kind, str(21 + n + k)) for n in range(2) for k, kind in enumerate(kinds)]
+    again = newest - 1, newest
+    assert found == [(10 + n, kind, str(n - 1 + k)) for n in again for k, kind in enumerate(kinds)]
 
 
 def test_a_batch_whose_rows_nobody_wanted(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:

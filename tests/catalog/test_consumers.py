@@ -114,6 +114,7 @@ def insert_until_retention(kept: Kept) -> None:
         kept.insert(0, 100)
 
 
+@pytest.mark.long
 def test_a_restarted_query_finds_what_it_needs(kept: Kept, quick_spark: SparkSession, tmp_path: Path) -> None:
     sink = ParquetSink(quick_spark, tmp_path)
     sink.take(kept.consumed())  # from now on retention leaves what it has not read
@@ -198,6 +199,7 @@ def test_one_consumer_is_for_one_query(kept: Kept, tmp_path: Path) -> None:
             new.processAllAvailable()
 
 
+@pytest.mark.long
 def test_real_time_mode_moves_its_consumer(quick_spark: SparkSession, kept: Kept, tmp_path: Path) -> None:
     """When a batch has ended, and the next one begins."""
     kept.insert(0, 100)

@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign, ForeignClient
-from tests.streams import ParquetSink, run_available
+from tests.streams import PATIENCE, ParquetSink, run_available
 
 NOON = 1_700_000_000_000
 MINUTE = 60_000
@@ -41,7 +41,7 @@ def java(foreign: Foreign, quick_cluster: ClusterInfo) -> ForeignClient:
 
 def watermarks(pravega: Pravega, stream: Stream, at_least: int) -> list[Watermark]:
     """All watermarks, once there is one of this time."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         found = [mark for _, mark in read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))]
         if found and found[-1].time >= at_least:
@@ -149,27 +149,25 @@ def write_file(files: Path, *minutes: int) -> None:
     (files / f"{len(list(files.iterdir()))}").write_text("\n".join(map(str, minutes)))
 
 
+@pytest.mark.parametrize("mode", ["transactional", pytest.param("at-least-once", marks=pytest.mark.long)])
 def test_a_query_whose_batches_are_out_of_order(
-    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path, mode: str
 ) -> None:
     """It is one writer, whose noted times never go back: neither with the delay nor without a transaction."""
     files = tmp_path / "files"
-    for mode in ("transactional", "at-least-once"):
-        table, stream = f"quick.`{quick_scope}`.`{mode}`", Stream(quick_scope, mode)
-        quick_spark.sql(
-            f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at', 'event-time.delay'='10min', "
-            "'event-time-timeout'='1h')"
-        )
-        for minutes, noted in (((20, 5), 10), ((12,), 10), ((31, 10), 21), ((25,), 21)):
-            write_file(files, *minutes)
-            query = minutes_of_files(quick_spark, files).writeStream.option("write-mode", mode)
-            query = query.option("checkpointLocation", str(tmp_path / mode)).trigger(availableNow=True)
-            query.toTable(table).awaitTermination()
-            watermarks(pravega, stream, NOON + noted * MINUTE)
-        assert ascending(watermarks(pravega, stream, NOON + 21 * MINUTE)) == [10, 21]
-        assert all(lower is None or own >= lower - 1 for own, lower in lower_bounds(quick_spark, table))
-        for file in files.iterdir():
-            file.unlink()
+    table, stream = f"quick.`{quick_scope}`.late", Stream(quick_scope, "late")
+    quick_spark.sql(
+        f"CREATE TABLE {table} (at TIMESTAMP) TBLPROPERTIES ('event-time'='at', 'event-time.delay'='10min', "
+        "'event-time-timeout'='1h')"
+    )
+    for minutes, noted in (((20, 5), 10), ((12,), 10), ((31, 10), 21), ((25,), 21)):
+        write_file(files, *minutes)
+        query = minutes_of_files(quick_spark, files).writeStream.option("write-mode", mode)
+        query = query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
+        query.toTable(table).awaitTermination()
+        watermarks(pravega, stream, NOON + noted * MINUTE)
+    assert ascending(watermarks(pravega, stream, NOON + 21 * MINUTE)) == [10, 21]
+    assert all(lower is None or own >= lower - 1 for own, lower in lower_bounds(quick_spark, table))
 
 
 def test_a_query_notes_no_later_time_than_the_watermark_of_spark(
@@ -364,23 +362,31 @@ def taking(batches: dict[int, set[str]], fail_at: int | None = None) -> Callable
     return take
 
 
+def write_nines(spark: SparkSession, pravega: Pravega, scope: str, **begin: int) -> None:
+    """Make tables, each with nine rows in each of the five minutes after one, which watermarks tell apart."""
+    for name in begin:
+        spark.sql(
+            f"CREATE TABLE quick.`{scope}`.{name} (name STRING, at TIMESTAMP) TBLPROPERTIES "
+            "('event-time'='at', 'routing-key'='name', 'scaling.min-segments'='2')"
+        )
+    for number in range(1, 6):
+        minutes = {name: first + number for name, first in begin.items()}
+        for name, minute in minutes.items():
+            rows = f"SELECT concat('{name}{minute}-', id), timestamp_millis({NOON + minute * MINUTE}) FROM range(9)"
+            spark.sql(f"INSERT INTO quick.`{scope}`.{name} {rows}")
+        for name, minute in minutes.items():
+            watermarks(pravega, Stream(scope, name), NOON + minute * MINUTE)
+
+
+def rows_of(**minutes: Iterable[int]) -> set[str]:
+    return {f"{name}{minute}-{id}" for name, each in minutes.items() for minute in each for id in range(9)}
+
+
 def test_a_drift_in_event_time_bounds_micro_batches(
     quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
 ) -> None:
-    """Rows far apart in event time, in one stream and in two, and a query that fails in the middle."""
-    for name, first in (("a", 0), ("b", 3)):
-        quick_spark.sql(
-            f"CREATE TABLE quick.`{quick_scope}`.{name} (name STRING, at TIMESTAMP) TBLPROPERTIES "
-            "('event-time'='at', 'routing-key'='name', 'scaling.min-segments'='2')"
-        )
-        for minute in range(first + 1, first + 6):
-            rows = f"SELECT concat('{name}{minute}-', id), timestamp_millis({NOON + minute * MINUTE}) FROM range(9)"
-            quick_spark.sql(f"INSERT INTO quick.`{quick_scope}`.{name} {rows}")
-            watermarks(pravega, Stream(quick_scope, name), NOON + minute * MINUTE)
-
-    def rows_of(**minutes: Iterable[int]) -> set[str]:
-        return {f"{name}{minute}-{id}" for name, each in minutes.items() for minute in each for id in range(9)}
-
+    """Rows far apart in event time, and a query that fails in the middle."""
+    write_nines(quick_spark, pravega, quick_scope, a=0)
     batches: dict[int, set[str]] = {}
     one = quick_spark.sql(f"SELECT name FROM STREAM quick.`{quick_scope}`.a WITH ('max-event-time-drift'='1 minute')")
     with pytest.raises(StreamingQueryException, match="down"):
@@ -388,9 +394,15 @@ def test_a_drift_in_event_time_bounds_micro_batches(
     assert len(run_available(one.writeStream.foreachBatch(taking(batches)), tmp_path / "one")) == 2
     assert batches == {0: rows_of(a=[1]), 1: rows_of(a=[2, 3]), 2: rows_of(a=[4, 5])}
 
+
+@pytest.mark.long
+def test_a_drift_in_event_time_is_one_of_all_streams(
+    quick_spark: SparkSession, pravega: Pravega, quick_scope: str, tmp_path: Path
+) -> None:
+    write_nines(quick_spark, pravega, quick_scope, a=0, b=3)
     read = quick_spark.readStream.format("pravega").option("catalog", "quick").option("scope", quick_scope)
     both = read.option("streams", "a,b").option("max-event-time-drift", "2min").load().select("name")
-    batches.clear()
+    batches: dict[int, set[str]] = {}
     with pytest.raises(StreamingQueryException, match="down"):
         run_available(both.writeStream.foreachBatch(taking(batches, fail_at=1)), tmp_path / "both")
     run_available(both.writeStream.foreachBatch(taking(batches)), tmp_path / "both")

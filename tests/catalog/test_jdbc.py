@@ -46,14 +46,26 @@ def namespace(sql: SqlClient, catalog_name: str, fresh_name: str) -> Iterator[st
 
 
 @pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
-def test_a_url_names_catalog_and_namespace(thrift_url: str, sql: SqlClient, namespace: str) -> None:
+def test_a_url_names_catalog_and_namespace_and_has_confs(thrift_url: str, sql: SqlClient, namespace: str) -> None:
+    """A conf of Spark turns off what clients are shown of catalogs."""
     catalog, schema = namespace.split(".")
     sql.run(f"CREATE TABLE {namespace}.t (id BIGINT) USING pravega")
     sql.run(f"INSERT INTO {namespace}.t VALUES (1), (2)")
     current = ("query", "SELECT current_catalog(), current_schema()")
-    assert answers(f"{thrift_url}/{catalog}", current) == [[(catalog, "")]]
-    whole = answers(f"{thrift_url}/{namespace}", current, ("query", "SELECT sum(id) FROM t"))
-    assert whole == [[(catalog, schema)], [("3",)]]
+    found = answers(
+        f"{thrift_url}/{catalog}",
+        current,
+        ("connect", f"{thrift_url}/{namespace}"),
+        current,
+        ("query", "SELECT sum(id) FROM t"),
+        ("connect", f"{thrift_url}/{catalog}?spark.sql.thriftServer.catalogMetadata.enabled=false"),
+        ("catalogs",),
+        ("schemas", None, None),
+        ("tables", None, schema, "%"),
+    )
+    assert found[:4] == [[(catalog, "")], [], [(catalog, schema)], [("3",)]]
+    catalogs, schemas, tables = found[5:]
+    assert catalogs == tables == [] and ("default", "") in schemas
 
 
 @pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
@@ -163,15 +175,6 @@ def test_tools_browse_all_catalogs(
     assert no_keys == []
     assert "BIGINT" in {row[0] for row in types} and table_types == [("TABLE",), ("VIEW",)]
     assert functions[0][:3] == ("", "default", "abs")
-
-
-@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
-def test_a_conf_of_spark_turns_it_off(thrift_url: str, sql: SqlClient, namespace: str) -> None:
-    catalog, schema = namespace.split(".")
-    sql.run(f"CREATE TABLE {namespace}.t (id BIGINT) USING pravega")
-    off = f"{thrift_url}/{catalog}?spark.sql.thriftServer.catalogMetadata.enabled=false"
-    catalogs, schemas, tables = answers(off, ("catalogs",), ("schemas", None, None), ("tables", None, schema, "%"))
-    assert catalogs == tables == [] and ("default", "") in schemas
 
 
 @pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,14 @@ from pyspark_pravega.errors import KeyValueTableNotFoundError, QueryFencedError
 
 
 @pytest.fixture
-def namespace(spark: SparkSession, fresh_name: str) -> Iterator[str]:
+def namespace(spark: SparkSession, scope: str) -> str:
     """A namespace with the key-value table `latest`, which has epochs."""
-    spark.sql(f"CREATE NAMESPACE pravega.{fresh_name}")
+    name = f"pravega.{scope.replace('-', '_')}"
     spark.sql(
-        f"CREATE TABLE pravega.{fresh_name}.latest (id INT, result STRING, epoch BIGINT) TBLPROPERTIES "
+        f"CREATE TABLE {name}.latest (id INT, result STRING, epoch BIGINT) TBLPROPERTIES "
         "('format'='kvtable', 'primary-key'='id', 'epoch-column'='Epoch')"
     )
-    yield f"pravega.{fresh_name}"
-    spark.sql(f"DROP NAMESPACE pravega.{fresh_name} CASCADE")
+    return name
 
 
 def run(spark: SparkSession, source: Path, checkpoint: Path, table: str, result: str) -> None:
@@ -67,6 +65,7 @@ def test_a_repeated_micro_batch_undoes_nothing(spark: SparkSession, namespace: s
     assert shown["epoch-column"] == "epoch"
 
 
+@pytest.mark.long
 def test_a_query_with_a_new_checkpoint_replaces_results(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
     table, source = f"{namespace}.latest", tmp_path / "rows"
     source.mkdir()
@@ -77,9 +76,9 @@ def test_a_query_with_a_new_checkpoint_replaces_results(spark: SparkSession, nam
     assert found(spark, table) == {1: ("second", 4), 2: ("second", 4)}
 
 
-def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespace: str) -> None:
+def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespace: str, scope: str) -> None:
     """They grow, repetitions of the newest one included; an older one keeps its own, and an overtaken run gets none."""
-    stream = Stream(namespace.removeprefix("pravega."), "latest")
+    stream = Stream(scope, "latest")
     catalog = Catalog({}, pravega)
     described = load(catalog, stream, (stream.scope, stream.name))
     assert described is not None
@@ -134,19 +133,14 @@ def test_a_query_does_not_compute_epochs(spark: SparkSession, namespace: str, tm
     assert found(spark, f"{namespace}.latest") == {}
 
 
-@pytest.mark.parametrize(
-    ("columns", "properties", "words"),
-    [
+def test_columns_that_cannot_hold_epochs(spark: SparkSession, namespace: str) -> None:
+    for columns, properties, words in (
         ("epoch BIGINT, a INT", "'epoch-column'='epok'", "'epoch-column'='epok' is not a column"),
         ("epoch INT, a INT", "'epoch-column'='epoch'", "of type int, but epochs are of type BIGINT"),
         ("epoch BIGINT, a INT", "'epoch-column'='id'", "'id' is in the key"),
         ("value BINARY", "'epoch-column'='value', 'value-format'='raw'", "of type binary, but epochs"),
-    ],
-)
-def test_columns_that_cannot_hold_epochs(
-    spark: SparkSession, namespace: str, columns: str, properties: str, words: str
-) -> None:
-    create = f"CREATE TABLE {namespace}.t (id INT, {columns}) TBLPROPERTIES ('format'='kvtable', 'primary-key'='id', "
-    with pytest.raises(AnalysisException, match=f"PRAVEGA_INVALID_OPTION.*{words}"):
-        spark.sql(f"{create}{properties})")
-    assert spark.sql(f"SHOW TABLES IN {namespace}").count() == 1
+    ):
+        create = f"CREATE TABLE {namespace}.t (id INT, {columns}) TBLPROPERTIES ('format'='kvtable', 'primary-key'='id'"
+        with pytest.raises(AnalysisException, match=f"PRAVEGA_INVALID_OPTION.*{words}"):
+            spark.sql(f"{create}, {properties})")
+        assert spark.sql(f"SHOW TABLES IN {namespace}").count() == 1

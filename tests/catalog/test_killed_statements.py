@@ -180,7 +180,12 @@ NAMESPACES = {
     "alter namespace": Case("ALTER NAMESPACE {n} SET PROPERTIES ('a'='b')", namespace, 1, None),
     "drop namespace": Case("DROP NAMESPACE {n} CASCADE", namespace, 8, None),
 }
-LONG = [pytest.param(case, marks=pytest.mark.faults, id=name) for name, case in TABLES.items()]
+CASES = [
+    *(pytest.param(case, 3, id=name) for name, case in QUICK.items()),
+    *(pytest.param(case, 1, marks=pytest.mark.long, id=f"{name}, every step") for name, case in QUICK.items()),
+    *(pytest.param(case, 1, marks=pytest.mark.faults, id=name) for name, case in TABLES.items()),
+]
+"""Each case with the number of steps from one death to the next."""
 
 
 def state(session: Session, name: str) -> object:
@@ -222,15 +227,15 @@ def check_made_again(session: Session, name: str) -> None:
     assert log.rows() == []
 
 
-@pytest.mark.parametrize("case", [*(pytest.param(case, id=name) for name, case in QUICK.items()), *LONG])
-def test_a_service_killed_at_any_step(session: Session, case: Case) -> None:
+@pytest.mark.parametrize(("case", "stride"), CASES)
+def test_a_service_killed_at_any_step(session: Session, case: Case, stride: int) -> None:
     if "LIKE" in case.statement:
         for name in ("twins", *(f"t{steps}s" for steps in range(1, 9))):
             session.run("CREATE TABLE {t} (id INT, b STRING)", name)
     case.before(session, "twin")
     session.run(case.statement, "twin")
     expected = state(session, "twin")
-    for steps in itertools.count(1):
+    for steps in itertools.count(1, stride):
         name = f"t{steps}"
         case.before(session, name)
         step = session.killed(case.statement, name, steps)

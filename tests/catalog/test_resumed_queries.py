@@ -101,10 +101,11 @@ def kill_with_its_service(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("restarted", ["by its call", pytest.param("by a server", marks=pytest.mark.long)])
 def test_servers_take_over_with_no_row_lost_or_doubled(
-    servers: Servers, stack: ExitStack, scope: str, tmp_path: Path
+    servers: Servers, stack: ExitStack, scope: str, tmp_path: Path, restarted: str
 ) -> None:
-    """A Thrift server from a shell that is killed, and then from one that has ended, as if it were started again."""
+    """A Thrift server from a shell that is killed; then this driver or a server from one that has ended."""
     spark, name = servers.spark, f"copied-{scope}"
     spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id BIGINT) USING pravega")
     spark.sql(f"CREATE TABLE pravega.`{scope}`.copies (id BIGINT) USING pravega")
@@ -118,18 +119,26 @@ def test_servers_take_over_with_no_row_lost_or_doubled(
     def written() -> list[int]:
         return sorted(row.id for row in spark.table(f"pravega.`{scope}`.copies").collect())
 
-    first = servers.begin_shell(stack)
-    first.run(f"USE pravega.`{scope}`")
-    first.run(
+    start = (
         f"CALL pravega.system.start_query(name => '{name}', query => 'SELECT id FROM STREAM numbers', "
         f"into => '`{scope}`.copies', checkpoint => '{tmp_path}/checkpoint', trigger => '200 milliseconds')"
     )
+
+    def stop() -> None:
+        [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()
+        assert stopped.stopped
+
+    first = servers.begin_shell(stack)
+    first.run(f"USE pravega.`{scope}`")
+    first.run(start)
     insert()
     wait_for(lambda: written() == list(range(last)))
+    stop()  # of another driver
+    first.run(start)
     its_server = servers.shown(name).server
     with servers.thrift_server():
         began = servers.shown(name).updated_at
-        wait_for(lambda: (servers.shown(name).updated_at - began).total_seconds() > 2 * LEASE)
+        wait_for(lambda: (servers.shown(name).updated_at - began).total_seconds() > 1.5 * LEASE)
         assert servers.shown(name).server == its_server  # the second one has looked several times
         for _ in range(3):
             insert()
@@ -142,10 +151,16 @@ def test_servers_take_over_with_no_row_lost_or_doubled(
         wait_for(lambda: servers.shown(name).state == "RUNNING")
     assert servers.shown(name).state == "WAITING"  # it gave the lease back, and a new server need not wait for its end
     insert()
-    with servers.thrift_server():
+    with ExitStack() as third:
+        if restarted == "by a server":
+            third.enter_context(servers.thrift_server())
+        else:
+            session = spark.newSession()
+            session.sql(f"USE pravega.`{scope}`")
+            [started] = session.sql(start).collect()
+            assert started.state == "RUNNING"
         wait_for(lambda: len(written()) >= last)
-        [stopped] = spark.sql(f"CALL pravega.system.stop_query(name => '{name}')").collect()  # of another driver
-        assert stopped.stopped
+        stop()
     insert()
     assert spark.sql(f"SELECT * FROM pravega.system.queries WHERE name = '{name}'").collect() == []
     assert written() == list(range(last - 100))
@@ -168,6 +183,7 @@ def plant_settings(queries: KeptQueries, scope: str, name: str, planted_name: st
     queries.change(scope, planted_name, lambda found: planted)
 
 
+@pytest.mark.long
 def test_queries_that_no_server_runs_are_started_again_or_stopped(
     servers: Servers, stack: ExitStack, scope: str, tmp_path: Path, pravega: Pravega
 ) -> None:

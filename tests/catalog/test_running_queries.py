@@ -1,20 +1,35 @@
-"""Streaming queries of CALL start_query: started, watched and stopped in SQL, in every front end."""
+"""Streaming queries of CALL start_query: started, watched and stopped in SQL, in every front end.
+
+All front ends call the same procedures, so that only the first test runs in each of them in short runs.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.client import Pravega
 from tests.sql_clients import SqlClient, SqlError
 from tests.streams import PATIENCE
 
 COLUMNS = "name, state, batch, failures, last_error, into, checkpoint"
-FAILING = pytest.mark.parametrize(
-    "sql", ["pyspark", "jdbc", pytest.param("connect", marks=pytest.mark.pipelines)], indirect=True
-)
+NO_SETTINGS = {
+    "spark.sql.catalog.pravega.controller-uri": "tcp://127.0.0.1:1",
+    "spark.sql.catalog.other": "io.github.pysparkpravega.PravegaCatalog",
+    "spark.sql.warehouse.dir": "/nowhere",
+    "spark.submit.deployMode": "cluster",
+}
+"""What a session may not change, and a server must not take from the row of a query."""
+SHELL = pytest.param("spark-sql", marks=pytest.mark.long)
+OTHERS = [pytest.param("jdbc", marks=pytest.mark.long), pytest.param("connect", marks=pytest.mark.pipelines)]
+AT_LENGTH = pytest.mark.parametrize("sql", ["pyspark", SHELL, *OTHERS], indirect=True)
+FAILING = pytest.mark.parametrize("sql", ["pyspark", *OTHERS], indirect=True)
 """Not in the spark-sql shell, which prints Spark's log of failed queries among its rows."""
 
 
@@ -85,6 +100,17 @@ def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
     assert halls.shown() == {}
     halls.insert(4)
     assert halls.written() == doubles(1, 2, 3)
+    with pytest.raises(SqlError, match="There is no query"):
+        halls.stop()
+
+
+@AT_LENGTH
+def test_a_query_goes_on_and_takes_what_there_is(halls: Halls) -> None:
+    halls.insert(1, 2, 3)
+    halls.start()
+    wait_for(lambda: halls.written() == doubles(1, 2, 3))
+    halls.stop()
+    halls.insert(4)
     halls.query = f"WITH new AS (SELECT id FROM STREAM {halls.scope}.numbers) SELECT id, 2 * id FROM new"
     halls.start(trigger="available now")
     wait_for(lambda: halls.shown()["state"] == "FINISHED")
@@ -94,6 +120,7 @@ def test_a_query_is_started_watched_and_stopped(halls: Halls) -> None:
         halls.stop()
 
 
+@AT_LENGTH
 def test_a_query_of_streams_that_have_an_end_finishes(halls: Halls) -> None:
     sql, numbers = halls.sql, f"{halls.scope}.numbers"
     halls.insert(1)
@@ -116,6 +143,7 @@ def test_a_query_of_streams_that_have_an_end_finishes(halls: Halls) -> None:
     assert sql.run(f"SELECT count(*) FROM {halls.scope}.doubled WHERE twice = 8") == [("0",)]
 
 
+@AT_LENGTH
 def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
     halls.insert(1)
     halls.call(f"{halls.given()}, options => map('write-mode', 'at-least-once', 'spool.memory', '8m')")
@@ -139,8 +167,22 @@ def test_the_namespace_of_the_catalog_lists_its_tables(sql: SqlClient) -> None:
     assert described["name"] == "string" and described["updated_at"] == "timestamp"
 
 
+def plant_settings(halls: Halls, pravega: Pravega) -> KeptQueries:
+    """Change the row of a query as somebody else may who has rights to its scope."""
+
+    def planted(found: KeptQuery | None) -> KeptQuery:
+        assert found is not None
+        settings = {**found.definition.settings, **NO_SETTINGS}
+        return replace(found, definition=replace(found.definition, settings=settings))
+
+    queries = KeptQueries(Catalog({}, pravega))
+    queries.change(halls.scope.partition(".")[2], halls.name, planted)
+    return queries
+
+
 @FAILING
-def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
+def test_a_query_that_fails_is_retried_and_recovers(halls: Halls, pravega: Pravega) -> None:
+    """With nothing of what its row says of catalogs."""
     sql, flaky = halls.sql, f"{halls.scope}.flaky"
     sql.run(f"CREATE TABLE {flaky} (text STRING) USING pravega")
     halls.query = f"SELECT CAST(text AS BIGINT), 0 FROM STREAM {flaky}"
@@ -153,9 +195,11 @@ def test_a_query_that_fails_is_retried_and_recovers(halls: Halls) -> None:
     failed = halls.shown()
     assert failed["state"] in ("RETRYING", "STARTING", "RUNNING")
     assert "doubled" in failed["last_error"] and "\tat " not in failed["last_error"]
+    queries = plant_settings(halls, pravega)
     sql.run(f"CREATE TABLE {halls.scope}.doubled (id BIGINT, twice BIGINT) USING pravega")
     wait_for(lambda: halls.written() == [("8", "0")])
     wait_for(lambda: halls.shown()["failures"] == "0")
+    assert all(NO_SETTINGS.items() <= kept.definition.settings.items() for kept in queries.find(halls.name))
     halls.stop()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,15 +33,13 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture
-def namespace(session: SparkSession, fresh_name: str) -> Iterator[str]:
+def namespace(session: SparkSession, scope: str) -> str:
     """A namespace with two tables of events, of two segments each."""
-    name = f"pravega.{fresh_name}"
-    session.sql(f"CREATE NAMESPACE {name}")
+    name = f"pravega.{scope.replace('-', '_')}"
     properties = "TBLPROPERTIES ('scaling.min-segments'='2', 'routing-key'='place')"
     for table in ("readings", "alarms"):
         session.sql(f"CREATE TABLE {name}.{table} (id INT, place STRING, at TIMESTAMP) {properties}")
-    yield name
-    session.sql(f"DROP NAMESPACE {name} CASCADE")
+    return name
 
 
 def insert(session: SparkSession, table: str, ids: str, second: str) -> None:

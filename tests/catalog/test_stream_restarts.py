@@ -112,7 +112,7 @@ def test_checkpoints_of_others(spark: SparkSession, table: str, tmp_path: Path) 
         other.take(spark.readStream.table(f"{table}2"))
 
 
-@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("start", [pytest.param("earliest", marks=pytest.mark.long), "latest"])
 def test_the_first_micro_batch_is_done_again(spark: SparkSession, table: str, start: str, tmp_path: Path) -> None:
     """Where it began is known, although Spark asks for it anew when there are events that it would begin behind."""
     found: list[list[int]] = []

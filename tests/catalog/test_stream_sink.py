@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,9 @@ from tests.streams import PATIENCE, run_available
 
 
 @pytest.fixture
-def namespace(spark: SparkSession, fresh_name: str) -> Iterator[str]:
+def namespace(scope: str) -> str:
     """A new namespace of the catalog."""
-    spark.sql(f"CREATE NAMESPACE pravega.{fresh_name}")
-    yield f"pravega.{fresh_name}"
-    spark.sql(f"DROP NAMESPACE pravega.{fresh_name} CASCADE")
+    return f"pravega.{scope.replace('-', '_')}"
 
 
 class Files:
@@ -73,7 +70,7 @@ def ids(spark: SparkSession, table: str) -> list[int]:
 
 def versions(pravega: Pravega, table: str) -> int:
     _, scope, stream = table.split(".")
-    return len(CommitLog(pravega, Stream(scope, stream)).versions())
+    return len(CommitLog(pravega, Stream(scope.replace("_", "-"), stream)).versions())
 
 
 @pytest.fixture
@@ -103,16 +100,17 @@ def test_a_replayed_batch_is_written_once(
     spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    for batch in range(3):
+    for batch in range(2):
         files.add(100)
         run(files.stream(), checkpoint, table)
         for commit in (f"{batch}", f".{batch}.crc"):
             (checkpoint / "commits" / commit).unlink()
         run(files.stream(), checkpoint, table)
         assert ids(spark, table) == files.rows
-    assert versions(pravega, table) == 3
+    assert versions(pravega, table) == 2
 
 
+@pytest.mark.long
 def test_a_copied_checkpoint_is_fenced(
     spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path
 ) -> None:
@@ -213,7 +211,7 @@ def test_what_names_a_write_is_complete(spark: SparkSession, table: str) -> None
     assert ids(spark, table) == []
 
 
-@pytest.mark.parametrize("mode", ["at-least-once", "best-effort"])
+@pytest.mark.parametrize("mode", ["at-least-once", pytest.param("best-effort", marks=pytest.mark.long)])
 def test_modes_without_transactions(
     spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path, mode: str
 ) -> None:
@@ -226,7 +224,7 @@ def test_modes_without_transactions(
     assert versions(pravega, table) == 0
 
 
-@pytest.mark.parametrize("mode", ["complete", "update"])
+@pytest.mark.parametrize("mode", ["complete", pytest.param("update", marks=pytest.mark.long)])
 def test_output_modes_that_streams_cannot_do(
     spark: SparkSession, files: Files, namespace: str, tmp_path: Path, mode: str
 ) -> None:
@@ -248,6 +246,7 @@ def test_output_modes_that_streams_cannot_do(
     assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {namespace}").collect()] == ["there"]
 
 
+@pytest.mark.long
 def test_aggregates_and_joins_of_streams(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
     """From a table to a table: windows behind a watermark, and two streams joined, over several runs."""
     spark = spark.newSession()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,15 +20,28 @@ OPTION = "PRAVEGA_INVALID_OPTION"
 Start = Callable[[DataFrame, Path], DataStreamWriter]
 
 
-@pytest.fixture
-def namespace(spark: SparkSession, fresh_name: str) -> Iterator[str]:
-    """A new namespace of the catalog, with the table `source` of two rows."""
-    name = f"pravega.{fresh_name}"
+@pytest.fixture(scope="module")
+def scope(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scope with the tables `source` of two rows and `there` of none, and a query that has the name `taken`."""
+    scope = f"t{uuid.uuid4().hex[:12]}"
+    name = f"pravega.{scope}"
     spark.sql(f"CREATE NAMESPACE {name}")
-    spark.sql(f"CREATE TABLE {name}.source (id INT, name STRING) USING pravega")
+    for table in ("source", "there"):
+        spark.sql(f"CREATE TABLE {name}.{table} (id INT, name STRING) USING pravega")
     spark.sql(f"INSERT INTO {name}.source VALUES (1, 'a'), (2, 'b')")
-    yield name
+    rows = written(spark.readStream.table(f"{name}.source"), tmp_path_factory.mktemp("taken"))
+    taken = rows.queryName("taken").trigger(processingTime="1 hour").format("noop").start()
+    yield scope
+    taken.stop()
     spark.sql(f"DROP NAMESPACE {name} CASCADE")
+
+
+@pytest.fixture
+def namespace(spark: SparkSession, scope: str) -> Iterator[str]:
+    """The namespace of that scope; the table `new` of a test is dropped."""
+    name = f"pravega.{scope}"
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}.new")
 
 
 def tables(spark: SparkSession, namespace: str) -> list[str]:
@@ -92,27 +106,37 @@ STARTS: dict[str, tuple[Start, type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", STARTS)
+THEN_RIGHT = "an option that no write has", "columns that no event can have"
+"""Cases behind which each run starts a query into the table that there is not."""
+
+
+@pytest.mark.parametrize(
+    ("case", "then_right"),
+    [
+        *(pytest.param(case, case in THEN_RIGHT, id=case) for case in STARTS),
+        *(
+            pytest.param(case, True, id=f"{case}, then a right one", marks=pytest.mark.long)
+            for case in STARTS
+            if case not in THEN_RIGHT
+        ),
+    ],
+)
 def test_a_query_that_cannot_start_leaves_no_table(
-    spark: SparkSession, namespace: str, tmp_path: Path, case: str
+    spark: SparkSession, namespace: str, tmp_path: Path, case: str, then_right: bool
 ) -> None:
     start, error, words = STARTS[case]
     rows = spark.readStream.table(f"{namespace}.source")
-    other = written(rows, tmp_path / "other").queryName("taken").trigger(processingTime="1 hour").format("noop").start()
-    try:
-        for name in ("new", "there"):
-            if name == "there":
-                spark.sql(f"CREATE TABLE {namespace}.there (id INT, name STRING) USING pravega")
-            directory = tmp_path / name
-            directory.mkdir()
-            expected = words.replace(r"\.new", rf"\.{name}")
-            if name == "there" and case in ("a property that cannot be", "columns that no event can have"):
-                continue  # they are the table's own then
-            with pytest.raises(error, match=f"(?s){expected}"):
-                start(rows, directory).toTable(f"{namespace}.{name}").awaitTermination(PATIENCE)
-            assert tables(spark, namespace) == ["source", *(["there"] if name == "there" else [])]
-    finally:
-        other.stop()
+    for name in ("new", "there"):
+        directory = tmp_path / name
+        directory.mkdir()
+        expected = words.replace(r"\.new", rf"\.{name}")
+        if name == "there" and case in ("a property that cannot be", "columns that no event can have"):
+            continue  # they are the table's own then
+        with pytest.raises(error, match=f"(?s){expected}"):
+            start(rows, directory).toTable(f"{namespace}.{name}").awaitTermination(PATIENCE)
+        assert tables(spark, namespace) == ["source", "there"]
+    if not then_right:
+        return
     query = written(rows, tmp_path / "right").toTable(f"{namespace}.new")
     assert "new" in tables(spark, namespace)  # as soon as toTable returns
     assert query.awaitTermination(PATIENCE)
@@ -163,8 +187,8 @@ def test_options_of_kafka_are_refused_at_once_and_all_together(spark: SparkSessi
     assert "\n" not in message
 
 
-def test_the_same_by_options_and_in_sql(spark: SparkSession, namespace: str, fresh_name: str) -> None:
-    named = {"catalog": "pravega", "scope": fresh_name, "stream": "source"}
+def test_the_same_by_options_and_in_sql(spark: SparkSession, namespace: str, scope: str) -> None:
+    named = {"catalog": "pravega", "scope": scope, "stream": "source"}
     with pytest.raises(AnalysisException, match=f"{OPTION}.*'startingOffsets'.*'maxOffsetsPerTrigger'"):
         spark.readStream.format("pravega").options(startingOffsets="latest", maxOffsetsPerTrigger="5", **named).load()
     options = "'startingOffsets'='latest', 'maxOffsetsPerTrigger'='5'"

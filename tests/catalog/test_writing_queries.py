@@ -15,6 +15,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from tests.datasource.transactions import SETTINGS, raw_table
@@ -133,19 +134,28 @@ def test_one_that_was_aborted_meanwhile_is_not_used(query: Query) -> None:
     ahead.abort()
 
 
-def test_the_transaction_of_an_empty_epoch_serves_the_next_one(query: Query) -> None:
+def test_the_transaction_of_an_empty_epoch_serves_the_next_one(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     query.commit(0)
     empty = query.begin()
     assert query.goes_on(1) and not query.goes_on(0) and not query.goes_on(1, "another run")
+    ping, renewed = Transaction.ping, []
+
+    def noted(transaction: Transaction) -> None:
+        ping(transaction)
+        renewed.append(transaction.id)
+
+    monkeypatch.setattr(Transaction, "ping", noted)
     query.keep(empty)
     empty.transaction.stop()  # as whoever has committed does
     again = query.begin()
     assert again.transaction.id == empty.transaction.id
+    assert renewed == [again.transaction.id]
     assert again.transaction.status() is TransactionStatus.OPEN
     assert not again.transaction._stop.is_set()
     again.abort()
 
 
+@pytest.mark.long
 def test_it_lives_as_long_as_empty_epochs_follow_each_other(query: Query) -> None:
     query.settings = replace(SETTINGS, lease=10.0)
     query.commit(0)

@@ -107,6 +107,18 @@ def test_a_query_that_is_made_again_is_another_one(calls: Calls) -> None:
     assert epochs[0] < epochs[1]
 
 
+def test_a_query_whose_server_is_dead_is_started_again_or_stopped(calls: Calls) -> None:
+    """Once it is sure that nobody renews the lease."""
+    kept = calls.kept
+    for call in (calls.refuse_start, calls.stop):
+        left = kept.put(status={"state": QueryState.RUNNING, "server": "dead", "lease": 1.0})
+        call()
+        if call == calls.refuse_start:  # it was taken over, and put back
+            assert kept.status().server is None and kept.status().epoch > left.status.epoch
+        else:
+            assert kept.queries.find(kept.name) == []
+
+
 def test_versions_of_spark_are_numbers(calls: Calls) -> None:
     for version in ("4.2.9", "4.1.0"):
         with pytest.raises(UnsupportedOperationError, match=f"needs Spark 4.3 or newer, but this is {version}"):

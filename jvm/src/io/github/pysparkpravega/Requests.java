@@ -85,6 +85,7 @@ interface Requests {
   record HaveEnds(List<StreamRead> reads) implements Request<Boolean> {}
   record TendQueries(String server, List<QueryReport> reports) implements Request<QueryCommands> {}
   record ReleaseQueries(String server) implements Request<Void> {}
+  record WakeQueries() implements Request<Void> {}
 
   // catalog/protocol/scans.py
   record Term(String name, int children, @OrNull String type, @OrNull String value) {}

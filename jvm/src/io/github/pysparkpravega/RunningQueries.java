@@ -7,6 +7,7 @@ import io.github.pysparkpravega.Requests.QueryFacts;
 import io.github.pysparkpravega.Requests.QueryReport;
 import io.github.pysparkpravega.Requests.ReleaseQueries;
 import io.github.pysparkpravega.Requests.TendQueries;
+import io.github.pysparkpravega.Requests.WakeQueries;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.List;
@@ -30,7 +31,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The streaming queries of start_query that this driver runs for one catalog. The service decides; this starts and stops
- * what it is told to, each query in a session of its own, and reports about once a second.
+ * what it is told to, each query in a session of its own, and reports about once a second, or when one starts or ends.
  */
 final class RunningQueries {
   private static final Logger LOG = LoggerFactory.getLogger(RunningQueries.class);
@@ -178,7 +179,24 @@ final class RunningQueries {
   private void start(PravegaService service, QueryStart start) {
     RunningQuery query = new RunningQuery(service, start);
     queries.put(new Run(start.scope(), start.name(), start.epoch()), query);
-    daemon("start-query", () -> query.start(() -> newSession(start.settings()))).start();
+    daemon("run-query", () -> {
+      query.start(() -> newSession(start.settings()));
+      wake(service);
+      query.awaitEnd();
+      wake(service);
+    }).start();
+  }
+
+  /** Has the next reports asked for at once. */
+  private void wake(PravegaService service) {
+    if (hasEnded()) {
+      return;
+    }
+    try {
+      service.finish(new WakeQueries());
+    } catch (Exception e) {
+      LOG.debug("The next reports of queries of catalog {} come in a second: {}", catalog, e.getMessage());
+    }
   }
 
   private void stop(QueryStop stop) {

@@ -17,6 +17,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.CommandExecutionMode;
 import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import org.apache.spark.sql.streaming.Trigger;
 
@@ -98,6 +99,17 @@ final class RunningQuery {
       } else {
         SparkSession.setActiveSession(before);
       }
+    }
+  }
+
+  /** Returns when it has ended, at once if it could not start. Its report says why. */
+  void awaitEnd() {
+    try {
+      if (query != null) {
+        query.awaitTermination();
+      }
+    } catch (StreamingQueryException e) {
+      // the report has it
     }
   }
 
