@@ -19,7 +19,7 @@ from pyspark_pravega.datasource.insert.prepare import (
     rows_to_write,
     write_settings,
 )
-from pyspark_pravega.datasource.insert.roster import Roster
+from pyspark_pravega.datasource.insert.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.task import Unit
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
@@ -48,9 +48,9 @@ class Dispatches:
         assert column is not None
         epoch_of_application(options)
         settings = replace(write_settings(options), unit=Unit.INSERT if micro_batch is None else Unit.MICRO_BATCH)
-        writer = None if micro_batch is None else writer_of_query(micro_batch.query)
+        run = None if micro_batch is None else QueryRun(writer_of_query(micro_batch.query), micro_batch.run)
         with cancellation.shield():
-            roster = Roster.begin(pravega, table.stream, writer)
+            roster = Roster.begin(pravega, table.stream, run)
             dispatch = Dispatch(pravega, table, roster, settings)
             dispatch.keep_alive()
         self.open.add(roster.id, OpenWrite(dispatch, start.number, catalog.hold()))

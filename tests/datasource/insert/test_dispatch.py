@@ -28,7 +28,7 @@ from pyspark_pravega.datasource.insert.dispatch import Dispatch
 from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
-from pyspark_pravega.datasource.insert.roster import Roster
+from pyspark_pravega.datasource.insert.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.task import Unit
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA
 from pyspark_pravega.errors import (
@@ -44,6 +44,7 @@ from tests.datasource.transactions import SETTINGS, raw_table
 
 SPAWN = multiprocessing.get_context("spawn")
 QUERY = "6e0d9c1c-51a0-4b8e-9d0a-3d9f0f6b6b12"
+RUN = QueryRun(writer_of_query(QUERY), "first")
 ROWS = StructType().add("event", BinaryType()).add("target", StringType())
 Rows = Sequence[tuple[bytes, str | None]]
 
@@ -55,10 +56,16 @@ def epoch(number: int, run: str = "first") -> Epoch:
 class Write:
     """One write: its tasks, and its commit."""
 
-    def __init__(self, pravega: Pravega, base: Stream, settings: WriteSettings = SETTINGS, query: str = QUERY) -> None:
+    def __init__(
+        self,
+        pravega: Pravega,
+        base: Stream,
+        settings: WriteSettings = SETTINGS,
+        query: QueryRun | None = RUN,
+    ) -> None:
         self._pravega = pravega
         settings = replace(settings, unit=Unit.MICRO_BATCH)
-        roster = Roster.begin(pravega, base, writer_of_query(query))
+        roster = Roster.begin(pravega, base, query)
         self._spec = DispatchSpec(raw_table(base), pravega.config, o.resolve(), settings, "target", RAW_SCHEMA, roster)
         self.dispatch = Dispatch(pravega, raw_table(base), roster, settings)
 
@@ -83,6 +90,12 @@ def write(pravega: Pravega, base: Stream, streams: Sequence[Stream], of: Epoch) 
     return one.commit([one.task(rows[:11]), one.task(rows[11:])], of)
 
 
+def stored_rosters(pravega: Pravega, base: Stream) -> list[dict[str, Any]]:
+    """What the rows of rosters say, of all writes to a stream."""
+    rows = [json.loads(row.value) for row in CommitLog(pravega, base).list_companions()]
+    return [row for row in rows if "write" in row]
+
+
 def check(pravega: Pravega, streams: Sequence[Stream], epochs: int) -> None:
     """Every row is once in its stream, and every epoch is one version there."""
     for stream in streams:
@@ -105,8 +118,8 @@ def test_every_row_is_in_its_stream(pravega: Pravega, streams: list[Stream], new
     assert visible(pravega, base) == []
     assert write(pravega, base, streams, epoch(1)) == 30
     check(pravega, streams, 2)
-    log = CommitLog(pravega, base)
-    assert [row for row in log.list_companions() if "write" in json.loads(row.value)] == []
+    [kept] = stored_rosters(pravega, base)
+    assert kept == {"write": None, "transactions": {}, "runs": ["first"]}
 
 
 def die(config: ClientConfig, base: Stream, streams: Sequence[Stream], commits: int, when: str) -> None:
@@ -235,6 +248,26 @@ def test_a_roster_that_was_begun_anew(pravega: Pravega, streams: list[Stream]) -
     with pytest.raises(QueryFencedError):
         zombie.commit([late], Epoch.of_query(QUERY, 0, "first", "what something else reads"))
     check(pravega, streams, 1)
+
+
+def test_a_run_that_was_replaced_begins_no_roster(pravega: Pravega, streams: list[Stream]) -> None:
+    """The micro-batch of the new run goes on, and its transactions are in the roster still."""
+    assert write(pravega, streams[0], streams, epoch(0)) == 30
+    new = Write(pravega, streams[0], query=QueryRun(writer_of_query(QUERY), "second"))
+    half = new.task(rows_of(1, streams)[:11])
+    with pytest.raises(QueryFencedError, match=r"Another run \(second\) of query .*\(first\) may not continue"):
+        Write(pravega, streams[0])
+    assert new.commit([half, new.task(rows_of(1, streams)[11:])], epoch(1, "second")) == 30
+    check(pravega, streams, 2)
+    [kept] = stored_rosters(pravega, streams[0])
+    assert kept == {"write": None, "transactions": {}, "runs": ["first", "second"]}
+
+
+def test_a_write_that_is_no_query_leaves_no_row(pravega: Pravega, streams: list[Stream]) -> None:
+    one = Write(pravega, streams[0], query=None)
+    assert one.commit([one.task(rows_of(0, streams))], None) == 30
+    check(pravega, streams, 1)
+    assert stored_rosters(pravega, streams[0]) == []
 
 
 def test_a_stream_that_is_missing(pravega: Pravega, streams: list[Stream]) -> None:
