@@ -288,7 +288,7 @@ def test_tables_of_changes(spark: SparkSession, pravega: Pravega, scope: str, ca
     found = spark.sql(f"SELECT to_json(before.v), to_json(after.v) FROM {log} WHERE op = 'u'").collect()
     assert found == [('{"n":[1,2.5]}', '{"n":[3],"ż":null}')]
     write_changes(pravega, Stream(scope, "carts"), [change("d", NEW, None), change("c", None, (5, "no JSON", None))])
-    with pytest.raises(PySparkException, match="the string 'no JSON' is no JSON"):
+    with pytest.raises(PySparkException, match="the string 'no JSON' is not JSON"):
         spark.sql(query).collect()
     rows = spark.sql(f"SELECT id FROM {carts} WITH ('mode'='dropmalformed') ORDER BY id").collect()
     assert rows == [(2,), (3,), (4,)]

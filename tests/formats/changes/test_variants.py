@@ -85,7 +85,7 @@ def test_a_text_that_is_no_json_makes_its_event_bad(text: str) -> None:
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert [shown(row["after"]["x"]) for row in batch.to_pylist()] == [[1], 2]
     assert [each.index for each in bad] == [1, 2]
-    assert all("column 'after.x': the string " in each.reason and " is no JSON: " in each.reason for each in bad)
+    assert all("column 'after.x': the string " in each.reason and " is not JSON: " in each.reason for each in bad)
     assert "io.debezium.data.Json (string, a JSON text), the column's VARIANT" in bad[1].reason
 
 
