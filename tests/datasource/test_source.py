@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_pravega import DefaultSource
 from pyspark_pravega.local.state import ClusterInfo
+from tests.datasource.plain_driver import use_source
 from tests.streams import into_memory, run_available
 
 PLAIN_DRIVER = Path(__file__).with_name("plain_driver.py")
@@ -135,6 +138,31 @@ def test_a_stream_into_a_stream(spark: SparkSession, scope: str, options: dict[s
     assert sorted(tuple(row) for row in spark.table(f"pravega.`{scope}`.copy").collect()) == wanted
 
 
+def check_without_jar(found: dict[str, Any]) -> None:
+    """Compare what was read and refused, as `use_source` returns it."""
+    assert found["rows"] == [[number, number / 2] for number in range(4)]
+    for refused in ("readStream", "writeStream"):
+        assert f"[PRAVEGA_UNSUPPORTED_OPERATION] {refused} without the adapter's jar" in found[refused]
+        assert "pyspark_pravega.configure(" in found[refused]
+    assert "'catalog'='pravega'" in found["catalog"] and "pyspark_pravega.configure(" in found["catalog"]
+
+
+def test_the_source_in_python(spark: SparkSession, scope: str, options: dict[str, str], tmp_path: Path) -> None:
+    """The source that Spark finds by its name where the adapter's jar is not on the class path, by another name."""
+    found = DefaultSource
+
+    class InPython(found):  # type: ignore[misc, valid-type]
+        @classmethod
+        def name(cls) -> str:
+            return "pravega-in-python"
+
+    assert found.name() == "pravega"
+    spark.dataSource.register(InPython)
+    check_without_jar(use_source(spark, "pravega-in-python", options, str(tmp_path)))
+    assert spark.table(f"pravega.`{scope}`.rooms").count() == 4
+
+
+@pytest.mark.long
 def test_without_the_adapters_jar(
     spark: SparkSession, scope: str, options: dict[str, str], cluster: ClusterInfo, tmp_path: Path
 ) -> None:
@@ -146,10 +174,5 @@ def test_without_the_adapters_jar(
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     )
     assert done.returncode == 0, done.stderr[-5000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["rows"] == [[number, number / 2] for number in range(4)]
-    for refused in ("readStream", "writeStream"):
-        assert f"[PRAVEGA_UNSUPPORTED_OPERATION] {refused} without the adapter's jar" in found[refused]
-        assert "pyspark_pravega.configure(" in found[refused]
-    assert "'catalog'='pravega'" in found["catalog"] and "pyspark_pravega.configure(" in found["catalog"]
+    check_without_jar(json.loads(done.stdout.splitlines()[-1]))
     assert spark.table(f"pravega.`{scope}`.rooms").count() == 4

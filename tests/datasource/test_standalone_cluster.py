@@ -1,4 +1,4 @@
-"""Two Pythons on a real cluster: the driver's runs the service, that of PYSPARK_PYTHON the tasks."""
+"""Two Pythons and executors of their own: the driver's runs the service, that of PYSPARK_PYTHON the tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from pyspark_pravega.local.state import ClusterInfo
 from tests.spark_cluster import standalone_cluster
@@ -40,7 +44,20 @@ def new_python(directory: Path) -> str:
     return str(directory / "bin" / "python")
 
 
-def test_tasks_and_service_run_the_pythons_chosen_for_them(cluster: ClusterInfo, scope: str, tmp_path: Path) -> None:
+@contextmanager
+def master_of(directory: Path, standalone: bool) -> Iterator[str]:
+    """Yield the URL of a master with two executors: on a cluster, or on the small one inside of the driver."""
+    if standalone:
+        with standalone_cluster(directory) as master:
+            yield master
+    else:
+        yield "local-cluster[2,2,1024]"
+
+
+@pytest.mark.parametrize("standalone", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_tasks_and_service_run_the_pythons_chosen_for_them(
+    cluster: ClusterInfo, scope: str, tmp_path: Path, standalone: bool
+) -> None:
     """PYSPARK_DRIVER_PYTHON is a notebook here: it is no Python, and runs neither."""
     python = {name: new_python(tmp_path / name) for name in ("driver", "tasks")}
     asked = {name: tmp_path / f"asked-by-{name}" for name in python}
@@ -48,7 +65,7 @@ def test_tasks_and_service_run_the_pythons_chosen_for_them(cluster: ClusterInfo,
         directory.mkdir()
     with zipfile.ZipFile(tmp_path / "vault.zip", "w") as archive:
         archive.writestr("vault_login.py", PLUG_IN)
-    with standalone_cluster(tmp_path) as master:
+    with master_of(tmp_path, standalone) as master:
         done = subprocess.run(
             [
                 *(python["driver"], str(DRIVER), master, f"pravega.`{scope}`.t", cluster.controller_uri),

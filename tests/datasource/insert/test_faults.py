@@ -149,14 +149,14 @@ def test_tasks_that_outlive_their_token(secured: Pravega, secure_scope: str) -> 
     """The tokens that planning hands out run out while the tasks read and write; servers check them all the time."""
     stream = Stream(secure_scope, "stream")
     secured.controller.create_stream(stream, StreamConfiguration())
-    table, life = keyed_table(stream), 3.0
+    table, life = keyed_table(stream), 2.0
     minted = MintedTokens(life)
 
     def slowly() -> Iterator[pa.RecordBatch]:
         for number in range(3):
             keys, numbers = pa.array([number] * 20_000, pa.int32()), pa.array([number] * 20_000, pa.int64())
             yield pa.record_batch([keys, numbers], names=["k", "v"])
-            time.sleep(2)
+            time.sleep(1)
 
     insert = Insert.begin(secured, table, SETTINGS)
     spec = replace(insert.spec(table.schema), token=minted.delegation_token(stream, Access.READ_WRITE))
