@@ -16,6 +16,7 @@ from pyspark_pravega import configure
 def main(plug_in: str, namespace: str, controller: str, registry: str, trust_store: str) -> None:
     """Insert 40 rows in two tasks, of which one is slow, and print them sorted as JSON."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.codegen.wholeStage", "false")
     for name in ("pravega", "other"):  # two catalogs with one login share a connection
         builder = configure(
             builder,
@@ -33,7 +34,7 @@ def main(plug_in: str, namespace: str, controller: str, registry: str, trust_sto
     @udf(returnType=LongType(), useArrow=False)
     def slow(value: int) -> int:
         if value == 0:
-            time.sleep(5)  # its task says that the transaction is alive, every third of the lease
+            time.sleep(4)  # its task says that the transaction is alive, every third of the lease
         return value
 
     spark.range(0, 40, 1, 2).select(slow("id").alias("id")).writeTo(f"pravega.{table}").append()

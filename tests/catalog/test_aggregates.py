@@ -158,7 +158,15 @@ def test_explain_shows_them_and_an_option_turns_them_off(spark: SparkSession, ta
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"mode": "permissive"}, {"mode": "dropmalformed"}, {"dead-letter": "letters"}], ids=str
+    "options",
+    [
+        {},
+        {"dead-letter": "letters"},
+        # Which test_equality_of_bad_events.py asks for too.
+        pytest.param({"mode": "permissive"}, marks=pytest.mark.long),
+        pytest.param({"mode": "dropmalformed"}, marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 def test_bad_events(spark: SparkSession, client_config: ClientConfig, scope: str, options: dict[str, str]) -> None:
     name = f"pravega.`{scope}`.events"

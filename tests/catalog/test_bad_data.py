@@ -68,7 +68,9 @@ def options_of(cluster: ClusterInfo, watched: Watched) -> dict[str, str]:
 # Streams and schema groups that were there first
 
 
-@pytest.mark.parametrize("key", ["scaling.min-segments", "retention.minimum", "rollover-size"])
+@pytest.mark.parametrize(
+    "key", ["scaling.min-segments", "retention.minimum", pytest.param("rollover-size", marks=pytest.mark.long)]
+)
 def test_a_stream_that_exists_keeps_its_settings(shared: Watched, fresh_name: str, key: str) -> None:
     shared.pravega.controller.create_stream(Stream(shared.scope, fresh_name), StreamConfiguration())
     more = "'retention.type'='size', " if key.startswith("retention") else ""
@@ -78,7 +80,7 @@ def test_a_stream_that_exists_keeps_its_settings(shared: Watched, fresh_name: st
 
 
 @pytest.mark.parametrize(("format", "advice"), [("Json", "Set 'format'='json'"), ("Protobuf", "'format'='raw'")])
-@pytest.mark.parametrize("with_stream", [True, False])
+@pytest.mark.parametrize("with_stream", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_group_of_another_format(
     shared: Watched, fresh_name: str, format: str, advice: str, with_stream: bool
 ) -> None:
@@ -194,7 +196,7 @@ def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
     ("properties", "reason"),
     [
         ("'format'='json'", "0x01 of a registry header"),
-        ("'format'='avro', 'framing'='none'", ""),
+        pytest.param("'format'='avro', 'framing'='none'", "", marks=pytest.mark.long),
     ],
 )
 def test_garbage_among_the_events(

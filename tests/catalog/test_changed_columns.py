@@ -38,7 +38,7 @@ def refused(spark: SparkSession, statement: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", JSON_AT_LENGTH)
 def test_events_of_all_versions_are_rows(spark: SparkSession, scope: str, format: str) -> None:
     table = created(spark, scope, format, "id INT NOT NULL, name VARCHAR(3) COMMENT 'who', v SMALLINT")
     spark.sql(f"INSERT INTO {table} VALUES (1, 'abc', 1)")

@@ -159,6 +159,7 @@ SCRIPT = """
     from pyspark_pravega import configure
     scope, controller = sys.argv[1:]
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.codegen.wholeStage", "false")
     spark = configure(builder, controller_uri=controller).getOrCreate()
     table = f"pravega.`{scope}`.pumps"
     spark.sql(f"CREATE TABLE {table} (id INT NOT NULL, name STRING, temp DOUBLE) TBLPROPERTIES ('format'='keyvalue')")
@@ -272,7 +273,7 @@ class TestVersions:
         assert sorted(row.id for row in read.collect()) == [1, 2]
 
 
-@pytest.mark.parametrize("format", ["json", "debezium-json"])
+@pytest.mark.parametrize("format", ["json", pytest.param("debezium-json", marks=pytest.mark.long)])
 def test_compressed_events_that_are_large_together(
     spark: SparkSession, client_config: ClientConfig, scope: str, format: str
 ) -> None:

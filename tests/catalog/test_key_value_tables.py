@@ -111,7 +111,33 @@ def test_a_key_that_is_no_text(spark: SparkSession, pravega: Pravega, scope: str
     assert rows(spark, f"SELECT * FROM {table}") == [("a", 1, 1)]
 
 
-def test_tables_of_typed_keys_and_rows(spark: SparkSession, pravega: Pravega, scope: str) -> None:
+CONDITIONS = {
+    "country = 'de' AND id = -4 AND day = DATE '2026-01-02'": 1,
+    "country = 'longer'": 0,
+    "country IN ('de', 'fra') AND id IN (-3, 4)": None,
+    "country = 'fra' AND id < 3": 3,
+    "country LIKE 'f%' AND temp > 3": 3,
+    "(country = 'de' AND id = 2) OR (country = 'fra' AND id = 3)": None,
+    "NOT country = 'de'": 3,
+}
+"""Conditions on keys, with the number of partitions that they leave."""
+MORE_CONDITIONS = {
+    "country = 'de' AND id = -4": 1,
+    "country >= 'e' AND day > DATE '2026-01-01'": 3,
+    "id BETWEEN -7 AND 9 AND country = 'de'": 3,
+    "country = 'de' OR temp > 20": 3,
+    "'e' > country": 3,
+    "temp = 1.5": 3,
+    "id <=> 4 AND country <=> 'de'": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "conditions", [CONDITIONS, pytest.param(MORE_CONDITIONS, marks=pytest.mark.long)], ids=["some", "more"]
+)
+def test_tables_of_typed_keys_and_rows(
+    spark: SparkSession, pravega: Pravega, scope: str, conditions: dict[str, int | None]
+) -> None:
     table = f"pravega.`{scope}`.machine_state"
     columns = "country STRING, id INT, day DATE, temp DOUBLE, tags ARRAY<STRING>, at TIMESTAMP"
     properties = "'format'='kvtable', 'primary-key'='country(3), id', 'secondary-key'='day', 'partitions'='3'"
@@ -131,22 +157,7 @@ def test_tables_of_typed_keys_and_rows(spark: SparkSession, pravega: Pravega, sc
     copy = spark.table(table).collect()
     assert len(copy) == 100
     spark.createDataFrame(copy, spark.table(table).schema).createOrReplaceTempView("copied")
-    for where, partitions in {
-        "country = 'de' AND id = -4": 1,
-        "country = 'de' AND id = -4 AND day = DATE '2026-01-02'": 1,
-        "country = 'longer'": 0,
-        "country IN ('de', 'fra') AND id IN (-3, 4)": None,
-        "country = 'fra' AND id < 3": 3,
-        "country >= 'e' AND day > DATE '2026-01-01'": 3,
-        "country LIKE 'f%' AND temp > 3": 3,
-        "id BETWEEN -7 AND 9 AND country = 'de'": 3,
-        "(country = 'de' AND id = 2) OR (country = 'fra' AND id = 3)": None,
-        "country = 'de' OR temp > 20": 3,
-        "'e' > country": 3,
-        "temp = 1.5": 3,
-        "NOT country = 'de'": 3,
-        "id <=> 4 AND country <=> 'de'": 1,
-    }.items():
+    for where, partitions in conditions.items():
         found = rows(spark, f"SELECT * FROM {table} WHERE {where}")
         assert found == rows(spark, f"SELECT * FROM copied WHERE {where}"), where
         if partitions is not None:
@@ -393,7 +404,8 @@ def test_writing_again_changes_nothing(spark: SparkSession, cluster: ClusterInfo
         spark.sql("DROP TEMPORARY FUNCTION one_more")
 
 
-def test_columns_are_declared_once(pravega: Pravega, cluster: ClusterInfo, scope: str) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(8, marks=pytest.mark.long)])
+def test_columns_are_declared_once(pravega: Pravega, cluster: ClusterInfo, scope: str, times: int) -> None:
     """By one of several programs that do it at the same time; and they are forgotten with their own table alone."""
     kept = ScopeTable(pravega, scope)
     with connect(controller_uri=cluster.controller_uri, schema_registry_uri=cluster.registry_uri) as catalog:
@@ -407,7 +419,7 @@ def test_columns_are_declared_once(pravega: Pravega, cluster: ClusterInfo, scope
                 return None
             return column
 
-        for number in range(4):
+        for number in range(times):
             table = f"`{scope}`.declared{number}"
             pravega.key_value_table(scope, f"declared{number}").create(4, 4)
             together = threading.Barrier(4)
