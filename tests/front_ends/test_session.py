@@ -108,6 +108,7 @@ def test_jars_of_the_environment_and_of_the_defaults_are_kept(tmp_path: Path) ->
     assert "mine.jar" in shown and shown.count("pyspark-pravega-adapter.jar") == 1
 
 
+@pytest.mark.long
 def test_configure_inside_a_submitted_program_keeps_the_jars_of_the_command_line(tmp_path: Path) -> None:
     jar = tmp_path / "mine.jar"
     jar.write_bytes(b"PK\x05\x06" + bytes(18))  # an empty archive
