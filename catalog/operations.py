@@ -153,9 +153,9 @@ class Operations:
             case r.TableExists(namespace, name) if system.has_table(namespace, name):
                 return True
             case r.AlterTable(namespace, name) | r.DropTable(namespace, name) if system.has_table(namespace, name):
-                return system.refuse_change(catalog, name)
+                system.refuse_change(catalog, name)
             case r.Refuse(namespace, name, statement) if system.has_table(namespace, name):
-                return system.refuse(catalog, name, statement)
+                system.refuse(catalog, name, statement)
             case r.LoadTable(namespace, name, options, writing, at) if is_stream_namespace(namespace):
                 return metadata.load(catalog, namespace, name, options, writing, at)
             case r.LoadTable():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
@@ -68,15 +69,15 @@ def read_rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Metada
     return MetadataRows(tuple(tuple(row) for row in _read_queries(catalog)))
 
 
-def refuse(catalog: Catalog, name: str, statement: str) -> bool:
+def refuse(catalog: Catalog, name: str, statement: str) -> NoReturn:
     """Raise UnsupportedOperationError for a statement that such a table cannot do."""
     if statement == "readStream.table":
         shown = catalog.named(NAMESPACE, name.lower())
         raise UnsupportedOperationError(f"{shown} cannot be read as a stream. Query it again for its present rows.")
-    return refuse_change(catalog, name)
+    refuse_change(catalog, name)
 
 
-def refuse_change(catalog: Catalog, name: str) -> bool:
+def refuse_change(catalog: Catalog, name: str) -> NoReturn:
     """Raise UnsupportedOperationError."""
     raise UnsupportedOperationError(
         f"{catalog.named(NAMESPACE, name.lower())} lists the streaming queries of the catalog, and can only be read. "

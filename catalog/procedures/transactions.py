@@ -55,7 +55,7 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         )
     settings = write_settings(catalog.options())
     try:
-        transaction = Transaction.rejoin(pravega.controller, stream, transaction_id, round(settings.lease * 1000))
+        transaction = Transaction.rejoin(pravega.controller, stream, transaction_id, settings.lease_ms)
     except StreamNotFoundError:
         raise _make_unknown_error(stream, transaction_id) from None
     status = transaction.status()

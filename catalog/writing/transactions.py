@@ -127,7 +127,7 @@ class TransactionalInserts:
         settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
         try:
             transaction = Transaction.rejoin(
-                catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)
+                catalog.pravega.controller, table.stream, transaction_id, settings.lease_ms
             )
         except NO_ANSWER as error:
             if not may_be_committed:

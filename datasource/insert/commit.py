@@ -60,6 +60,11 @@ class WriteSettings:
     spool_memory: int
     unit: Unit = Unit.INSERT
 
+    @property
+    def lease_ms(self) -> int:
+        """Return the lease in milliseconds, as the controller takes it."""
+        return round(self.lease * 1000)
+
 
 @dataclass(frozen=True)
 class CommitRequest:
@@ -193,7 +198,7 @@ class Commit:
                 f"Transaction {old.id} on stream {stream} mixes bytes of failed attempts with those of the tasks "
                 f"that succeeded. It was aborted. {unit.write_again}."
             )
-        fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000))
+        fresh = Transaction.begin(self._pravega.controller, stream, self._settings.lease_ms)
         fresh.keep_alive()
         try:
             if list(fresh.segments) != list(old.segments):

@@ -113,7 +113,7 @@ class Dispatch:
     def _rejoin(self, messages: Sequence[DispatchMessage]) -> Mapping[str, _Part]:
         """Return the parts of the write by stream, in the order in which they are committed."""
         unit = _PARTS[self._settings.unit]
-        settings, lease = replace(self._settings, unit=unit), round(self._settings.lease * 1000)
+        settings, lease = replace(self._settings, unit=unit), self._settings.lease_ms
         parts = {}
         for name in sorted({name for message in messages for name in message.streams}):
             reports = [message.streams[name] for message in messages if name in message.streams]
@@ -135,7 +135,7 @@ class Dispatch:
         return Stream(self._table.stream.scope, name)
 
     def _ping_until_stopped(self) -> None:
-        lease = round(self._settings.lease * 1000)
+        lease = self._settings.lease_ms
         while not self._ended.wait(self._settings.lease / PINGS_PER_LEASE):
             try:
                 for name, transaction in self.roster.transactions(self._pravega).items():

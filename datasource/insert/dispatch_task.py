@@ -183,7 +183,7 @@ class _Targets:
         known = spec.roster.transactions(pravega)
         check_number({*known, *names})
         tables = {name: _find_table(pravega, spec, name) for name in names}
-        lease = round(spec.settings.lease * 1000)
+        lease = spec.settings.lease_ms
         begun = {
             name: Transaction.begin(pravega.controller, table.stream, lease)
             for name, table in tables.items()

@@ -116,9 +116,7 @@ class _FormerTransaction:
         row, stream = self._row, self._table.stream
         if row.done or row.transaction is None:
             return True
-        transaction = Transaction.rejoin(
-            self._pravega.controller, stream, row.transaction, round(self._settings.lease * 1000)
-        )
+        transaction = Transaction.rejoin(self._pravega.controller, stream, row.transaction, self._settings.lease_ms)
         status = transaction.status()
         if status in _ABORTED:
             return False

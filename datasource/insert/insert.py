@@ -29,7 +29,7 @@ class Insert:
 
         Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
         """
-        transaction = Transaction.begin(pravega.controller, table.stream, round(settings.lease * 1000))
+        transaction = Transaction.begin(pravega.controller, table.stream, settings.lease_ms)
         transaction.keep_alive()
         return cls(pravega, table, transaction, settings)
 
@@ -59,7 +59,7 @@ class Insert:
             segments=tuple(transaction.segments),
             endpoints=endpoints,
             token=transaction.token,
-            lease_ms=round(self._settings.lease * 1000),
+            lease_ms=self._settings.lease_ms,
             spool_memory=self._settings.spool_memory,
             encoding_id=encoding_id(self._pravega, table) if encoding is None else encoding(),
             unit=self._settings.unit,
