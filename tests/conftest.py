@@ -22,7 +22,7 @@ from pyspark_pravega.local.state import ClusterInfo
 from tests.distribution import ByFile
 from tests.interop.foreign import Foreign
 from tests.interop.kafka_connect import KafkaConnect
-from tests.scopes import Sweeper, make_scope
+from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
 from tests.spark_versions import VERSION, SparkVersions, read_changes_by_options
@@ -241,11 +241,8 @@ def _scopes_are_dropped(_sweeper: Sweeper) -> None:
 
 @pytest.fixture
 def scope(client_config: ClientConfig, _sweeper: Sweeper) -> Iterator[str]:
-    """A new scope of `cluster`; dropped afterwards with all that is in it if the cluster outlives the run."""
-    if named("PRAVEGA_CONTROLLER_URI"):
-        yield from _sweeper.scope(client_config)
-    else:
-        yield make_scope(client_config)
+    """A new scope of `cluster`; dropped afterwards with all that is in it."""
+    yield from _sweeper.scope(client_config)
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def begin_insert(service: Service, number: int, cluster: ClusterInfo, scope: str
     what |= {"defaults": []}
     created = service.ask(0, "create_table", conf, **what, schema=columns, adopt=False)["result"]["table"]
     begun = service.ask(number, "begin_insert", conf, table=created, schema=columns, tasks=1, options=[])["result"]
-    return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["transaction"]))
+    return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["id"]))
 
 
 @dataclass(frozen=True)
