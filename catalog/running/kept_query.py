@@ -155,7 +155,11 @@ class KeptQueries:
 
     def read(self, scope: str, name: str) -> KeptQuery | None:
         """Return the query that a scope has under a name. Raises PermissionDeniedError."""
-        row = self._table(scope).read(RowKind.QUERY, name)
+        try:
+            row = self._table(scope).read(RowKind.QUERY, name)
+        except UnsupportedOperationError as error:
+            _warn_once(error.message)
+            return None
         return None if row is None else _read_or_skip(scope, row)
 
     def change(self, scope: str, name: str, change: Callable[[KeptQuery | None], KeptQuery]) -> KeptQuery:

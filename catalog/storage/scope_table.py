@@ -9,14 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS, Entry
-from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError, KeyValueTableNotFoundError, PravegaError
+from pyspark_pravega.errors import (
+    ConditionalUpdateError,
+    InvalidOptionError,
+    KeyValueTableNotFoundError,
+    PravegaError,
+    UnsupportedOperationError,
+)
+
+_warn_once = lru_cache(1000)(logging.getLogger(__name__).warning)
 
 TABLE_NAME = "pyspark-pravega-catalog"
 _KIND_BYTES, _NAME_BYTES = 4, 16
@@ -49,18 +59,30 @@ class ScopeTable:
         self._table = pravega.key_value_table(scope, TABLE_NAME)
 
     def read(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
-        """Return what is kept under a name, None if nothing is. Raises PermissionDeniedError without READ."""
+        """Return what is kept under a name, None if nothing is.
+
+        Raises PermissionDeniedError without READ, UnsupportedOperationError for what is not a JSON object with a name.
+        """
+        key = _make_key(kind, name)
         try:
-            return _read_row(self._table.get(_make_key(kind, name)))
+            return self._read_row(key, self._table.get(key))
         except KeyValueTableNotFoundError:
             return None
 
     def rows(self, kind: RowKind) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of a kind, each with its `name`, unordered. Raises PermissionDeniedError without READ."""
+        """Yield the rows of a kind, unordered, each with its `name`. Leaves out what is not such a row, with a warning.
+
+        Raises PermissionDeniedError without READ.
+        """
         first = kind.to_bytes(_KIND_BYTES, "big")
         try:
-            for _, stored in self._table.entries(first + bytes(_NAME_BYTES), first + b"\xff" * _NAME_BYTES):
-                if (row := _read_row(stored)) is not None:
+            for key, stored in self._table.entries(first + bytes(_NAME_BYTES), first + b"\xff" * _NAME_BYTES):
+                try:
+                    row = self._read_row(key, stored)
+                except UnsupportedOperationError as error:
+                    _warn_once(error.message)
+                    continue
+                if row is not None:
                     yield row
         except KeyValueTableNotFoundError:
             return
@@ -76,7 +98,7 @@ class ScopeTable:
         while True:
             try:
                 stored = self._table.get(key)
-                row = _read_row(stored)
+                row = self._read_row(key, stored)
                 if stored is None or row is None or not condition(row):
                     return False
                 self._table.delete(key, stored.version)
@@ -98,7 +120,7 @@ class ScopeTable:
                 stored, missing = self._table.get(key), False
             except KeyValueTableNotFoundError:
                 stored, missing = None, True
-            before = _read_row(stored) or {}
+            before = self._read_row(key, stored) or {}
             after = change(before)
             if after == before:
                 return
@@ -123,7 +145,8 @@ class ScopeTable:
                 old, new = self._table.get_many(keys)
             except KeyValueTableNotFoundError:
                 old = new = None
-            value = self._value(check(_read_row(old), _read_row(new)), new_name)
+            rows = self._read_row(keys[0], old), self._read_row(keys[1], new)
+            value = self._value(check(*rows), new_name)
             try:
                 # One write puts several values, but removes none.
                 gone, _ = self._table.put_many(
@@ -135,6 +158,19 @@ class ScopeTable:
                 self._table.delete(keys[0], gone)
             return
 
+    def _read_row(self, key: bytes, stored: Entry | None) -> dict[str, Any] | None:
+        if stored is None or stored.value == _NOTHING:
+            return None
+        with suppress(ValueError):
+            found = json.loads(stored.value)
+            if isinstance(found, dict) and isinstance(found.get("name"), str):
+                return found
+        raise UnsupportedOperationError(
+            f"Scope {self._scope}: what the catalog keeps in the key-value table {TABLE_NAME} under the key "
+            f"{key.hex()} is not a JSON object with a name, so another program has written it. Restore it, or "
+            "remove this entry."
+        )
+
     def _value(self, row: Row, name: str) -> bytes:
         value = json.dumps({**row, "name": name}).encode()
         if len(value) > MAX_VALUE_BYTES:
@@ -143,11 +179,6 @@ class ScopeTable:
                 f"{MAX_VALUE_BYTES:,}. Shorten the values."
             )
         return value
-
-
-def _read_row(stored: Entry | None) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = None if stored is None or stored.value == _NOTHING else json.loads(stored.value)
-    return found
 
 
 def _get_version(stored: Entry | None) -> int:

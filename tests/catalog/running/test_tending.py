@@ -13,7 +13,7 @@ from pyspark_pravega.catalog.protocol.replies import QueryStop
 from pyspark_pravega.catalog.running import tending
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, QueryState
 from pyspark_pravega.catalog.running.kept_query import now as wall_clock
-from pyspark_pravega.catalog.storage.scope_table import TABLE_NAME, RowKind, ScopeTable
+from pyspark_pravega.catalog.storage.scope_table import TABLE_NAME, RowKind, ScopeTable, _make_key
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import key_value_table_stream
@@ -111,6 +111,11 @@ def test_rows_that_cannot_be_read_disturb_no_other_query(kept: Kept, other_kept:
     table.put(RowKind.QUERY.to_bytes(4, "big") + bytes([1] * 16), b"no JSON")
     server = kept.serve()
     assert [each.name for each in kept.search(server, queries_run=f"{kept.scope}, {other_kept.scope}")] == ["other"]
+    table.put(_make_key(RowKind.QUERY, "other"), b"[]")
+    assert {found.scope for found in kept.queries.find("other")} == {other_kept.scope}
+    assert {"good", "other"} <= {found.name for found in kept.queries.all()}
+    with pytest.raises(UnsupportedOperationError, match=f"Scope {kept.scope}: what the catalog keeps .* JSON object"):
+        kept.queries.change(kept.scope, "other", lambda found: good)
 
 
 def test_what_a_query_writes_into_is_a_name_in_its_own_scope(kept: Kept, other_kept: Kept) -> None:
