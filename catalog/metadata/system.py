@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -37,6 +38,7 @@ _COLUMNS = StructType(
         column("updated_at", TimestampType(), "when its server last reported it", nullable=False),
         column("server", StringType(), "the driver that runs it"),
         column("checkpoint", StringType(), "where Spark notes how far it has read", nullable=False),
+        column("options", StringType(), "write options as a JSON object; null: none"),
     ]
 )
 
@@ -106,6 +108,7 @@ def _read_queries(catalog: Catalog) -> Rows:
             status.renewed,
             status.server if running else None,
             definition.checkpoint,
+            json.dumps(dict(definition.options)) if definition.options else None,
         )
 
 

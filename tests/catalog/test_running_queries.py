@@ -148,6 +148,8 @@ def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
     halls.insert(1)
     halls.call(f"{halls.given()}, options => map('write-mode', 'at-least-once', 'spool.memory', '8m')")
     wait_for(lambda: halls.written() == doubles(1))
+    shown = halls.sql.run(f"SELECT options FROM pravega.system.queries WHERE name = '{halls.name}'")
+    assert shown == [('{"write-mode": "at-least-once", "spool.memory": "8m"}',)]
     history = f"SELECT count(*) FROM {halls.scope}.doubled.history"
     assert halls.sql.run(history) == [("0",)]  # it was no transaction
     with pytest.raises(SqlError, match="A different query"):
@@ -157,6 +159,8 @@ def test_a_query_has_options_of_its_writes(halls: Halls) -> None:
     halls.start()
     wait_for(lambda: halls.written() == doubles(1, 2))
     assert halls.sql.run(history) == [("1",)]
+    plain = halls.sql.run(f"SELECT options IS NULL FROM pravega.system.queries WHERE name = '{halls.name}'")
+    assert plain == [("true",)]
     halls.stop()
 
 
