@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -13,7 +16,14 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.partitions import PartitionSize
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS, KeyValueTable
-from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, MalformedEventError
+from pyspark_pravega.client.retry import limit_retries
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    KeyValueTableNotFoundError,
+    MalformedEventError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+)
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
@@ -34,12 +44,16 @@ RAW = "raw"
 
 @dataclass(frozen=True)
 class EntryScanPlan:
-    """The plan of all tasks. `schema` has the columns of the rows, in order."""
+    """The plan of all tasks. `schema` has the columns of the rows, in order.
+
+    `lookup_time` is how long a task may take to look keys up, None without a limit.
+    """
 
     table: StreamTable
     config: ClientConfig
     schema: StructType
     limit: int | None
+    lookup_time: timedelta | None = None
 
 
 @dataclass
@@ -105,7 +119,8 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     if found is not None and sum(low == high for low, high in found) > opened.options.get(o.LOOKUP_KEYS_MAX):
         found = None
     partitions = _partitions(entries, keys, sizes, found)
-    reader = EntryScanReader(EntryScanPlan(table, opened.pravega.config, schema, wanted.limit), partitions)
+    plan = EntryScanPlan(table, opened.pravega.config, schema, wanted.limit, opened.options.get(o.LOOKUP_KEYS_TIMEOUT))
+    reader = EntryScanReader(plan, partitions)
     return PlannedScan(
         RowSource(reader, schema, schema),
         sum(sizes[partition.partition].bytes for partition in partitions),
@@ -160,9 +175,12 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
         self, pravega: Pravega, partition: KeyPartition, values: bool
     ) -> Iterator[tuple[list[bytes], list[bytes]]]:
         entries = entries_of(pravega, self._plan.table)
+        time = _LookupTime(self._plan, len(partition.keys))
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
             asked = partition.keys[at : at + MAX_READ_KEYS]
-            found = [(key, entry.value) for key, entry in zip(asked, entries.get_many(asked), strict=True) if entry]
+            with time.limited():
+                looked_up = entries.get_many(asked)
+            found = [(key, entry.value) for key, entry in zip(asked, looked_up, strict=True) if entry]
             yield [key for key, _ in found], [value for _, value in found]
         for first, last in partition.ranges:
             if values:
@@ -171,6 +189,36 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
             else:
                 for keys in entries.key_pages(partition.partition, first, last):
                     yield [key.key for key in keys], []
+
+
+class _LookupTime:
+    """The time that a task has to look up its keys."""
+
+    def __init__(self, plan: EntryScanPlan, keys: int) -> None:
+        self._plan, self._keys = plan, keys
+        self._end = None if plan.lookup_time is None else monotonic() + plan.lookup_time.total_seconds()
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Limit the requests of the body to the time that is left. Raises ServerTimeoutError if there is none."""
+        if self._end is None:
+            yield
+            return
+        if (left := self._end - monotonic()) <= 0:
+            raise self._over("")
+        try:
+            with limit_retries(left):
+                yield
+        except (ServerUnavailableError, ServerTimeoutError) as error:
+            raise self._over(f": {error.message}") from None
+
+    def _over(self, reason: str) -> ServerTimeoutError:
+        assert self._plan.lookup_time is not None
+        return ServerTimeoutError(
+            f"Key-value table {self._plan.table.stream}: the {self._keys} keys of a task were not all looked up in "
+            f"'{o.LOOKUP_KEYS_TIMEOUT.key}'='{self._plan.lookup_time.total_seconds():g}s'{reason}. Set it higher, make "
+            "the micro-batches smaller, or look whether the servers are overloaded"
+        )
 
 
 class _Rows:

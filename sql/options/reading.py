@@ -208,6 +208,15 @@ LOOKUP_KEYS_MAX = Option(
     "joins. A scan that wants more reads the whole table.",
     "20000",
 )
+LOOKUP_KEYS_TIMEOUT = Option(
+    "lookup-keys.timeout",
+    optional(between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d")),
+    None,
+    SettableAs.CATALOG | SettableAs.READ,
+    "How long each task of a scan may take to look up keys of a key-value table, one by one; then the query fails. "
+    "Without it, `retry-timeout` limits each request.",
+    "none",
+)
 PUSH_DOWN_ROUTING_KEY = Option(
     "push-down-routing-key",
     BOOLEAN,

@@ -685,6 +685,7 @@ QUERIES = [
     at_length(read("columnar-reads", "x", "'x'", "true or false")),
     at_length(read("push-down-filters", "x", "'x'", "true or false")),
     read("lookup-keys.max", "50000", "'50000'", "0 to 20000"),
+    read("lookup-keys.timeout", "1ms", "'1ms'", "100ms"),
     read("mode", "x", "'x'", "failfast, permissive, dropmalformed"),
     at_length(read("max-rows-per-trigger", "0", "'0'", "out of range")),
     read("max-event-time-drift", "0s", "'0s'", "at least 1ms"),

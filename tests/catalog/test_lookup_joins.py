@@ -153,12 +153,40 @@ def test_a_micro_batch_reads_its_own_keys(
             assert other.entries() <= 4 or (name == BEYOND_3 and other.entries() >= MACHINES), name
 
 
-def test_other_joins_read_the_table(enrichment: Enrichment) -> None:
-    """A LEFT JOIN, and one whose micro-batch is larger than what Spark may broadcast."""
-    left = JOIN.replace("{kind}", "LEFT OUTER")
-    inner = JOIN.replace("{kind}", "INNER")
-    with enrichment.running(left) as outer, enrichment.running(inner, {BROADCAST: "10"}) as large:
+KEEPING: list[tuple[str, list[tuple[Any, ...]]]] = [
+    (JOIN.replace("{kind}", "LEFT OUTER"), [("de", 2, 97, 80), ("xx", 9, 1, None), (None, 1, 5, None)]),
+    (
+        "SELECT s.*, m.allowed FROM {machine} m RIGHT OUTER JOIN STREAM {measured} s "
+        "ON s.country = m.country AND s.id = m.id AND m.allowed < s.temp",
+        [("de", 2, 97, 80), ("xx", 9, 1, None), (None, 1, 5, None)],
+    ),
+    (
+        "SELECT s.* FROM STREAM {measured} s LEFT SEMI JOIN {machine} m ON m.country = s.country AND m.id = s.id",
+        [("de", 2, 97)],
+    ),
+    (
+        "SELECT s.* FROM STREAM {measured} s LEFT ANTI JOIN {machine} m ON m.country = s.country AND m.id = s.id",
+        [("xx", 9, 1), (None, 1, 5)],
+    ),
+]
+"""Joins in which all rows of the stream count, and their rows."""
+
+
+@pytest.mark.parametrize(("text", "expected"), KEEPING, ids=["left", "right", "semi", "anti"])
+def test_joins_that_keep_all_rows(enrichment: Enrichment, text: str, expected: list[tuple[Any, ...]]) -> None:
+    """They read the keys of the micro-batch, too, and count its rows once."""
+    with enrichment.running(text) as pruned, enrichment.running(text, {PRUNING: "false"}) as whole:
         enrichment.measure("('de', 2, 97), ('xx', 9, 1), (NULL, 1, 5)")
-        assert outer.rows() == [("de", 2, 97, 80), ("xx", 9, 1, None), (None, 1, 5, None)]
-        assert large.rows() == [("de", 2, 97, 80)]
-        assert outer.entries() >= MACHINES and large.entries() >= MACHINES
+        assert pruned.rows() == whole.rows() == expected
+        assert whole.entries() >= MACHINES and pruned.entries() <= 10
+        assert pruned.measured() == whole.measured() == 3
+
+
+def test_micro_batches_that_are_too_large(enrichment: Enrichment) -> None:
+    """They are larger than what Spark may broadcast, and read the table."""
+    inner, left = (JOIN.replace("{kind}", kind) for kind in ("INNER", "LEFT OUTER"))
+    with enrichment.running(inner, {BROADCAST: "10"}) as one, enrichment.running(left, {BROADCAST: "10"}) as other:
+        enrichment.measure("('de', 2, 97), ('xx', 9, 1)")
+        assert one.rows() == [("de", 2, 97, 80)]
+        assert other.rows() == [("de", 2, 97, 80), ("xx", 9, 1, None)]
+        assert one.entries() >= MACHINES and other.entries() >= MACHINES

@@ -15,6 +15,11 @@ import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.LeftOuter$;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
@@ -34,12 +39,16 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Lets an inner join of a micro-batch with a key-value table read only the keys of the micro-batch. Spark's own rule for
- * this leaves streams out. The micro-batch is broadcast, if it is small enough for that, and the scan of the table
- * gets the keys of this very broadcast: the subquery has no other plan. If Spark joins in another way after all, it
- * reads the whole table.
+ * Lets a join of a micro-batch with a key-value table read only the keys of the micro-batch. Spark's own rule for this
+ * leaves streams out. In an inner join the micro-batch is broadcast, if it is small enough for that, and the scan of the
+ * table gets the keys of this very broadcast: the subquery has no other plan. If Spark joins in another way after all,
+ * it reads the whole table. Where all rows of the micro-batch stay, as in a left join, Spark cannot broadcast it: the
+ * subquery reads the keys of the same events once more.
  */
 final class LookupJoins extends Rule<LogicalPlan> {
+  /** Joins whose result needs no row of the right side but those that match one of the left side. */
+  private static final Set<JoinType> OF_THE_LEFT = Set.of(LeftOuter$.MODULE$, LeftSemi$.MODULE$, LeftAnti$.MODULE$);
+
   private final SparkSession session;
 
   LookupJoins(SparkSession session) {
@@ -62,15 +71,18 @@ final class LookupJoins extends Rule<LogicalPlan> {
       @Override
       public LogicalPlan apply(LogicalPlan part) {
         Join join = (Join) part;
-        if (join.joinType() != Inner$.MODULE$ || join.condition().isEmpty()) {
+        JoinType type = join.joinType();
+        boolean isInner = type == Inner$.MODULE$;
+        JoinHint hint = join.hint();
+        if (join.condition().isEmpty() || join.left().isStreaming() == join.right().isStreaming()) {
           return join;
         }
-        JoinHint hint = join.hint();
-        if (!join.right().isStreaming()) {
-          return prune(join, join.left(), hint.leftHint(), join.right(), hint.rightHint());
+        if (join.left().isStreaming()) {
+          return isInner || OF_THE_LEFT.contains(type)
+              ? prune(join, join.left(), hint.leftHint(), join.right(), hint.rightHint()) : join;
         }
-        return join.left().isStreaming() ? join
-            : prune(join, join.right(), hint.rightHint(), join.left(), hint.leftHint());
+        return isInner || type == RightOuter$.MODULE$
+            ? prune(join, join.right(), hint.rightHint(), join.left(), hint.leftHint()) : join;
       }
     });
   }
@@ -81,8 +93,9 @@ final class LookupJoins extends Rule<LogicalPlan> {
    */
   private LogicalPlan prune(
       Join join, LogicalPlan stream, Option<HintInfo> given, LogicalPlan table, Option<HintInfo> other) {
+    boolean isInner = join.joinType() == Inner$.MODULE$;
     boolean asked = given.exists(info -> info.strategy().contains(BROADCAST$.MODULE$));
-    if (strategy(other).isDefined() || (strategy(given).isDefined() && !asked)) {
+    if (isInner && (strategy(other).isDefined() || (strategy(given).isDefined() && !asked))) {
       return join;
     }
     List<Expression> streamKeys = new ArrayList<>();
@@ -105,8 +118,12 @@ final class LookupJoins extends Rule<LogicalPlan> {
     for (int index = 0; index < tableKeys.size(); index++) {
       if (isKey(tableKeys.get(index), table)) {
         pruned = new Filter(new DynamicPruningSubquery(tableKeys.get(index), stream, seq(streamKeys),
-            seq(List.of((Object) index)), true, NamedExpression.newExprId(), Option.empty(), Option.empty()), pruned);
+            seq(List.of((Object) index)), isInner, NamedExpression.newExprId(), Option.empty(), Option.empty()), pruned);
       }
+    }
+    if (!isInner) {
+      return stream == join.left() ? join.copy(stream, pruned, join.joinType(), join.condition(), join.hint())
+          : join.copy(pruned, stream, join.joinType(), join.condition(), join.hint());
     }
     Option<HintInfo> broadcast = Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$)));
     Join lookedUp = join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(broadcast, other));
