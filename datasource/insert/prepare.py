@@ -1,4 +1,4 @@
-"""Prepares a table for one write: with the write's own routing key and codec, checked before anything is sent."""
+"""Prepares a table for one write: with the write's own routing key and codec, checked before any event is sent."""
 
 from __future__ import annotations
 

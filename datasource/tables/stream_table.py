@@ -1,4 +1,4 @@
-"""Describes a stream as a table, for readers and writers: small, picklable, without secrets."""
+"""Describes a stream as a table, for readers and writers: small and picklable. A `StreamTable` has no secrets."""
 
 from __future__ import annotations
 
