@@ -72,11 +72,13 @@ def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
         assert summarize([*findings.values()]) == end
 
 
-def test_what_is_counted_is_what_users_see(cluster: ClusterInfo, client_config: ClientConfig, scope: str) -> None:
+def test_what_is_counted_is_what_users_see(
+    quick_cluster: ClusterInfo, quick_config: ClientConfig, quick_scope: str
+) -> None:
     """Scopes without Pravega's own, which SHOW NAMESPACES hides too, and the schema groups of all of them."""
-    settings = {**settings_of(cluster), **_login_of_the_environment()}
-    with connect(client_config) as pravega:
-        pravega.registry(scope).create_group("sensor", GroupProperties("Json", Compatibility("AllowAny")))
+    settings = settings_of(quick_cluster)
+    with connect(quick_config) as pravega:
+        pravega.registry(quick_scope).create_group("sensor", GroupProperties("Json", Compatibility("AllowAny")))
 
         def counts() -> tuple[str, str]:
             scopes = [name for name in pravega.controller.list_scopes() if not name.startswith("_")]
@@ -84,7 +86,7 @@ def test_what_is_counted_is_what_users_see(cluster: ClusterInfo, client_config: 
             return (f"{len(scopes)} scope" + "s" * (len(scopes) > 1), f"{groups} schema group" + "s" * (groups > 1))
 
         before = None
-        while before != (after := counts()):  # other tests make scopes meanwhile
+        while before != (after := counts()):  # a few other tests make scopes there
             before, findings = after, examine_environment(settings)
     scopes, groups = after
     assert findings["Controller"].text.endswith(f"answers: {scopes}")
