@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.key_value.scan import RAW, EntryScanReader, entries_of
+from pyspark_pravega.datasource.key_value.scan import RAW, EntryScanReader, KeyPartition, entries_of
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.scan_request import WantedRows
@@ -53,6 +53,7 @@ def plan(pravega: Pravega, table: StreamTable, options: Mapping[str, str]) -> En
 def test_lookups_in_time(pravega: Pravega, table: StreamTable) -> None:
     reader = plan(pravega, table, {"lookup-keys.timeout": "1min"})
     [partition] = reader.partitions()
+    assert isinstance(partition, KeyPartition)
     rows = [row for batch in reader.batches(partition) for row in batch.to_pylist()]
     assert rows == [{"id": 3, "value": b"3"}, {"id": 5, "value": b"5"}]
 
@@ -61,6 +62,7 @@ def test_lookups_that_take_longer(pravega: Pravega, table: StreamTable) -> None:
     """The controller, which a task asks where the entries are, is away. Alone, each request tries for 10 minutes."""
     reader = plan(pravega, table, {"lookup-keys.timeout": "300ms"})
     [partition] = reader.partitions()
+    assert isinstance(partition, KeyPartition)
     with closing(CuttingProxy(pravega.config.controller_endpoints[0])) as controller:
         address = f"tcp://localhost:{controller.endpoint.port}"
         reader._plan = replace(reader._plan, config=replace(pravega.config, controller_uri=address, retry_timeout=600))
