@@ -14,9 +14,8 @@ PYTEST_ARGS ?=
 # Patches and kustomizations have no schema; a test puts them together, and checks the whole.
 KUBERNETES := $(filter-out %/kustomization.yaml,$(wildcard docker/kubernetes/base/*.yaml)) \
   docker/kubernetes/executors/executor-pod.yaml docker/kubernetes/executors/rights.yaml
-# Tests often wait for servers: two processes leave a sixth of two cores idle. Each takes 2.5 GB of memory.
-TEST_PROCESSES ?= 3
-CHECK_PROCESSES ?= $(shell [ "$$(getconf _NPROCESSORS_ONLN)" -ge 4 ] && echo 3 || echo 2)
+# Tests often wait for servers, and yet a third process gains nothing on two cores. Each takes 2.5 GB of memory.
+TEST_PROCESSES ?= $(shell [ "$$(getconf _NPROCESSORS_ONLN)" -ge 4 ] && echo 3 || echo 2)
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -95,7 +94,7 @@ imports: $(STAMP) ## Check that the folders import each other only as the archit
 
 .PHONY: check
 check: lint types imports ## Run what needs no server, no jar and no archive: lint, types, imports, unit tests (2 minutes)
-	FUZZ_EVENTS=$${FUZZ_EVENTS:-5000} $(BIN)/python -m pytest --without-servers -n $(CHECK_PROCESSES) --dist worksteal --quiet $(PYTEST_ARGS)
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-5000} $(BIN)/python -m pytest --without-servers -n $(TEST_PROCESSES) --dist worksteal --quiet $(PYTEST_ARGS)
 
 .PHONY: test
 test: lint types imports jar native $(ARCHIVE) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
