@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -79,10 +79,11 @@ class InsertEnd:
         pickles = CPickleSerializer()
         return [pickles.loads(base64.b64decode(message)) for message in self.messages]
 
-    def load_complete(self, kind: type[Report]) -> list[Report]:
-        """Return the reports. Raises TransactionMismatchError unless each task has sent one of this type."""
+    def load_complete(self, kind: type[Report], abort: Callable[[], None]) -> list[Report]:
+        """Return the reports. Aborts and raises TransactionMismatchError unless each task has sent one of this type."""
         reports = self.load_all()
         if len(reports) != self.handle.tasks or not all(isinstance(report, kind) for report in reports):
+            abort()
             raise TransactionMismatchError(
                 f"{len(reports)} of {self.handle.tasks} tasks reported what they wrote; nothing was committed."
             )

@@ -24,7 +24,6 @@ from pyspark_pravega.datasource.insert.task import Unit
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import TransactionMismatchError
 
 from ..protocol.replies import InsertBegun, InsertHandle
 from ..storage.connections import Catalog
@@ -62,11 +61,7 @@ class Dispatches:
     def commit(self, catalog: Catalog, table: StreamTable, end: InsertEnd) -> int:
         """Commit a write; return the number of its rows. See `Dispatch.commit`."""
         with cancellation.shield(), self._take(catalog, table, end.handle, end.unit) as dispatch:
-            try:
-                reports = end.load_complete(DispatchMessage)
-            except TransactionMismatchError:
-                dispatch.abort()
-                raise
+            reports = end.load_complete(DispatchMessage, dispatch.abort)
             epoch = end.epoch
             if epoch is None:
                 epoch = epoch_of_application(catalog.options(write=end.handle.options))

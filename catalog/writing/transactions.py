@@ -21,7 +21,6 @@ from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, 
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import TransactionMismatchError
 
 from ..protocol.replies import InsertBegun, InsertHandle
 from ..storage.connections import Catalog
@@ -69,11 +68,7 @@ class TransactionalInserts:
             cancellation.shield(),
             self._take(catalog, table, handle, end.unit, may_be_committed=may_be_committed) as insert,
         ):
-            try:
-                reports = end.load_complete(InsertMessage)
-            except TransactionMismatchError:
-                insert.abort()
-                raise
+            reports = end.load_complete(InsertMessage, insert.abort)
             if epoch is not None:
                 return self._commit_micro_batch(catalog, insert, reports, epoch)
             named = epoch_of_application(catalog.options(write=handle.options))

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 # The generated class has no types.
 new_stub: Callable[[grpc.Channel], Any] = ControllerServiceStub
 
-_TRIES_OF_FAILED_CALLS = 3
+TRIES_OF_FAILED_CALLS = 3
 """Tries of a call that fails inside the server: enough for a hiccup of its metadata store, and few enough that a wrong
 request is answered quickly."""
 
@@ -120,7 +120,7 @@ class ControllerChannel:
 
         def can_retry(error: BaseException) -> bool:
             if isinstance(error, ServerFailedError):
-                return purpose.idempotent and tries < _TRIES_OF_FAILED_CALLS
+                return purpose.idempotent and tries < TRIES_OF_FAILED_CALLS
             return isinstance(error, ServerUnavailableError)
 
         reply = retry(

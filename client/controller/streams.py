@@ -13,13 +13,10 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, lost_reply_remark, scope_resource, stream_not_found
+from .channel import TRIES_OF_FAILED_CALLS, ControllerCalls, lost_reply_remark, scope_resource, stream_not_found
 from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
-
-_TRIES_TO_CREATE = 3
-"""Answers of FAILURE to one request for a stream before it is given up."""
 
 
 class StreamCalls(ControllerCalls):
@@ -93,7 +90,7 @@ class StreamCalls(ControllerCalls):
         request = encode_configuration(stream, configuration)
         reply, tries = self._channel.call("createStream", request, purpose)
         failures = 0
-        while reply.status == pb.CreateStreamStatus.FAILURE and failures < _TRIES_TO_CREATE - 1:
+        while reply.status == pb.CreateStreamStatus.FAILURE and failures < TRIES_OF_FAILED_CALLS - 1:
             failures += 1
             reply, tries = self._channel.call("createStream", request, purpose)
         if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
