@@ -215,7 +215,6 @@ LOOKUP_KEYS_TIMEOUT = Option(
     SettableAs.CATALOG | SettableAs.READ,
     "How long each task of a scan may take to look up keys of a key-value table, one by one; then the query fails. "
     "Without it, `retry-timeout` limits each request.",
-    "none",
 )
 PUSH_DOWN_ROUTING_KEY = Option(
     "push-down-routing-key",

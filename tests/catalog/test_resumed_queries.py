@@ -149,7 +149,8 @@ def test_servers_take_over_with_no_row_lost_or_doubled(
         wait_for(lambda: len(written()) >= last)
         assert written() == list(range(last))
         wait_for(lambda: servers.shown(name).state == "RUNNING")
-    assert servers.shown(name).state == "WAITING"  # it gave the lease back, and a new server need not wait for its end
+    # Its service gives the lease back after the JVM has ended, so a new server need not wait for the lease to end.
+    wait_for(lambda: servers.shown(name).state == "WAITING")
     insert()
     with ExitStack() as third:
         if restarted == "by a server":
