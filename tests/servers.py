@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,16 @@ _OF_A_CLUSTER = (
     "pravega_client_auth_token",
 )
 _SET_ASIDE = "PYSPARK_PRAVEGA_TEST_"
+
+_OF_MANY_STREAMS = {
+    # Most streams of tests are gone before they would be flushed.
+    "writer.flush.threshold.milliseconds": "10000",
+    # A checkpoint lists all segments that were used within a minute. By default there is one for each 300 writes of
+    # the log, which takes a sixth of the time in which streams are made and dropped.
+    "durablelog.checkpoint.commit.count.min": "3000",
+    "durablelog.checkpoint.commit.threshold.count": "3000",
+    "durablelog.checkpoint.commit.length.total": str(64 << 20),
+}
 
 
 def set_environment_aside() -> None:
@@ -110,15 +122,25 @@ def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
     """
     first, second = directory / "first", directory / "second"
     # What the tests write within a minute or two, and drop again, is more than a heap should hold.
-    # Most streams of tests are gone before they would be flushed.
-    properties = {"writer.flush.threshold.milliseconds": "10000", **settings.pop("properties", {})}
+    properties = {**_OF_MANY_STREAMS, **settings.pop("properties", {})}
     settings = {"storage": directory / "storage", "properties": properties, **settings}
-    cluster = LocalCluster.start(first, **settings)
-    if not _never_rests(first):
-        return first
-    cluster.stop()
-    LocalCluster.start(second, **settings)
+    with _all_compilers():
+        cluster = LocalCluster.start(first, **settings)
+        if not _never_rests(first):
+            return first
+        cluster.stop()
+        LocalCluster.start(second, **settings)
     return second
+
+
+@contextmanager
+def _all_compilers() -> Iterator[None]:
+    """Start Java with its thorough compiler too, which pays for servers that make thousands of streams."""
+    os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"  # it counts more than the options of the command
+    try:
+        yield
+    finally:
+        del os.environ["_JAVA_OPTIONS"]
 
 
 def _never_rests(directory: Path) -> bool:
