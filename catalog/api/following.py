@@ -21,6 +21,7 @@ from pyspark_pravega.datasource.stream_source.event_time_drift import check_time
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
@@ -107,7 +108,7 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
             f"`{kind.name_of(table)}$changelog`."
         )
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
-        resolved = catalog.options(read=request.options, properties=table.scan_properties)
+        resolved = resolve_read(catalog.options, table, request.options)
         refuse_consumer(resolved, "a program that follows a table")
         check_times(catalog.pravega, table.members if kind.of_several else [table], resolved)
         limits = limits_of(resolved)

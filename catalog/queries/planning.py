@@ -20,6 +20,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
@@ -29,7 +30,6 @@ from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
-from ..tables import time_travel
 from ..tables.time_travel import check_column_options
 from . import changes
 
@@ -80,8 +80,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     check_column_options(catalog, table, request.options)
     ends = request.ends or ScanEnds()
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        read = time_travel.drop_time_travel_options(table, request.options)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
         # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
@@ -119,11 +118,9 @@ def _make_request(
 
 def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     """Return for each condition whether the scan's tasks evaluate it, so that Spark need not."""
-    table, given = request.table, request.options
+    table = request.table
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        given = time_travel.drop_time_travel_options(table, given)
-        read = given if table.changes is None else changes.drop_spark_options(given)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
     columns = replace_char_types(StructType(list(fields_by_name(request.columns).values())))
@@ -137,8 +134,7 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     if table.changes is not None:
         return False
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        read = time_travel.drop_time_travel_options(table, request.options)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
     return options.get(o.PUSH_DOWN_AGGREGATES) and can_begin(request.aggregation, request.written, request.columns)
 
 

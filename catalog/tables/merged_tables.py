@@ -21,6 +21,7 @@ from pyspark_pravega.datasource.table_of_options import describe_no_match, membe
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.members import MemberChoice
 from pyspark_pravega.datasource.tables.merged_table import merged_table
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -120,7 +121,7 @@ def describe(
 ) -> TableDescription:
     """Describe a loaded table of which `row` is kept; see `load`."""
     stream = table.stream
-    options = catalog.options(read=read, properties=table.scan_properties)
+    options = resolve_read(catalog.options, table, read)
     if options.get(o.SCHEMA_VERSION) is not None:
         refused = describe_refusal_of_several("WITH ('schema-version'=...)", catalog.named(*called))
         raise UnsupportedOperationError(refused)

@@ -16,6 +16,7 @@ from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import (
@@ -130,7 +131,7 @@ def _load_stream(
     with prefix_errors("Table", add_stream_name(shown, called, stream)) if read or asked.part else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
         loaded = wait_for_schema(catalog, stream, asked.part, version)
-        mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
+        mode = resolve_read(catalog.options, loaded.table, read).get(o.MODE)
     try:
         return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing, called=called)
     except StreamNotFoundError:
