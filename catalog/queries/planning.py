@@ -1,4 +1,4 @@
-"""Plans scans and reads of changes, and describes the plans to Spark's readers."""
+"""Plans scans of rows and of changes, and describes the plans to Spark's readers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from itertools import compress
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.changes.position import BatchRequest, Position
-from pyspark_pravega.datasource.changes.row_changes_stream import ChangesBatch, ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.changes.truncations import FOUND
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import bounds_text
@@ -18,7 +16,6 @@ from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
-from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -147,27 +144,3 @@ def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     columnar = opened.options.get(o.COLUMNAR_READS)
     return make_planned_read(name, opened.table, planned, asked, ends, columnar=columnar)
-
-
-def find_end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
-    """Return where a micro-batch of a stream of changes ends, as JSON; its start if there is nothing new."""
-    with changes.open_changes(catalog, request.table, request.options) as (_, opened):
-        since = Position.from_json(request.since)
-        last = None if request.last is None else Position.from_json(request.last)
-        end = opened.end_of_changes(since, BatchRequest(last, request.limits, request.checkpoint, memory))
-        return request.since if end is since else end.to_json()
-
-
-def plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
-    """Plan a micro-batch of a stream of changes."""
-    batch = ChangesBatch(
-        request.columns,
-        Position.from_json(request.since),
-        Position.from_json(request.until),
-        Checkpoint(request.checkpoint, request.known, frozenset(request.files), request.retain),
-        memory,
-        Search.of_request(request.found),
-    )
-    with changes.open_changes(catalog, request.table, request.options) as (name, opened):
-        planned = opened.plan_new_changes(batch)
-    return make_planned_read(name, opened.table, planned, ScanRequest(request.columns))

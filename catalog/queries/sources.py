@@ -151,8 +151,8 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = find_table_kind(table)
     name = kind.name_of(table)
-    table = identify_members(catalog, table) if kind.of_several else table
-    id = None if kind.of_several else identity(catalog, table.stream)
+    table = identify_members(catalog, table) if kind.is_merged else table
+    id = None if kind.is_merged else identity(catalog, table.stream)
     described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
     return SourceDescription(conf, (table.stream.scope, name), described)
 
@@ -160,7 +160,7 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
 def _describe_changes(
     catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable
 ) -> SourceDescription:
-    if find_table_kind(table).of_several:
+    if find_table_kind(table).is_merged:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' cannot be used with several streams. Name one of them in '{o.STREAM.key}'."
         )

@@ -37,7 +37,7 @@ from pyspark_pravega.formats.core.defaults import without_defaults
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
-from pyspark_pravega.sql.refusals import describe_refusal_of_several
+from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
@@ -123,7 +123,7 @@ def describe(
     stream = table.stream
     options = resolve_read(catalog.options, table, read)
     if options.get(o.SCHEMA_VERSION) is not None:
-        refused = describe_refusal_of_several("WITH ('schema-version'=...)", catalog.named(*called))
+        refused = describe_merged_refusal("WITH ('schema-version'=...)", catalog.named(*called))
         raise UnsupportedOperationError(refused)
     if called != (stream.scope, stream.name):
         table = replace(table, called=called)

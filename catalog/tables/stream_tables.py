@@ -254,7 +254,7 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
     `id` is that of the table that was made. It is unknown whether a key-value table has rows from other programs.
     """
     stream, controller, kind = table.stream, catalog.pravega.controller, find_table_kind(table)
-    if kind.of_several:
+    if kind.is_merged:
         merged_tables.drop(catalog, stream, id)
         return
     if not kind.of_stream:

@@ -50,7 +50,7 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
     Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
     """
     kind = find_table_kind(table)
-    if catalog.by_options or not (kind.of_stream or kind.of_several):
+    if catalog.by_options or not (kind.of_stream or kind.is_merged):
         return
     if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
