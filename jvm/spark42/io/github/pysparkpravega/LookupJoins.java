@@ -71,31 +71,42 @@ final class LookupJoins extends Rule<LogicalPlan> {
       @Override
       public LogicalPlan apply(LogicalPlan part) {
         Join join = (Join) part;
-        JoinType type = join.joinType();
-        boolean isInner = type == Inner$.MODULE$;
-        JoinHint hint = join.hint();
         if (join.condition().isEmpty() || join.left().isStreaming() == join.right().isStreaming()) {
           return join;
         }
         if (join.left().isStreaming()) {
-          return isInner || OF_THE_LEFT.contains(type)
-              ? prune(join, join.left(), hint.leftHint(), join.right(), hint.rightHint()) : join;
+          return prune(join);
         }
-        return isInner || type == RightOuter$.MODULE$
-            ? prune(join, join.right(), hint.rightHint(), join.left(), hint.leftHint()) : join;
+        if (join.joinType() != Inner$.MODULE$ && join.joinType() != RightOuter$.MODULE$) {
+          return join;
+        }
+        Join turned = turn(join);
+        Join pruned = prune(turned);
+        return pruned == turned ? join : new Project(seq(new ArrayList<>(list(join.output()))), pruned);
       }
     });
   }
 
+  /** Returns an inner or right join with its sides exchanged: a right join becomes a left one. */
+  private static Join turn(Join join) {
+    JoinType type = join.joinType() == RightOuter$.MODULE$ ? LeftOuter$.MODULE$ : join.joinType();
+    JoinHint hint = new JoinHint(join.hint().rightHint(), join.hint().leftHint());
+    return join.copy(join.right(), join.left(), type, join.condition(), hint);
+  }
+
   /**
-   * Returns the join with a scan that gets the keys of the stream's side, or the join itself if that is not possible.
-   * The stream comes first, so that its scan, whose rows Spark counts, is in the join and not in the subquery.
+   * Returns a join with a scan that gets the keys of the stream, or the join itself if that is not possible. The stream
+   * is its left side, so that the scan whose rows Spark counts is in the join and not in the subquery.
    */
-  private LogicalPlan prune(
-      Join join, LogicalPlan stream, Option<HintInfo> given, LogicalPlan table, Option<HintInfo> other) {
+  private Join prune(Join join) {
+    LogicalPlan stream = join.left();
+    LogicalPlan table = join.right();
+    Option<HintInfo> given = join.hint().leftHint();
+    Option<HintInfo> other = join.hint().rightHint();
     boolean isInner = join.joinType() == Inner$.MODULE$;
     boolean asked = given.exists(info -> info.strategy().contains(BROADCAST$.MODULE$));
-    if (isInner && (strategy(other).isDefined() || (strategy(given).isDefined() && !asked))) {
+    if (isInner ? strategy(other).isDefined() || (strategy(given).isDefined() && !asked)
+        : !OF_THE_LEFT.contains(join.joinType())) {
       return join;
     }
     List<Expression> streamKeys = new ArrayList<>();
@@ -121,14 +132,8 @@ final class LookupJoins extends Rule<LogicalPlan> {
             seq(List.of((Object) index)), isInner, NamedExpression.newExprId(), Option.empty(), Option.empty()), pruned);
       }
     }
-    if (!isInner) {
-      return stream == join.left() ? join.copy(stream, pruned, join.joinType(), join.condition(), join.hint())
-          : join.copy(pruned, stream, join.joinType(), join.condition(), join.hint());
-    }
-    Option<HintInfo> broadcast = Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$)));
-    Join lookedUp = join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(broadcast, other));
-    List<NamedExpression> columns = new ArrayList<>(list(join.output()));
-    return stream == join.left() ? lookedUp : new Project(seq(columns), lookedUp);
+    Option<HintInfo> hint = isInner ? Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$))) : given;
+    return join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(hint, other));
   }
 
   private static Option<?> strategy(Option<HintInfo> hint) {
