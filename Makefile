@@ -112,7 +112,8 @@ jars: $(STAMP) ## Compile the Java adapter for all versions of Spark (the first 
 # The oldest and the newest release of each older line, each in an environment of its own.
 SPARK41 := 4.1.0 4.1.4
 SPARK42 := 4.2.0 4.2.1
-WITH_LONG = not faults and not pipelines and not dbt and not image and not notebook
+# What pytest leaves out by itself, but for `long`.
+WITH_LONG := $(shell sed -nE 's/^addopts = .*"-m", "not long and (.*)"\]$$/\1/p' pyproject.toml)
 SPARK_RUN = -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
   -m "$(WITH_LONG)" \
   $$($(BIN)/python -m tests.spark_versions modules) --spark-results tests/spark_results

@@ -11,7 +11,7 @@ from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.bounds import has_end
-from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError, UnsupportedOperationError
@@ -47,7 +47,7 @@ from .running.servers import QueryServers
 from .storage.connections import Catalog, Connections
 from .storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from .storage.spelling import name_table_and_stream, resolve_stream
-from .streaming import merged_streams, micro_batches, sink_tables
+from .streaming import changes_stream, merged_streams, micro_batches, sink_tables
 from .tables import namespaces, stream_tables, views
 from .tables.stream_tables import key_space
 from .tables.time_travel import check_column_options
@@ -121,7 +121,7 @@ class Operations:
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
-        if isinstance(request, r.StreamRequest) and find_table_kind(request.table).of_several:
+        if isinstance(request, r.StreamRequest) and find_table_kind(request.table).is_merged:
             return merged_streams.answer(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
@@ -229,16 +229,14 @@ class Operations:
                 return planning.take_aggregation(catalog, request)
             case r.PlanChanges():
                 return planning.plan_changes(catalog, request)
-            case r.StartOfChanges(table, options):
-                with changes.open_changes(catalog, table, options) as (_, opened):
-                    return opened.start_of_changes().to_json()
+            case r.StartOfChanges():
+                return changes_stream.find_start(catalog, request)
             case r.EndOfChanges():
-                return planning.find_end_of_changes(catalog, request, self._source)
-            case r.LimitsOfChanges(table, options):
-                with changes.open_changes(catalog, table, options) as (_, opened):
-                    return limits_of(opened.options)
+                return changes_stream.find_end(catalog, self._source, request)
+            case r.LimitsOfChanges():
+                return changes_stream.find_limits(catalog, request)
             case r.PlanNewChanges():
-                return planning.plan_new_changes(catalog, request, self._changes)
+                return changes_stream.plan_micro_batch(catalog, self._changes, request)
             case r.StartOfStream():
                 return micro_batches.find_start(catalog, self._source, request)
             case r.LastOfStream():

@@ -37,7 +37,7 @@ from .kinds.opening import open_table
 from .scan.event_planning import full_schema
 from .scan.scan_request import ScanRequest
 from .table_of_options import table_of_options
-from .tables.stream_table import StreamTable
+from .tables.read_options import resolve_read
 from .workers.user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
@@ -76,7 +76,7 @@ class PravegaDataSource(DataSource):
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, None)
-            return full_schema(table, _resolve_with_table(self.options, table))
+            return full_schema(table, resolve_read(o.resolve, table, self.options))
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -84,7 +84,7 @@ class PravegaDataSource(DataSource):
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
-            opened = open_table(pravega, table, _resolve_with_table(self.options, table))
+            opened = open_table(pravega, table, resolve_read(o.resolve, table, self.options))
             return opened.plan_scan(ScanRequest(schema)).reader
 
     @concise
@@ -193,8 +193,3 @@ def _resolve(*, read: Mapping[str, str] | None = None, write: Mapping[str, str] 
             "with pyspark_pravega.configure(), or leave the option out."
         )
     return options
-
-
-def _resolve_with_table(read: Mapping[str, str], table: StreamTable) -> o.Options:
-    """Return the options of a read together with those of the table."""
-    return o.resolve(read=read, properties=table.scan_properties)

@@ -171,7 +171,7 @@ _OF_ENTRIES = {
 
 
 _SEVERAL_HAVE_NONE = "several streams have no versions in common. Name one of its streams"
-_INSTEAD_OF_SEVERAL = {
+_OF_MERGED = {
     "Writing": "it is several streams, and an event has to go to one. Write to that stream",
     "INSERT OVERWRITE": "it is several streams, and they only grow. INSERT INTO one of them",
     "DELETE": "it is several streams, and their events cannot be changed. TRUNCATE TABLE empties one of them",
@@ -225,11 +225,11 @@ def _describe(statement: str, name: str, own: Mapping[str, str], otherwise: str)
     return f"{statement} is not possible on {name}: {next(filter(None, reasons), otherwise)}."
 
 
-def describe_refusal_of_several(statement: str, name: str) -> str:
+def describe_merged_refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a table of several streams."""
     general = statement.removeprefix("CREATE OR ")
     general = "ALTER TABLE" if general.startswith("ALTER TABLE") else general
-    reason = _INSTEAD_OF_SEVERAL.get(general) or _INSTEAD.get(statement, "it is several streams, and can only be read")
+    reason = _OF_MERGED.get(general) or _INSTEAD.get(statement, "it is several streams, and can only be read")
     return f"{statement} is not possible on {name}: {reason}."
 
 

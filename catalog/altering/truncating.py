@@ -23,7 +23,7 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
     rows are not all the events of a stream, StreamSealedError.
     """
     kind = find_table_kind(table)
-    if not (kind.of_stream or kind.of_several):
+    if not (kind.of_stream or kind.is_merged):
         remove_entries(catalog.pravega, table)
         return
     refuse_to_truncate(catalog, table, "TRUNCATE TABLE", "DELETE without WHERE")

@@ -21,6 +21,7 @@ from pyspark_pravega.datasource.stream_source.event_time_drift import check_time
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
@@ -99,7 +100,7 @@ class Followed(Protocol):
 def follow(catalog: Catalog, described: TableDescription, request: FollowRequest) -> Iterator[NewRows]:
     """Yield the rows that come to a table; see `Table.follow`."""
     table, kind = described.table, find_table_kind(described.table)
-    if not (kind.of_stream or kind.of_several):
+    if not (kind.of_stream or kind.is_merged):
         raise UnsupportedOperationError(kind.refusal("follow", described.name))
     if not kind.events_are_rows:
         raise UnsupportedOperationError(
@@ -107,9 +108,9 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
             f"`{kind.name_of(table)}$changelog`."
         )
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
-        resolved = catalog.options(read=request.options, properties=table.scan_properties)
+        resolved = resolve_read(catalog.options, table, request.options)
         refuse_consumer(resolved, "a program that follows a table")
-        check_times(catalog.pravega, table.members if kind.of_several else [table], resolved)
+        check_times(catalog.pravega, table.members if kind.is_merged else [table], resolved)
         limits = limits_of(resolved)
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)
@@ -119,8 +120,8 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
                 "Only scans have the columns _event_time and _event_time_upper. Leave them out."
             )
         followed: Followed
-        if kind.of_several:
-            followed = _SeveralStreams(catalog, FollowedStreams(table, required, resolved))
+        if kind.is_merged:
+            followed = _MergedStreams(catalog, FollowedStreams(table, required, resolved))
         else:
             followed = _OneStream(catalog, StreamedTable(table, described.id, required, resolved))
         start = followed.start(request.position)
@@ -185,7 +186,7 @@ class _OneStream:
         return open_table(self._pravega, self._read.table, self._read.options).plan_micro_batch(batch)
 
 
-class _SeveralStreams:
+class _MergedStreams:
     """A table of several streams, and what the reading remembers. Each look may find new streams."""
 
     def __init__(self, catalog: Catalog, followed: FollowedStreams) -> None:

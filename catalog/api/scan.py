@@ -22,6 +22,7 @@ from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.sql import options as o
@@ -205,7 +206,7 @@ class Scan:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_changes(request)
         with prefix_errors("Table", name_table_and_stream(self.catalog, table)):
-            options = self.catalog.options(read=self.options, properties=table.scan_properties)
+            options = resolve_read(self.catalog.options, table, self.options)
             return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
     def _read_batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:

@@ -148,6 +148,7 @@ class _Letters:
 
     def _read(self, columns: StructType, start: StreamCut, end: StreamCut) -> Iterator[dict[str, Any]]:
         read = {o.START_STREAM_CUT.key: start.to_text(), o.END_STREAM_CUT.key: end.to_text()}
+        # Whatever properties the table has: each letter counts, and a bad one is an error.
         letters = open_table(self._catalog.pravega, self._letters, self._catalog.options(read=read))
         reader = letters.plan_scan(ScanRequest(columns)).reader
         assert isinstance(reader, SegmentScanReader)

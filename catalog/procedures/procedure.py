@@ -24,7 +24,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
-from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal_of_several
+from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_merged_refusal
 
 from ..metadata.table import Rows
 from ..protocol.replies import Parameter
@@ -132,7 +132,7 @@ def find_stream(catalog: Catalog, arguments: Mapping[str, str], name: str = TABL
     if stream_tables.is_stream(catalog, parts[:1], parts[1]):
         return stream
     if merged_tables.exists(catalog, stream):
-        raise UnsupportedOperationError(describe_refusal_of_several("CALL", shown))
+        raise UnsupportedOperationError(describe_merged_refusal("CALL", shown))
     if stream_tables.exists(catalog, parts[:1], parts[1], creating=False):
         raise UnsupportedOperationError(describe_key_value_refusal("CALL", shown))
     with views.refuse_views(catalog, parts[:1], parts[1], "CALL"):

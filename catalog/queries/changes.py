@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,8 +10,9 @@ from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
+from pyspark_pravega.datasource.tables.read_options import drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
 from ..metadata import tables_of_streams as metadata
@@ -23,40 +23,12 @@ from ..storage.naming import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
 from ..tables import stream_tables, views
 
-SPARK_OPTIONS = {
-    name.lower(): name
-    for name in (
-        "startingVersion",
-        "endingVersion",
-        "startingTimestamp",
-        "endingTimestamp",
-        "startingBoundInclusive",
-        "endingBoundInclusive",
-        "deduplicationMode",
-        "computeUpdates",
-    )
-}
-"""Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and passes on with the others."""
-
-
-def drop_spark_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a query with CHANGES that are not Spark's own.
-
-    Raises InvalidOptionError for a key that is almost one of Spark's, and not one of this package.
-    """
-    ours = {key: value for key, value in options.items() if key.lower() not in SPARK_OPTIONS}
-    for key in ours:
-        near = difflib.get_close_matches(key.lower(), SPARK_OPTIONS, 1, 0.8)
-        if near and key.lower() not in o.OPTIONS:
-            raise InvalidOptionError(f"There is no option '{key}'. Did you mean '{SPARK_OPTIONS[near[0]]}'?")
-    return ours
-
 
 @contextmanager
 def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[tuple[str, TableKind]]:
     """Open the table of a query with CHANGES, with its name for readers; errors in the body name its changes."""
     with prefix_errors("The", f"changes of {name_table_and_stream(catalog, table)}"):
-        resolved = catalog.options(read=drop_spark_options(options), properties=table.scan_properties)
+        resolved = resolve_read(catalog.options, table, options)
         yield f"changes of {name_table(catalog, table)}", open_table(catalog.pravega, table, resolved)
 
 
@@ -76,10 +48,10 @@ def load_changes(
 
     Raises what `stream_tables.load` raises, and UnsupportedOperationError for a view and for a metadata table.
     """
-    options = drop_spark_options(options)
+    options = drop_changes_options(options)
     with views.refuse_views(catalog, namespace, name, "CHANGES"):
         described = _load(catalog, namespace, name, options)
-    resolved = catalog.options(read=options, properties=described.table.scan_properties)
+    resolved = resolve_read(catalog.options, described.table, options)
     with prefix_errors("Table", described.name):
         return describe_changes(described, changes, resolved)
 

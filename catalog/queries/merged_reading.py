@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams, check_bounds_of_several
+from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams, check_merged_bounds
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.stream_source.admission import Limits
@@ -36,7 +36,7 @@ _UNFINISHED_SECONDS = 30.0
 
 def check_followed(table: StreamTable, required: StructType, options: o.Options) -> None:
     """Raise InvalidOptionError or UnsupportedOperationError for options and columns that need one stream."""
-    check_bounds_of_several(table, options)
+    check_merged_bounds(table, options)
     if options.is_set(o.CONSUMER):
         raise InvalidOptionError(
             f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} is several streams. Leave "

@@ -1,4 +1,4 @@
-"""Plans scans and reads of changes, and describes the plans to Spark's readers."""
+"""Plans scans of rows and of changes, and describes the plans to Spark's readers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from itertools import compress
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.changes.position import BatchRequest, Position
-from pyspark_pravega.datasource.changes.row_changes_stream import ChangesBatch, ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.changes.truncations import FOUND
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.positions.bounds import bounds_text
@@ -18,8 +16,8 @@ from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
-from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
@@ -29,7 +27,6 @@ from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
-from ..tables import time_travel
 from ..tables.time_travel import check_column_options
 from . import changes
 
@@ -80,8 +77,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     check_column_options(catalog, table, request.options)
     ends = request.ends or ScanEnds()
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        read = time_travel.drop_time_travel_options(table, request.options)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
         # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
@@ -119,11 +115,9 @@ def _make_request(
 
 def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     """Return for each condition whether the scan's tasks evaluate it, so that Spark need not."""
-    table, given = request.table, request.options
+    table = request.table
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        given = time_travel.drop_time_travel_options(table, given)
-        read = given if table.changes is None else changes.drop_spark_options(given)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
     columns = replace_char_types(StructType(list(fields_by_name(request.columns).values())))
@@ -137,8 +131,7 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     if table.changes is not None:
         return False
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        read = time_travel.drop_time_travel_options(table, request.options)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
     return options.get(o.PUSH_DOWN_AGGREGATES) and can_begin(request.aggregation, request.written, request.columns)
 
 
@@ -151,27 +144,3 @@ def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     columnar = opened.options.get(o.COLUMNAR_READS)
     return make_planned_read(name, opened.table, planned, asked, ends, columnar=columnar)
-
-
-def find_end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
-    """Return where a micro-batch of a stream of changes ends, as JSON; its start if there is nothing new."""
-    with changes.open_changes(catalog, request.table, request.options) as (_, opened):
-        since = Position.from_json(request.since)
-        last = None if request.last is None else Position.from_json(request.last)
-        end = opened.end_of_changes(since, BatchRequest(last, request.limits, request.checkpoint, memory))
-        return request.since if end is since else end.to_json()
-
-
-def plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
-    """Plan a micro-batch of a stream of changes."""
-    batch = ChangesBatch(
-        request.columns,
-        Position.from_json(request.since),
-        Position.from_json(request.until),
-        Checkpoint(request.checkpoint, request.known, frozenset(request.files), request.retain),
-        memory,
-        Search.of_request(request.found),
-    )
-    with changes.open_changes(catalog, request.table, request.options) as (name, opened):
-        planned = opened.plan_new_changes(batch)
-    return make_planned_read(name, opened.table, planned, ScanRequest(request.columns))

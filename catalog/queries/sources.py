@@ -12,6 +12,7 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
+from pyspark_pravega.datasource.tables.read_options import CHANGES_OPTIONS, drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError, shorten
 from pyspark_pravega.sql import options as o
@@ -24,7 +25,7 @@ from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
 from ..storage.connections import BY_OPTIONS, Catalog
 from ..tables.description import describe_columns, identify_members, identity
-from .changes import SPARK_OPTIONS, describe_changes, drop_spark_options
+from .changes import describe_changes
 
 T = TypeVar("T")
 
@@ -36,9 +37,9 @@ def select_read_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """
     asked = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
     if any(text.strip().lower() == "true" for text in asked):
-        return drop_spark_options(options)
+        return drop_changes_options(options)
     for key in options:
-        if key.lower() in SPARK_OPTIONS:
+        if key.lower() in CHANGES_OPTIONS:
             raise InvalidOptionError(
                 f"'{key}' applies only to reads of changes. Add 'changes'='true', or leave it out."
             )
@@ -51,7 +52,9 @@ def read_change_range(options: Mapping[str, str]) -> ChangeRange:
     Raises InvalidOptionError for a wrong value and for bounds of two kinds, UnsupportedOperationError for net changes,
     which Spark computes only for a table in a catalog.
     """
-    given = {SPARK_OPTIONS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in SPARK_OPTIONS}
+    given = {
+        CHANGES_OPTIONS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in CHANGES_OPTIONS
+    }
     mode = given.get("deduplicationMode", "none")
     if mode.lower() == "netchanges":
         raise UnsupportedOperationError(
@@ -141,15 +144,15 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         ) from None
     if options.get(o.CHANGES):
         return _describe_changes(catalog, conf, request, table)
-    columns = request.schema or full_schema(table, _resolve(request, catalog.conf, table.scan_properties))
+    columns = request.schema or full_schema(table, _resolve_with_table(catalog, request, table))
     return _describe(catalog, conf, table, columns)
 
 
 def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = find_table_kind(table)
     name = kind.name_of(table)
-    table = identify_members(catalog, table) if kind.of_several else table
-    id = None if kind.of_several else identity(catalog, table.stream)
+    table = identify_members(catalog, table) if kind.is_merged else table
+    id = None if kind.is_merged else identity(catalog, table.stream)
     described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
     return SourceDescription(conf, (table.stream.scope, name), described)
 
@@ -157,19 +160,26 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
 def _describe_changes(
     catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable
 ) -> SourceDescription:
-    if find_table_kind(table).of_several:
+    if find_table_kind(table).is_merged:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' cannot be used with several streams. Name one of them in '{o.STREAM.key}'."
         )
     source = _describe(catalog, conf, table, table.schema)
-    options = _resolve(request, catalog.conf, table.scan_properties)
+    options = _resolve_with_table(catalog, request, table)
     changes = describe_changes(source.table, read_change_range(request.options), options)
     if request.schema not in (None, changes.schema):
         raise InvalidOptionError(f"'{o.CHANGES.key}' defines the columns itself. Leave .schema(...) out.")
     return replace(source, table=changes)
 
 
-def _resolve(request: LoadSource, conf: Mapping[str, str], properties: Mapping[str, str] | None = None) -> o.Options:
+def _resolve(request: LoadSource, conf: Mapping[str, str]) -> o.Options:
+    """Return the options before their table is known: they name it."""
     if request.writing:
-        return o.resolve(conf=conf, properties=properties, write=request.options)
-    return o.resolve(conf=conf, properties=properties, read=select_read_options(request.options))
+        return o.resolve(conf=conf, write=request.options)
+    return o.resolve(conf=conf, read=select_read_options(request.options))
+
+
+def _resolve_with_table(catalog: Catalog, request: LoadSource, table: StreamTable) -> o.Options:
+    if request.writing:
+        return catalog.options(write=request.options, properties=table.scan_properties)
+    return resolve_read(catalog.options, table, select_read_options(request.options))

@@ -18,8 +18,11 @@ from pyspark_pravega.sql import options as o
 
 from ..storage.connections import Catalog
 from ..storage.scope_table import Row, RowKind, ScopeTable
+from .empty_scopes import find_empty_scopes, note_written
 
-_THREADS = 8
+EMPTY_SECONDS = 20.0
+"""For how long a scope without queries is not asked again: queries that other servers start there show by then."""
+_THREADS = 16
 _warn_once = lru_cache(1000)(logging.getLogger(__name__).warning)
 LEASE = 15.0
 """Seconds of the lease in rows of earlier versions, which have no `lease`."""
@@ -130,10 +133,16 @@ class KeptQueries:
     def __init__(self, catalog: Catalog) -> None:
         """Send nothing yet."""
         self._catalog = catalog
+        self._empty = find_empty_scopes(catalog.pravega)
 
     def all(self) -> list[KeptQuery]:
-        """Return all queries, by name."""
-        return sorted(self._search(self.of_scope), key=lambda kept: (kept.name, kept.scope))
+        """Return all queries, by name. What another server has just started in an empty scope may be missing."""
+        scopes = self.select_scopes(self.scopes(), EMPTY_SECONDS)
+        return sorted(self._search(self.of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
+
+    def select_scopes(self, scopes: Sequence[str], age: float) -> list[str]:
+        """Return those of some scopes that were not found without queries within the last `age` seconds."""
+        return self._empty.select(scopes, age)
 
     def scopes(self) -> list[str]:
         """Return the scopes that may have queries."""
@@ -141,7 +150,15 @@ class KeptQueries:
 
     def of_scope(self, scope: str) -> list[KeptQuery]:
         """Return the queries of a scope. Raises PermissionDeniedError."""
-        rows = self._table(scope).rows(RowKind.QUERY)
+        asked = time.monotonic()
+        rows: list[Row] = []
+        try:
+            rows += self._table(scope).rows(RowKind.QUERY)
+        except PermissionDeniedError:
+            self._empty.note_empty(scope, asked)
+            raise
+        if not rows:
+            self._empty.note_empty(scope, asked)
         return [kept for row in rows if (kept := _read_or_skip(scope, row)) is not None]
 
     def find(self, name: str) -> list[KeptQuery]:
@@ -151,7 +168,7 @@ class KeptQueries:
             found = self.read(scope, name)
             return [] if found is None else [found]
 
-        return self._search(read)
+        return self._search(read, self.scopes())
 
     def read(self, scope: str, name: str) -> KeptQuery | None:
         """Return the query that a scope has under a name. Raises PermissionDeniedError."""
@@ -173,7 +190,10 @@ class KeptQueries:
             made.append(change(_read_row(scope, row) if row else None))
             return _add_to_row(row, made[-1])
 
-        self._table(scope).change(RowKind.QUERY, name, changed)
+        try:
+            self._table(scope).change(RowKind.QUERY, name, changed)
+        finally:
+            note_written(scope)
         return made[-1]
 
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:
@@ -188,7 +208,7 @@ class KeptQueries:
     def _table(self, scope: str) -> ScopeTable:
         return ScopeTable(self._catalog.pravega, scope)
 
-    def _search(self, find: Callable[[str], Sequence[KeptQuery]]) -> list[KeptQuery]:
+    def _search(self, find: Callable[[str], Sequence[KeptQuery]], scopes: Sequence[str]) -> list[KeptQuery]:
         def search(scope: str) -> Sequence[KeptQuery]:
             try:
                 return find(scope)
@@ -196,7 +216,7 @@ class KeptQueries:
                 return ()  # the user sees none of this scope, as with views
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            return [kept for found in threads.map(carry_over(search), self.scopes()) for kept in found]
+            return [kept for found in threads.map(carry_over(search), scopes) for kept in found]
 
 
 def _add_to_row(row: Row, kept: KeptQuery) -> Row:

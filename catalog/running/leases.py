@@ -114,7 +114,8 @@ class LeaseSearch:
         moment, queries = time.monotonic(), KeptQueries(catalog)
         with limit_retries(self._lease):
             known = queries.scopes()
-        scopes = [scope for scope in known if takes_queries_of(catalog, scope)]
+        wanted = [scope for scope in known if takes_queries_of(catalog, scope)]
+        scopes = queries.select_scopes(wanted, self._lease)
         self._warn_of_missing(catalog, known)
         read = self._read(queries, scopes)
         found = {(kept.scope, kept.name): kept for of_scope in read.values() for kept in of_scope}

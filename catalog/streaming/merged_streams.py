@@ -8,6 +8,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from .. import protocol as r
@@ -31,7 +32,7 @@ def answer(
     table = request.table
     name = name_table(catalog, table)
     with prefix_errors("Table", name_table_and_stream(catalog, table)), explain_dropped_streams(READ_AGAIN):
-        options = catalog.options(read=request.options, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
         check_followed(table, request.columns, options)
         if isinstance(request, r.LimitsOfStream):
             check_times(catalog.pravega, table.members, options)

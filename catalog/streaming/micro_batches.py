@@ -17,6 +17,7 @@ from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.stream_source.real_time import follow
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_drift
@@ -132,6 +133,6 @@ def _open_stream(
 ) -> Iterator[tuple[StreamedTable, TableStream]]:
     table = request.table
     with prefix_errors("Table", name_table_and_stream(catalog, table)), explain_dropped_streams(READ_AGAIN):
-        options = catalog.options(read=request.options, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, request.options)
         read = StreamedTable(table, request.id, request.columns, options)
         yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)

@@ -21,6 +21,7 @@ from pyspark_pravega.datasource.table_of_options import describe_no_match, membe
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.members import MemberChoice
 from pyspark_pravega.datasource.tables.merged_table import merged_table
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -36,7 +37,7 @@ from pyspark_pravega.formats.core.defaults import without_defaults
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
-from pyspark_pravega.sql.refusals import describe_refusal_of_several
+from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
@@ -120,9 +121,9 @@ def describe(
 ) -> TableDescription:
     """Describe a loaded table of which `row` is kept; see `load`."""
     stream = table.stream
-    options = catalog.options(read=read, properties=table.scan_properties)
+    options = resolve_read(catalog.options, table, read)
     if options.get(o.SCHEMA_VERSION) is not None:
-        refused = describe_refusal_of_several("WITH ('schema-version'=...)", catalog.named(*called))
+        refused = describe_merged_refusal("WITH ('schema-version'=...)", catalog.named(*called))
         raise UnsupportedOperationError(refused)
     if called != (stream.scope, stream.name):
         table = replace(table, called=called)

@@ -16,6 +16,7 @@ from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import (
@@ -130,7 +131,7 @@ def _load_stream(
     with prefix_errors("Table", add_stream_name(shown, called, stream)) if read or asked.part else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
         loaded = wait_for_schema(catalog, stream, asked.part, version)
-        mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
+        mode = resolve_read(catalog.options, loaded.table, read).get(o.MODE)
     try:
         return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing, called=called)
     except StreamNotFoundError:
@@ -253,7 +254,7 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
     `id` is that of the table that was made. It is unknown whether a key-value table has rows from other programs.
     """
     stream, controller, kind = table.stream, catalog.pravega.controller, find_table_kind(table)
-    if kind.of_several:
+    if kind.is_merged:
         merged_tables.drop(catalog, stream, id)
         return
     if not kind.of_stream:

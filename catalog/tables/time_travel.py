@@ -10,6 +10,7 @@ from pyspark_pravega.datasource.positions.bounds import format_time
 from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
+from pyspark_pravega.datasource.tables.read_options import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -20,16 +21,7 @@ from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.spelling import name_table_and_stream
 
-_TIME_TRAVEL_OPTIONS = ("versionasof", "timestampasof")
-"""Options of `spark.read` that Spark has read itself and passes on with the others."""
 _BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
-
-
-def drop_time_travel_options(table: StreamTable, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of a read without those by which Spark has chosen a version or a time."""
-    if table.as_of is None:
-        return options
-    return {key: text for key, text in options.items() if key.lower() not in _TIME_TRAVEL_OPTIONS}
 
 
 def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) -> TableDescription:
@@ -58,13 +50,12 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
     Spark would otherwise take a column with nulls for NOT NULL, or show other columns than the query asked for.
     """
     kind = find_table_kind(table)
-    if catalog.by_options or not (kind.of_stream or kind.of_several):
+    if catalog.by_options or not (kind.of_stream or kind.is_merged):
         return
     if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
-        read = drop_time_travel_options(table, given)
-        options = catalog.options(read=read, properties=table.scan_properties)
+        options = resolve_read(catalog.options, table, given)
         if kind.events_are_rows:
             _check_mode(table, options)
         _check_version(table, options.get(o.SCHEMA_VERSION))

@@ -28,7 +28,7 @@ from ..scan.scan_request import WantedRows
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
 from ..tables.open_table import TableRead
-from .position import Position
+from .changes_offset import ChangesOffset
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]
 
@@ -79,14 +79,14 @@ def _of_versions(
     return wanted
 
 
-def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Position:
+def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
     """Return where a stream of changes without a checkpoint begins."""
     first, _, versions = version_range(CommitLog(pravega, stream), bounds)
     before = {version.number: version.cut for version in versions}.get(first - 1)
-    return Position(before or pravega.controller.head(stream), first - 1)
+    return ChangesOffset(before or pravega.controller.head(stream), first - 1)
 
 
-def plan_new_appended(read: TableRead, columns: StructType, since: Position, until: Position) -> PlannedScan:
+def plan_new_appended(read: TableRead, columns: StructType, since: ChangesOffset, until: ChangesOffset) -> PlannedScan:
     """Fix what a batch of a stream of changes reads between two positions."""
     first, last = since.version + 1, until.known or until.version
     versions = CommitLog(read.pravega, read.stream).versions(first, last) if last >= first else []

@@ -26,9 +26,9 @@ from ..tables.change_range import ChangeRange
 from ..tables.open_table import TableRead
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
+from .changes_offset import ChangesOffset, check_endless
 from .group_planning import group_by_lineage, partitions_of_groups
 from .group_reader import GroupPartition
-from .position import Position, check_endless
 from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, row_changes_plan
 from .rows.clearing import Clearing
 from .states import KnownRows, digest, is_state, number_of, state_name, state_names
@@ -80,8 +80,8 @@ class ChangesBatch:
     """A request of a batch of a stream of changes: columns of the changes between two positions."""
 
     columns: StructType
-    since: Position
-    until: Position
+    since: ChangesOffset
+    until: ChangesOffset
     checkpoint: Checkpoint
     memory: ChangesMemory
     search: Search
@@ -138,7 +138,7 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
     )
 
 
-def _measure_past(read: TableRead, since: Position) -> Sequence[SegmentSlice]:
+def _measure_past(read: TableRead, since: ChangesOffset) -> Sequence[SegmentSlice]:
     """Return the events of the query before a batch. Raises DataLossError if some of them were removed."""
     begin = since.begin or since
     try:

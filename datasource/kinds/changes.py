@@ -13,8 +13,8 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, lis
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
+from ..changes.changes_offset import BatchRequest, ChangesOffset, check_options, check_positions, end_of_batch
 from ..changes.current_rows import plan_current_rows, rule_for_rows
-from ..changes.position import BatchRequest, Position, check_options, check_positions, end_of_batch
 from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
 from ..insert.prepare import fit_to_rows, refuse_stream_column, with_write_options
@@ -78,12 +78,12 @@ class ChangeTable(TableKind):
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
         return replace(self, table=fit_to_rows(table, rows))
 
-    def start_of_changes(self) -> Position:
+    def start_of_changes(self) -> ChangesOffset:
         check_stream_of_rows(self.table, self.table.changes_range, self.options)
         self.table.changes_range.bounds()
-        return Position(self.pravega.controller.head(self.stream), 0)
+        return ChangesOffset(self.pravega.controller.head(self.stream), 0)
 
-    def end_of_changes(self, since: Position, request: BatchRequest) -> Position:
+    def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
         return end_of_batch(self, since, request, versioned=False)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:

@@ -15,7 +15,14 @@ from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
-from ..changes.position import BatchRequest, Position, check_endless, check_options, check_positions, end_of_batch
+from ..changes.changes_offset import (
+    BatchRequest,
+    ChangesOffset,
+    check_endless,
+    check_options,
+    check_positions,
+    end_of_batch,
+)
 from ..changes.row_changes_stream import ChangesBatch
 from ..insert.prepare import fit_to_rows, refuse_stream_column, rows_to_write, with_write_options
 from ..positions.snapshot import SegmentSlice
@@ -31,7 +38,7 @@ from ..tables.bad_events import bad_event_rule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
 from ..tables.open_table import TableRead
-from ..tables.stream_table import Kind, StreamTable
+from ..tables.stream_table import KindName, StreamTable
 from ..tables.table_name import CHANGELOG, TableName
 from .kind import MicroBatch, TableKind
 
@@ -64,11 +71,11 @@ class EventTable(TableKind):
         written = rows_to_write(self.table, rows, self.options)
         return replace(self, table=fit_to_rows(with_write_options(self), written))
 
-    def start_of_changes(self) -> Position:
+    def start_of_changes(self) -> ChangesOffset:
         check_endless(self.table.changes_range, self.options)
         return start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
 
-    def end_of_changes(self, since: Position, request: BatchRequest) -> Position:
+    def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
         return end_of_batch(self, since, request, versioned=True)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
@@ -130,7 +137,7 @@ class Changelog(EventTable):
     @staticmethod
     def of(table: StreamTable) -> StreamTable:
         """Return the changelog of a table of changes."""
-        return replace(table, schema=changelog_schema(table.schema), kind=Kind.CHANGELOG)
+        return replace(table, schema=changelog_schema(table.schema), kind=KindName.CHANGELOG)
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
@@ -148,9 +155,9 @@ class Changelog(EventTable):
         return replace(read, table=with_statement_settings(read.table, columns, self.options))
 
 
-EVENT_KINDS: Mapping[Kind, type[EventTable]] = {
-    Kind.EVENTS: EventTable,
-    Kind.TYPED_EVENTS: TypedEvents,
-    Kind.CHANGELOG: Changelog,
+EVENT_KINDS: Mapping[KindName, type[EventTable]] = {
+    KindName.EVENTS: EventTable,
+    KindName.TYPED_EVENTS: TypedEvents,
+    KindName.CHANGELOG: Changelog,
 }
 """The kinds of tables of one stream's events as rows."""

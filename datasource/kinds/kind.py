@@ -14,7 +14,7 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.position import BatchRequest, Position
+from ..changes.changes_offset import BatchRequest, ChangesOffset
 from ..changes.row_changes_stream import ChangesBatch
 from ..insert.prepare import plain_writer
 from ..positions.snapshot import SegmentSlice
@@ -57,7 +57,7 @@ class TableKind(OpenTable, ABC):
     """Whether each event is a permanent row, so that the table can be read as a stream of its rows."""
     of_stream: ClassVar[bool] = True
     """Whether it is a stream or a part of one, with versions, a commit log and metadata tables."""
-    of_several: ClassVar[bool] = False
+    is_merged: ClassVar[bool] = False
     """Whether it is several streams that are read as one."""
     rows_are_all_events: ClassVar[bool] = False
     """Whether its rows are all events of one stream.
@@ -157,14 +157,14 @@ class TableKind(OpenTable, ABC):
         """
         raise UnsupportedOperationError(f"Single rows of {self.stream} cannot be changed.")
 
-    def start_of_changes(self) -> Position:
+    def start_of_changes(self) -> ChangesOffset:
         """Return where a stream of changes without a checkpoint begins.
 
         Raises InvalidOptionError for a range that is invalid, or that a stream cannot have.
         """
         self._refuse("CHANGES", self.table)
 
-    def end_of_changes(self, since: Position, request: BatchRequest) -> Position:
+    def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
         """Return where the next batch of a stream of changes ends; `since` itself, after a pause, if nothing is new."""
         self._refuse("CHANGES", self.table)
 

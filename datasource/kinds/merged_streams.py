@@ -16,7 +16,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Unsup
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch, replace_char_types
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import describe_refusal_of_several
+from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition, Sieve
@@ -138,12 +138,12 @@ class MergedStreams(EventTable):
     """Without the times of events, which come from the watermarks of one stream: Spark has all hidden columns read of
     a stream as soon as a query names one."""
     of_stream = False
-    of_several = True
+    is_merged = True
     rows_are_all_events = False
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
-        return describe_refusal_of_several(statement, name)
+        return describe_merged_refusal(statement, name)
 
     @classmethod
     def refusal_to_truncate(cls, name: str, whole: str) -> str:
@@ -168,7 +168,7 @@ class MergedStreams(EventTable):
         )
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
-        check_bounds_of_several(self.table, self.options)
+        check_merged_bounds(self.table, self.options)
         origins = [origin_of_member(self.table.members, member) for member in self.table.members]
         about_origin = [condition for condition in wanted.choosing if _is_about_origin(condition, origins[0])]
         others = [condition for condition in wanted.choosing if condition not in about_origin]
@@ -242,7 +242,7 @@ def list_members(table: StreamTable) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def check_bounds_of_several(table: StreamTable, options: o.Options) -> None:
+def check_merged_bounds(table: StreamTable, options: o.Options) -> None:
     """Raise InvalidOptionError for a bound that is a position in a single stream."""
     positions: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.END_STREAM_CUT, o.START_VERSION, o.END_VERSION)
     for option in positions:

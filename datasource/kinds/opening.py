@@ -10,7 +10,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import LoadedTable, load_table
-from ..tables.stream_table import Kind, StreamTable, kind_of_format
+from ..tables.stream_table import KindName, StreamTable, kind_of_format
 from ..tables.table_name import CHANGELOG
 from .changes import ChangeTable
 from .events import EVENT_KINDS, Changelog
@@ -18,11 +18,11 @@ from .key_value import KeyValueEntries
 from .kind import TableKind
 from .merged_streams import MergedStreams
 
-KINDS: Mapping[Kind, type[TableKind]] = {
+KINDS: Mapping[KindName, type[TableKind]] = {
     **EVENT_KINDS,
-    Kind.CHANGES: ChangeTable,
-    Kind.SEVERAL: MergedStreams,
-    Kind.ENTRIES: KeyValueEntries,
+    KindName.CHANGES: ChangeTable,
+    KindName.MERGED: MergedStreams,
+    KindName.ENTRIES: KeyValueEntries,
 }
 
 
@@ -50,6 +50,6 @@ def load(
     """
     if part == CHANGELOG:
         loaded = load_table(pravega, stream, schema_version=schema_version)
-        if loaded.table.kind is Kind.CHANGES:
+        if loaded.table.kind is KindName.CHANGES:
             return replace(loaded, table=Changelog.of(loaded.table))
     return load_table(pravega, stream, event_type=part or None, schema_version=schema_version)

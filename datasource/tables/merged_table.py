@@ -12,7 +12,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError
 
 from .hidden_columns import ORIGIN_COLUMNS
-from .stream_table import Kind, StreamTable
+from .stream_table import KindName, StreamTable
 
 _STREAM, _COMMENT = ORIGIN_COLUMNS["_stream"]
 STREAM_COLUMN = StructField(_STREAM.name, _STREAM.dataType, _STREAM.nullable, {"comment": _COMMENT})
@@ -33,7 +33,7 @@ def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
         format=first.format,
         framing=first.framing,
         schema=_merged_columns(members),
-        kind=Kind.SEVERAL,
+        kind=KindName.MERGED,
         scan_properties=_common_properties(members),
         members=tuple(members),
     )

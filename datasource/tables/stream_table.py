@@ -33,8 +33,8 @@ REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "applicat
 """The registry's names of the codecs. What it calls `snappy-framed` is in fact the raw block format."""
 
 
-class Kind(StrEnum):
-    """The kinds of tables; `datasource/kinds` defines what can be done with each."""
+class KindName(StrEnum):
+    """The names of the kinds of tables; `datasource/kinds` has each kind, a `TableKind`."""
 
     EVENTS = "events"
     """Every event is a row."""
@@ -44,7 +44,7 @@ class Kind(StrEnum):
     """The rows are the latest states that result from the events, which are changes of rows."""
     CHANGELOG = "changelog"
     """Every event of a stream of changes is a row."""
-    SEVERAL = "several"
+    MERGED = "merged"
     """Every event of several streams is a row."""
     ENTRIES = "entries"
     """Every entry of a key-value table is a row. Then `stream` holds the scope and the name of that table."""
@@ -52,18 +52,18 @@ class Kind(StrEnum):
 
 def entries_table(stream: Stream, format: str, columns: StructType, keys: KeyColumns, **more: Any) -> StreamTable:
     """Return a key-value table with these columns; `format` is that of its values."""
-    return StreamTable(stream, format, "none", columns, kind=Kind.ENTRIES, keys=keys, **more)
+    return StreamTable(stream, format, "none", columns, kind=KindName.ENTRIES, keys=keys, **more)
 
 
-def kind_of_events(format: str, event_type: str | None) -> Kind:
+def kind_of_events(format: str, event_type: str | None) -> KindName:
     """Return the kind of a table of a format that has the events of one type, or of all (None)."""
     kind = kind_of_format(format)
-    return Kind.TYPED_EVENTS if kind is Kind.EVENTS and event_type is not None else kind
+    return KindName.TYPED_EVENTS if kind is KindName.EVENTS and event_type is not None else kind
 
 
-def kind_of_format(format: str) -> Kind:
+def kind_of_format(format: str) -> KindName:
     """Return the kind of a table whose events are in `format`. Raises InvalidOptionError for an unknown format."""
-    return Kind.CHANGES if is_change_format(format) else Kind.EVENTS
+    return KindName.CHANGES if is_change_format(format) else KindName.EVENTS
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class StreamTable:
     event_time: str | None = None
     event_time_delay: int = 0
     """By how many milliseconds rows may be older than rows before them."""
-    kind: Kind = Kind.EVENTS
+    kind: KindName = KindName.EVENTS
     settings: Mapping[str, str] = field(default_factory=dict)
     """Table properties that only the format uses."""
     scan_properties: Mapping[str, str] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class StreamTable:
             promised_key=value["promised_key"],
             event_time=value["event_time"],
             event_time_delay=value["event_time_delay"],
-            kind=Kind(value["kind"]),
+            kind=KindName(value["kind"]),
             settings=value["settings"],
             scan_properties=value["scan_properties"],
             event_type=value["event_type"],

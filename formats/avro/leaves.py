@@ -235,7 +235,9 @@ def _make_date(path: str, data_type: DataType) -> Column | None:
 
 
 def _make_time(path: str, data_type: DataType, unit: int) -> Column | None:
-    return make_time_column(path, data_type, lambda value: value * unit) if is_time_of_day(data_type) else None
+    if not is_time_of_day(data_type):
+        return None
+    return make_time_column(path, data_type, lambda value: value * unit, ("time", unit))
 
 
 def _make_timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:

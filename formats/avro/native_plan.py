@@ -83,6 +83,9 @@ def _plan_scalar(writer: avro.Primitive | avro.Fixed | avro.Enum, column: Leaf) 
             return (_READ_AS[name],)
         case "millis" if name in ("int", "long"):
             return ("millis", name == "int")
+        case "time" if name in ("int", "long"):
+            _, step, unit = conversion
+            return ("time", name == "int", unit, step)
         case "decimal" if size is not None or name in ("bytes", "string"):
             return ("decimal", size, conversion[1])
         case "uuid" if size == 16:

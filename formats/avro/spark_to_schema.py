@@ -52,7 +52,7 @@ from ..core.defaults import EXACT, drop_initial_value, read_initial_value
 from ..core.format import Settings
 from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, is_valid_decimal, split_comment
 from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
-from ..core.times_of_day import count_digits, is_time_of_day
+from ..core.times_of_day import UNITS, count_digits, is_time_of_day
 from .schema_model import TIMES_OF_DAY, is_valid_name
 
 _PRIMITIVES: dict[type[DataType], Any] = {
@@ -189,7 +189,7 @@ def _make_field(field: StructField, parent: str, avro_type: Any) -> dict[str, An
         result["default"] = None
     default = read_initial_value(field)
     if default is not None:
-        result = add_avro_default(result, _encode_default(default))
+        result = add_avro_default(result, _encode_default(default, field.dataType))
     comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
     if comment is not None:
         result["doc"] = comment
@@ -206,7 +206,9 @@ def add_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
     return field | {"type": avro_type, "default": default}
 
 
-def _encode_default(value: Any) -> Any:
+def _encode_default(value: Any, data_type: DataType) -> Any:
+    if is_time_of_day(data_type):
+        return value // UNITS["ms" if count_digits(data_type) <= _MILLIS_DIGITS else "us"]
     if isinstance(value, Decimal):
         unscaled = int(value.scaleb(-int(value.as_tuple().exponent), EXACT))
         value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
     VarcharType,
 )
 
@@ -40,7 +41,7 @@ NO_VALUE = "NULL"
 EXACT = Context(prec=76)
 """Enough digits for every decimal of Spark. The default context has fewer, and would round."""
 
-_WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType)
+_WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType, TimeType)
 
 
 def add_default(field: StructField, sql: str, initial: str | None) -> StructField:
@@ -80,8 +81,9 @@ def drop_initial_value(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_initial_value(field: StructField) -> Any:
-    """Return the default of a new column, None if it has none; dates are days, timestamps microseconds since 1970.
+    """Return the default of a new column, None if it has none.
 
+    Dates are days, timestamps microseconds since 1970, and times of day nanoseconds since midnight.
     Raises UnsupportedTypeError for values that no schema can hold.
     """
     text = (field.metadata or {}).get(INITIAL_VALUE)
@@ -91,7 +93,7 @@ def read_initial_value(field: StructField) -> Any:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         raise UnsupportedTypeError(
             f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can hold "
-            "defaults that are numbers, strings, booleans, dates, timestamps or bytes, but not this "
+            "defaults that are numbers, strings, booleans, dates, times or bytes, but not this "
             f"{field.dataType.simpleString()}. Leave DEFAULT out, and use COALESCE where the column is read"
         )
     return value

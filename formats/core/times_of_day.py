@@ -46,8 +46,11 @@ def is_time_of_day(data_type: DataType) -> bool:
     return isinstance(data_type, TimeType) and 0 <= data_type.precision <= MOST_DIGITS
 
 
-def make_time_column(path: str, data_type: DataType, read: Callable[[Any], int]) -> Leaf:
-    """Return a column of times of day. `read` returns the nanoseconds that a value stands for, or raises Misfit."""
+def make_time_column(path: str, data_type: DataType, read: Callable[[Any], int], native: tuple[Any, ...]) -> Leaf:
+    """Return a column of times of day. `read` returns the nanoseconds that a value stands for, or raises Misfit.
+
+    `native` tells the native decoder the same; the step between two values follows the kind in it.
+    """
     step = _find_step(data_type)
 
     def exact(value: Any) -> int:
@@ -61,7 +64,9 @@ def make_time_column(path: str, data_type: DataType, read: Callable[[Any], int])
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).view(TIME_OF_DAY)
 
-    return Leaf(path, TIME_OF_DAY, exact, kinds=frozenset((type(None),)), store=store)
+    return Leaf(
+        path, TIME_OF_DAY, exact, kinds=frozenset((type(None),)), store=store, native=(native[0], step, *native[1:])
+    )
 
 
 def _find_step(data_type: DataType) -> int:

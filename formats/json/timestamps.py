@@ -72,7 +72,7 @@ def make_counted_time_column(path: str, data_type: DataType, timestamps: str) ->
             raise Misfit(f"expected a time of day as a number ({timestamps}), found {describe_kind(value)}")
         return count_nanos(value, unit)
 
-    return make_time_column(path, data_type, read)
+    return make_time_column(path, data_type, read, ("clock", unit, False, False))
 
 
 def _scale(text: str, unit: int) -> int:

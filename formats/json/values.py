@@ -308,7 +308,7 @@ def _make_time(path: str, data_type: DataType) -> Column:
             raise Misfit(f"expected a time of day as a string, found {describe_kind(value)}")
         return parse_time_of_day(value)
 
-    return make_time_column(path, data_type, read)
+    return make_time_column(path, data_type, read, ("clock", 0, True, False))
 
 
 def _check_range(array: pa.Array, first: int, last: int) -> None:

@@ -7,6 +7,7 @@ use std::str::from_utf8;
 
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
 use crate::decimals::rescaled;
+use crate::times::of_day;
 
 /// How to skip a value that is not wanted.
 pub enum Skip {
@@ -42,6 +43,8 @@ pub enum Read {
     Long,
     /// Milliseconds (as an int if true) that become microseconds.
     Millis(bool),
+    /// A time of day (as an int if true), in a unit of this many nanoseconds, into a type with this step.
+    Time(bool, i64, i64),
     Float,
     Double,
     /// bytes and string
@@ -306,6 +309,13 @@ impl Read {
                     return Err(Reject);
                 };
                 store.push(value.checked_mul(1000).ok_or(Reject)?);
+            }
+            Read::Time(int, unit, step) => {
+                let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
+                let Store::Nanos(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                store.push(of_day(value, *unit, *step)?);
             }
             Read::Fixed(size) => {
                 let bytes = cursor.take(*size)?;

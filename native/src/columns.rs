@@ -10,6 +10,8 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, transform::MutableArrayData};
 use arrow_schema::DataType;
 
+use crate::times::Clock;
+
 /// An event that is not read here: bad or only unusual. The reference decoder decides.
 #[derive(Debug)]
 pub struct Reject;
@@ -103,6 +105,10 @@ pub enum Store {
     Moment(Vec<i64>, i64),
     /// Microseconds; true: in UTC, false: of local time.
     Micros(Vec<i64>, bool),
+    /// Nanoseconds since midnight, in Avro.
+    Nanos(Vec<i64>),
+    /// The same, in JSON.
+    Clock(Vec<i64>, Clock),
     Float32(Vec<f32>),
     Float64(Vec<f64>),
     /// Unscaled numbers, the precision, the scale.
@@ -147,7 +153,9 @@ impl Column {
             Store::Int8(v) => v.len(),
             Store::Int16(v) => v.len(),
             Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.len(),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.len(),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
+                v.len()
+            }
             Store::Float32(v) => v.len(),
             Store::Float64(v) => v.len(),
             Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.len(),
@@ -175,7 +183,9 @@ impl Column {
             Store::Int8(v) => v.push(0),
             Store::Int16(v) => v.push(0),
             Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.push(0),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.push(0),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
+                v.push(0)
+            }
             Store::Float32(v) => v.push(0.0),
             Store::Float64(v) => v.push(0.0),
             Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.push(0),
@@ -232,7 +242,9 @@ impl Column {
             Store::Int8(v) => v.truncate(rows),
             Store::Int16(v) => v.truncate(rows),
             Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.truncate(rows),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.truncate(rows),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
+                v.truncate(rows)
+            }
             Store::Float32(v) => v.truncate(rows),
             Store::Float64(v) => v.truncate(rows),
             Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.truncate(rows),
@@ -262,7 +274,9 @@ impl Column {
             Store::Int8(v) => v.reserve(rows),
             Store::Int16(v) => v.reserve(rows),
             Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.reserve(rows),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.reserve(rows),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
+                v.reserve(rows)
+            }
             Store::Float32(v) => v.reserve(rows),
             Store::Float64(v) => v.reserve(rows),
             Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.reserve(rows),
@@ -284,7 +298,9 @@ impl Column {
             Store::Int8(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Int16(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Int32(v) | Store::Date(v) | Store::Days(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => builder.add_buffer(Buffer::from_vec(v)),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) | Store::Nanos(v) | Store::Clock(v, _) => {
+                builder.add_buffer(Buffer::from_vec(v))
+            }
             Store::Float32(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Float64(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => {

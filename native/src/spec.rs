@@ -1,7 +1,7 @@
 //! Turns Python's descriptions of columns and Avro schemas, which are nested tuples, into columns and plans.
 //!
 //! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) | ("wary", ...) |
-//! ("moment", ..., unit) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
+//! ("moment", ..., unit) | ("clock", ..., step, unit, texts, utc) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
 //! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value) | ("defaulted", ..., column).
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
@@ -13,6 +13,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::avro::{Read, Record, Skip, Step, Value};
 use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
+use crate::times::Clock;
 
 /// Most levels of nested types; deeper schemas are left to the reference, so that the stack does not overflow.
 const DEEPEST: usize = 100;
@@ -61,6 +62,10 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
         ("flag", DataType::Boolean) => Store::Flag(Vec::new()),
         ("days", DataType::Date32) => Store::Days(Vec::new()),
         ("moment", DataType::Timestamp(TimeUnit::Microsecond, _)) => Store::Moment(Vec::new(), item(spec, 3)?),
+        ("clock", DataType::Time64(TimeUnit::Nanosecond)) => {
+            let (unit, texts, utc) = (item(spec, 4)?, item(spec, 5)?, item(spec, 6)?);
+            Store::Clock(Vec::new(), Clock { step: step(item(spec, 3)?)?, unit, texts, utc })
+        }
         ("digits", DataType::Decimal128(precision, scale)) => Store::Digits(Vec::new(), *precision, *scale),
         ("unscaled", DataType::Decimal128(precision, scale)) => {
             Store::Unscaled(Vec::new(), *precision, *scale, item(spec, 3)?)
@@ -90,6 +95,11 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
     Ok(Column::new(data_type, nullable, store))
 }
 
+/// The nanoseconds between two values of a type of times of day.
+fn step(nanos: i64) -> PyResult<i64> {
+    if nanos > 0 { Ok(nanos) } else { Err(unsupported("times of day must be at least one nanosecond apart")) }
+}
+
 fn leaf(data_type: &DataType) -> PyResult<Store> {
     Ok(match data_type {
         DataType::Boolean => Store::Boolean(Vec::new()),
@@ -101,6 +111,7 @@ fn leaf(data_type: &DataType) -> PyResult<Store> {
         DataType::Float64 => Store::Float64(Vec::new()),
         DataType::Date32 => Store::Date(Vec::new()),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => Store::Micros(Vec::new(), zone.is_some()),
+        DataType::Time64(TimeUnit::Nanosecond) => Store::Nanos(Vec::new()),
         DataType::Decimal128(precision, scale) => Store::Decimal(Vec::new(), *precision, *scale),
         DataType::Utf8 => Store::Utf8(Bytes::new()),
         DataType::Binary => Store::Binary(Bytes::new()),
@@ -141,6 +152,7 @@ fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
         "int" => Read::Int,
         "long" => Read::Long,
         "millis" => Read::Millis(item(spec, 1)?),
+        "time" => Read::Time(item(spec, 1)?, item(spec, 2)?, step(item(spec, 3)?)?),
         "float" => Read::Float,
         "double" => Read::Double,
         "bytes" => Read::Bytes,

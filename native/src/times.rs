@@ -126,6 +126,65 @@ fn offset(text: &[u8], zoned: bool) -> Accept<i64> {
     Ok(if text[0] == b'-' { -seconds } else { seconds })
 }
 
+/// How JSON has the times of day of a column.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    /// Nanoseconds between two values of the column's type.
+    pub step: i64,
+    /// Nanoseconds in one of the numbers; 0 if numbers are no values.
+    pub unit: i64,
+    /// Whether texts are values, and whether these may end with Z.
+    pub texts: bool,
+    pub utc: bool,
+}
+
+/// Nanoseconds since midnight of this many units, if they are a time of day of a type with this step.
+#[inline]
+pub fn of_day(number: i64, unit: i64, step: i64) -> Accept<i64> {
+    let nanos = number.checked_mul(unit).ok_or(Reject)?;
+    if (0..DAY_MICROS * 1000).contains(&nanos) && nanos % step == 0 { Ok(nanos) } else { Err(Reject) }
+}
+
+impl Clock {
+    /// Nanoseconds since midnight of a number.
+    #[inline]
+    pub fn counted(&self, number: i64) -> Accept<i64> {
+        if self.unit == 0 { Err(Reject) } else { of_day(number, self.unit, self.step) }
+    }
+
+    /// Nanoseconds since midnight of HH:MM[:SS[.fraction]], with up to nine digits.
+    #[inline]
+    pub fn read(&self, text: &[u8]) -> Accept<i64> {
+        let text = if self.utc { text.strip_suffix(b"Z").unwrap_or(text) } else { text };
+        if !self.texts || text.len() < 5 || text[2] != b':' {
+            return Err(Reject);
+        }
+        let (hours, minutes) = (number2(&text[0..2])?, number2(&text[3..5])?);
+        let mut seconds = 0;
+        let mut fraction: i64 = 0;
+        if text.len() > 5 {
+            if text.len() < 8 || text[5] != b':' {
+                return Err(Reject);
+            }
+            seconds = number2(&text[6..8])?;
+            if text.len() > 8 {
+                let digits = &text[9..];
+                if text[8] != b'.' || digits.is_empty() || digits.len() > 9 || !digits.iter().all(u8::is_ascii_digit) {
+                    return Err(Reject);
+                }
+                let written = digits.iter().map(|digit| (digit - b'0') as i64);
+                for digit in written.chain(std::iter::repeat(0)).take(9) {
+                    fraction = fraction * 10 + digit;
+                }
+            }
+        }
+        if hours > 23 || minutes > 59 || seconds > 59 {
+            return Err(Reject);
+        }
+        of_day((hours * 3600 + minutes * 60 + seconds) as i64 * 1_000_000_000 + fraction, 1, self.step)
+    }
+}
+
 /// Microseconds since 1970 in the years 0001 to 9999.
 #[inline]
 pub fn micros_within(micros: i64) -> Accept<i64> {

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.changes.position import Position
+from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.catalog.changes_streams import Shop, Target, parts, scale, shop, target
 from tests.catalog.test_changes import after_changes, change
@@ -140,7 +140,7 @@ def test_a_batch_waits_for_enough_rows(spark: SparkSession, shop: Shop, tmp_path
 def test_positions_of_earlier_releases_are_read() -> None:
     begin = '{"version": 0, "positions": {}, "begin": null}'
     old = f'{{"stream": "s/t", "version": 3, "positions": {{"0": 176}}, "begin": {begin}}}'
-    position = Position.from_json(old)
+    position = ChangesOffset.from_json(old)
     assert position.to_json() == old and position.known is None
-    limited = Position(position.cut, 2, position.begin, known=5)
-    assert Position.from_json(limited.to_json()) == limited
+    limited = ChangesOffset(position.cut, 2, position.begin, known=5)
+    assert ChangesOffset.from_json(limited.to_json()) == limited

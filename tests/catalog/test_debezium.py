@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.changes.truncations import TruncationMemory
 from pyspark_pravega.datasource.kinds.events import Changelog
 from pyspark_pravega.datasource.kinds.opening import load
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
-from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
+from pyspark_pravega.datasource.tables.stream_table import KindName, StreamTable
 from tests.catalog.test_bad_event_modes import metrics_in_the_ui
 from tests.datasource.scans import rows, scan
 from tests.debezium import Record, Table, records, tables
@@ -548,7 +548,7 @@ def test_tables_of_changes_hold_all_types(spark: SparkSession, scope: str, forma
 
 def test_a_table_survives_its_json() -> None:
     schema = tables()["scratch"].schema
-    table = StreamTable(Stream("s", "t"), "debezium-json", "none", schema, kind=Kind.CHANGES, settings={"a": "b"})
+    table = StreamTable(Stream("s", "t"), "debezium-json", "none", schema, kind=KindName.CHANGES, settings={"a": "b"})
     changelog = Changelog.of(table)
     for each in (table, changelog):
         assert StreamTable.from_json(json.loads(json.dumps(each.to_json()))) == each
@@ -563,13 +563,13 @@ def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: s
     with connect(client_config) as pravega:
         create_stream(pravega, stream, 1)
         write(pravega, stream, records()[table.topic])
-        changes = StreamTable(stream, "debezium-json", "none", table.schema, kind=Kind.CHANGES)
+        changes = StreamTable(stream, "debezium-json", "none", table.schema, kind=KindName.CHANGES)
         found = [each["op"] for each in rows(scan(pravega, Changelog.of(changes), ["op", "after", "_offset"]))]
         avro = Stream(scope, "avro")
         create_stream(pravega, avro, 1)
         write(pravega, avro, [Record('{"id":1}', confluent(7, avro_schema(), {**row, "after": avro_row()}))])
         settings = {"debezium.avro-schemas": str(schemas), "primary-key": "id"}
-        avro_table = StreamTable(avro, "debezium-avro", "none", AVRO_TABLE, kind=Kind.CHANGES, settings=settings)
+        avro_table = StreamTable(avro, "debezium-avro", "none", AVRO_TABLE, kind=KindName.CHANGES, settings=settings)
         assert [each["id"] for each in rows(scan(pravega, avro_table, ["id"]))] == [1]
         logged = rows(scan(pravega, Changelog.of(avro_table), ["op", "after"]))
     assert [(each["op"], each["after"]["id"]) for each in logged] == [("c", 1)]  # type: ignore[index]

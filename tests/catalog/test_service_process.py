@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -9,16 +10,22 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage
+from pyspark_pravega.datasource.insert.task import InsertMessage
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.insert.test_atomicity import wait_until
 
@@ -102,7 +109,9 @@ def test_no_catalog_waits_for_another(service: Service, cluster: ClusterInfo, sc
     assert service.ask(101, "list_tables", healthy, namespace=[scope]) == {"result": []}
 
 
-def begin_insert(service: Service, number: int, cluster: ClusterInfo, scope: str) -> Insert:
+def begin_insert(
+    service: Service, number: int, cluster: ClusterInfo, scope: str, tasks: int = 1, **options: str
+) -> Insert:
     """Begin an INSERT by the call of a number, on a new table."""
     conf = {"controller-uri": cluster.controller_uri}
     table = f"t{number}"
@@ -110,8 +119,10 @@ def begin_insert(service: Service, number: int, cluster: ClusterInfo, scope: str
     what = {"namespace": [scope], "name": table, "properties": [["format", "csv"]], "partitions": [], "constraints": []}
     what |= {"defaults": []}
     created = service.ask(0, "create_table", conf, **what, schema=columns, adopt=False)["result"]["table"]
-    begun = service.ask(number, "begin_insert", conf, table=created, schema=columns, tasks=1, options=[])["result"]
-    return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["id"]))
+    rows = StructType([StructField("v", LongType()), *(StructField(name, StringType()) for name in options.values())])
+    arguments = {"table": created, "schema": rows.json(), "tasks": tasks, "options": list(options.items())}
+    begun = service.ask(number, "begin_insert", conf, **arguments)["result"]
+    return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["id"].split()[-1]), created, begun)
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,17 @@ class Insert:
 
     stream: Stream
     transaction: uuid.UUID
+    """Of a write into several streams: the roster's id."""
+    table: Any
+    begun: Any
+
+    def write(self, *columns: pa.Array) -> InsertMessage | DispatchMessage:
+        """Run a task with these rows, and return its report."""
+        function, _ = CPickleSerializer().loads(base64.b64decode(self.begun["function"]))
+        [answer] = function(iter([pa.record_batch(list(columns), names=["v", "target"][: len(columns)])]))
+        report = CPickleSerializer().loads(answer["message"][0].as_py())
+        assert isinstance(report, InsertMessage | DispatchMessage) and report.rows > 0
+        return report
 
     def ended(self, client: Pravega) -> bool:
         """Whether it is aborted."""
@@ -155,6 +177,33 @@ def test_an_insert_that_nobody_knows_of_is_aborted(
     service.write("2 null")
     wait_until(lambda: unknown.ended(client), "the abort")
     assert not known.ended(client)
+
+
+@pytest.mark.parametrize("others", [[], [WriterCommitMessage()]], ids=["one is missing", "one is another's"])
+@pytest.mark.parametrize("several", [False, True], ids=["one stream", "several streams"])
+def test_a_commit_without_the_reports_of_all_tasks_aborts(
+    service: Service, cluster: ClusterInfo, scope: str, client: Pravega, others: list[Any], several: bool
+) -> None:
+    """Rows that a task has not reported would be missing, so none become visible."""
+    options = {"stream-column": "target"} if several else {}
+    insert = begin_insert(service, 1, cluster, scope, tasks=2, **options)
+    rows = pa.array([1, 2], pa.int64())
+    report = insert.write(rows, pa.array([insert.stream.name] * 2)) if several else insert.write(rows)
+    [transaction] = (
+        [part.transaction for part in report.streams.values()]
+        if isinstance(report, DispatchMessage)
+        else [insert.transaction]
+    )
+    assert client.controller.transaction_status(insert.stream, transaction).name == "OPEN"
+    messages = [base64.b64encode(CPickleSerializer().dumps(one)).decode() for one in (report, *others)]
+    conf = {"controller-uri": cluster.controller_uri}
+    commit = {"table": insert.table, "insert": insert.begun["insert"], "messages": messages, "again": False}
+    error = service.ask(2, "commit_insert", conf, **commit)["error"]
+    assert error["condition"] == "PRAVEGA_TRANSACTION_MISMATCH"
+    assert f"{len(messages)} of 2 tasks reported" in error["message"]
+    assert "nothing was committed" in error["message"]
+    assert replace(insert, transaction=transaction).ended(client)
+    assert set(tail_cut(client, insert.stream).positions.values()) == {0}
 
 
 def test_the_end_of_the_driver_ends_what_waits(service: Service) -> None:

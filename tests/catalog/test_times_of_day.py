@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import time
@@ -95,6 +96,29 @@ def test_nested_added_and_not_null(spark: SparkSession, scope: str, format: str)
     for digits in (7, 9):
         with pytest.raises(PySparkException, match=r"(?s)PRAVEGA_UNSUPPORTED_TYPE.*'z'.*at most 6 digits"):
             spark.sql(f"ALTER TABLE {table} ADD COLUMN z TIME({digits})")
+
+
+@pytest.mark.parametrize(("format", "written"), [("avro", 30_600_000), ("json", "08:30:00.000")])
+def test_defaults(spark: SparkSession, pravega: Pravega, scope: str, format: str, written: Any) -> None:
+    """Events from before the column have the default too, which the schema has for other programs."""
+    table = f"pravega.`{scope}`.due"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING pravega TBLPROPERTIES ('format'='{format}')")
+    spark.sql(f"INSERT INTO {table} VALUES (1)")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN at TIME(3) DEFAULT CAST('08:30' AS TIME(3))")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN to TIME(6) DEFAULT TIME'17:00:00.000001'")
+    spark.sql(f"INSERT INTO {table} (id) VALUES (2)")
+    spark.sql(f"INSERT INTO {table} (id, at) VALUES (3, CAST('09:00' AS TIME(3)))")
+    usual, late = time(8, 30), time(17, 0, 0, 1)
+    rows = spark.sql(f"SELECT * FROM {table} ORDER BY id").collect()
+    assert rows == [(1, usual, late), (2, usual, late), (3, time(9), late)]
+    text = spark.sql(f"SELECT schema FROM pravega.`{scope}`.due.schemas ORDER BY version DESC").first()[0]
+    schema = json.loads(text)
+    fields = {field["name"]: field for field in schema["fields"]} if format == "avro" else schema["properties"]
+    assert fields["at"]["default"] == written
+    # Spark casts a default to the type of its column.
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN coarse TIME(0) DEFAULT TIME'12:00:00.5'")
+    spark.sql(f"INSERT INTO {table} (id) VALUES (4)")
+    assert {row.coarse for row in spark.sql(f"SELECT coarse FROM {table}").collect()} == {time(12)}
 
 
 def test_streams_and_python(

@@ -64,8 +64,8 @@ def test_the_adapter_stays_thin(path: Path) -> None:
 
 
 def test_only_the_kinds_ask_what_kind_a_table_is() -> None:
-    """Others ask `kind_of(table)`, or an open table; descriptions in datasource/tables say which kind they are."""
-    asking = re.compile(r"\bKind\.[A-Z]+\b|\.kind is\b|\bkind is Kind\b")
+    """Others ask `find_table_kind(table)`, or an open table; datasource/tables says which kind each is."""
+    asking = re.compile(r"\bKindName\.[A-Z]+\b|\.kind is\b|\bkind is KindName\b")
     folders = [path.resolve() for path in FOLDERS]
     allowed = (ROOT / "datasource" / "kinds", ROOT / "datasource" / "tables")
     found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -21,6 +22,30 @@ def test_a_named_test_exists(file: str, function: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "formats"], ids=lambda page: page.stem)
 def test_a_page_of_a_format_names_its_tests(page: Path) -> None:
     assert re.search(r"`tests/[\w/]+\.py", page.read_text())
+
+
+SUITES = {"long", "faults", "pipelines", "dbt", "image", "notebook"}
+
+
+def list_marks(file: str, function: str) -> set[str]:
+    """The marks of all cases of a test."""
+    marked = []
+    for node in ast.parse((ROOT / file).read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            marked.append(ast.unparse(node.value))
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            marked += [text for one in node.decorator_list if "parametrize" not in (text := ast.unparse(one))]
+    return {mark for text in marked for mark in re.findall(r"pytest\.mark\.(\w+)", text)}
+
+
+def test_guarantees_say_which_tests_only_a_longer_suite_runs() -> None:
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    said, wanted = set(), set()
+    for file, function, suite in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`(?: \(`make (\w+)`\))?", text):
+        marks = list_marks(file, function)
+        said |= {(function, suite)} if suite else set()
+        wanted |= set() if "short" in marks else {(function, mark) for mark in marks & SUITES}
+    assert said == wanted and wanted
 
 
 def test_promises_are_named() -> None:

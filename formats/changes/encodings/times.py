@@ -200,7 +200,8 @@ def make_clock_column(path: str, data_type: DataType, unit: str | None, unknown:
             raise Misfit(f"expected a whole number or a time of day as a string, found {describe_kind(value)}")
         return parse_time_of_day(value.removesuffix("Z") if utc else value)
 
-    return make_time_column(path, data_type, read)
+    nanos = 0 if unit is None else CLOCK_UNITS[unit]
+    return make_time_column(path, data_type, read, ("clock", nanos, True, utc))
 
 
 def _divide_by_thousand(numbers: pa.Array) -> pa.Array:

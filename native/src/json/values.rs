@@ -158,6 +158,13 @@ impl Parser<'_> {
                 };
                 store.push(micros);
             }
+            Store::Clock(store, clock) => {
+                let nanos = match first {
+                    b'"' => clock.read(self.text()?)?,
+                    _ => clock.counted(self.integer()?)?,
+                };
+                store.push(nanos);
+            }
             Store::Digits(store, precision, scale) => {
                 let value = match first {
                     b'"' => plain_decimal(self.text()?, *precision, *scale)?,
@@ -201,7 +208,7 @@ impl Parser<'_> {
                 }
                 end_list(&mut store.offsets, keys.len())?;
             }
-            Store::Constant(..) => return Err(Reject),
+            Store::Nanos(_) | Store::Constant(..) => return Err(Reject),
         }
         column.mark_valid();
         Ok(())

@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.position import Position
+from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset
 from pyspark_pravega.datasource.stream_source.merged_source import MergedOffset
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, columns_read
 from pyspark_pravega.errors import CheckpointError
@@ -37,8 +37,8 @@ SEVERAL_OFFSETS = {
     )
 }
 POSITIONS = {
-    "changes-0.json": Position(CUT, 12, Position(BEGIN, 0)),
-    "changes-0-begin.json": Position(BEGIN, 0),
+    "changes-0.json": ChangesOffset(CUT, 12, ChangesOffset(BEGIN, 0)),
+    "changes-0-begin.json": ChangesOffset(BEGIN, 0),
 }
 
 
@@ -77,7 +77,7 @@ def test_texts_that_are_no_offset_of_several_streams(text: str, words: str) -> N
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_positions_of_streams_of_changes(name: str) -> None:
-    assert Position.from_json((GOLDEN / name).read_text()) == POSITIONS[name]
+    assert ChangesOffset.from_json((GOLDEN / name).read_text()) == POSITIONS[name]
 
 
 def change_members(**members: Any) -> str:
@@ -134,4 +134,4 @@ def test_long_types_are_told_apart() -> None:
 @pytest.mark.parametrize("text", ["{", "[]", "{}", *(offset.to_json() for offset in SOURCE_OFFSETS.values())])
 def test_positions_of_changes_are_not_offsets_of_tables(text: str) -> None:
     with pytest.raises(CheckpointError, match="is not one of a stream of changes. Start the query with a new"):
-        Position.from_json(text)
+        ChangesOffset.from_json(text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StructType, TimestampType
+from pyspark.sql.types import LongType, StructType, TimestampType, TimeType
 
 from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
@@ -114,6 +114,28 @@ def test_timestamps_of_rfc_3339() -> None:
         1706702400, 1483228800, 1483228800.5,
     ]  # fmt: skip
     assert [(event.index, "not a time of day" in event.reason) for event in bad] == [(3, True)]
+
+
+@needs_native
+def test_times_of_day(by_reference: list[int]) -> None:
+    """Counts, and texts of databases; what is no time of day is bad for both."""
+    table = columns(id=LongType(), at=TimeType(6))
+    micro = {"type": "int64", "name": "io.debezium.time.MicroTime"}
+    source = {"connector": "postgresql", "name": "dbz", "lsn": 5}
+
+    def event(schema: Any, value: Any) -> bytes:
+        payload = {"before": None, "after": {"id": 1, "at": value}, "op": "c", "ts_ms": 5, "source": source}
+        return envelope(payload, [("id", {"type": "int64"}), ("at", schema)])
+
+    for schema, good, wrong in (
+        (micro, [0, 45_296_000_001, None], [-1, 86_400_000_000]),
+        ({"type": "string"}, ["12:34:56.000001", "00:00"], ["12:34:56.0000001", "12:34:56Z", "noon"]),
+    ):
+        both = both_paths(table, folded(table))
+        both.check(EventBuffer.of([event(schema, value) for value in [*good, *wrong]]))
+        by_reference.clear()
+        _, bad = both.native.decode_valid(EventBuffer.of([event(schema, value) for value in good]))
+        assert bad == [] and by_reference == [], schema
 
 
 ENVELOPED = columns(**{name: data_type for name, _, _, data_type, _ in FIELDS if data_type.simpleString() != "string"})

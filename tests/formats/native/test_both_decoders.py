@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
 import subprocess
 import sys
 from dataclasses import replace
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType, TimeType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import Settings, WriterSchema, find_format
+from pyspark_pravega.formats.core.framing import make_header
 from pyspark_pravega.formats.native import NativeReader
 from tests.formats.both_paths import BothPaths, needs_native, reference_only
 from tests.formats.core.test_bad_events import JSON_REFUSED, schema_of
@@ -133,6 +137,20 @@ UNUSUAL = [
     ("timestamp", b'{"a": "2016-12-31t23:59:60z"}'),
     ("timestamp_ntz", b'{"a": "2024-01-31"}'),
     ("timestamp_ntz", b'{"a": "2024-01-31T12:00:00.5"}'),
+    ("time(3)", b'{"a": "12:00"}'),
+    ("time(3)", b'{"a": "12:00:"}'),
+    ("time(3)", b'{"a": "12:00:00."}'),
+    ("time(3)", b'{"a": "12:00:00.500000000"}'),
+    ("time(3)", b'{"a": "12:00:00.5000"}'),
+    ("time(3)", b'{"a": "12:00:00.5001"}'),
+    ("time(3)", b'{"a": "12:00:00.0000000001"}'),
+    ("time(3)", b'{"a": "23:59:60"}'),
+    ("time(3)", b'{"a": "24:00:00"}'),
+    ("time(3)", b'{"a": "-1:00"}'),
+    ("time(3)", b'{"a": "12:00:00Z"}'),
+    ("time(3)", b'{"a": "1\\u0032:00"}'),
+    ("time(3)", b'{"a": 43200000}'),
+    ("time(0)", b'{"a": "23:59:59.000"}'),
 ]
 
 
@@ -142,6 +160,64 @@ def test_unusual_documents(type_name: str, payload: bytes) -> None:
     for column in (type_name, "bigint"):
         schema = schema_of(a=column) if column == type_name else schema_of(zz=column)
         BothPaths("json", schema).check(EventBuffer.of([payload, b'{"a": null}', payload]))
+
+
+TIMES = StructType([StructField(f"t{digits}", TimeType(digits)) for digits in (0, 2, 3, 6)])
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("format_name", "settings"),
+    [
+        ("avro", {}),
+        ("json", {}),
+        *(("json", {"json.timestamp-format": f"epoch-{unit}"}) for unit in ("millis", "micros")),
+    ],
+)
+@given(counts=st.lists(st.integers(0, 86_400 * 10**6 - 1), max_size=5), seed=st.integers(0, 2**32))
+def test_times_of_day(format_name: str, settings: Settings, counts: list[int], seed: int) -> None:
+    """What our encoders write is read natively, and damaged events as the reference reads them."""
+    chance, format = random.Random(seed), find_format(format_name)
+    text = format.schema_text(TIMES, "t", "s", None, settings)
+    columns = []
+    for field in TIMES:
+        assert isinstance(field.dataType, TimeType)
+        step = 10 ** (6 - field.dataType.precision)
+        columns.append(pa.array([count // step * step * 1000 for count in counts], pa.int64()).view(pa.time64("ns")))
+    batch = pa.RecordBatch.from_arrays(columns, TIMES.names)
+    payloads = format.encoder(TIMES, text, settings=settings).encode(batch).to_pylist()
+    both = BothPaths(format_name, TIMES, text, settings=settings)
+    rows, _ = both.check(EventBuffer.of(payloads))
+    assert rows.equals(batch)
+    assert isinstance(both.native, BatchDecoder)
+    reader = both.native.reader_of(None)
+    assert isinstance(reader, NativeReader)
+    _, unread = reader.decoder.decode(*EventBuffer.of(payloads).octets(), False)
+    assert unread is None or (settings and not all(count % 1000 == 0 for count in counts))
+    both.check(EventBuffer.of([*payloads, *(damaged(payload, chance) for payload in payloads for _ in range(9))]))
+
+
+@needs_native
+@pytest.mark.parametrize("base", ["int", "long"])
+@pytest.mark.parametrize("logical", ["time-millis", "time-micros", ""])
+@pytest.mark.parametrize("digits", [0, 3, 6])
+def test_times_of_day_of_other_programs(base: str, logical: str, digits: int) -> None:
+    """Whatever a count has too much is bad for both decoders."""
+    theirs = {"type": base, **({"logicalType": logical} if logical else {})}
+    fields = [{"name": "t", "type": theirs}]
+    writer = WriterSchema(json.dumps({"type": "record", "name": "t", "fields": fields}), "Avro", "")
+    schema = StructType([StructField("t", TimeType(digits))])
+    counts = [0, 1, 1000, 86_399_999, 86_400_000, -1, 2**31 - 1, -(2**31), 86_399_999_999, 86_400_000_000, 2**63 - 1]
+    payloads = []
+    for count in counts:
+        out = io.BytesIO()
+        if base == "long" or -(2**31) <= count < 2**31:
+            fastavro.schemaless_writer(
+                out, {"type": "record", "name": "t", "fields": [{"name": "t", "type": base}]}, {"t": count}
+            )
+            payloads.append(make_header(0) + out.getvalue())
+    text = find_format("avro").schema_text(schema, "t", "s")
+    BothPaths("avro", schema, text, lambda encoding_id: writer).check(EventBuffer.of(payloads))
 
 
 @needs_native

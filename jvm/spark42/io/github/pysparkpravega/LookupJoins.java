@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
@@ -20,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.LeftOuter$;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
@@ -43,7 +45,7 @@ import scala.runtime.AbstractPartialFunction;
  * leaves streams out. In an inner join the micro-batch is broadcast, if it is small enough for that, and the scan of the
  * table gets the keys of this very broadcast: the subquery has no other plan. If Spark joins in another way after all,
  * it reads the whole table. Where all rows of the micro-batch stay, as in a left join, Spark cannot broadcast it: the
- * subquery reads the keys of the same events once more.
+ * subqueries read the keys of the same events once more, all key columns together.
  */
 final class LookupJoins extends Rule<LogicalPlan> {
   /** Joins whose result needs no row of the right side but those that match one of the left side. */
@@ -71,31 +73,42 @@ final class LookupJoins extends Rule<LogicalPlan> {
       @Override
       public LogicalPlan apply(LogicalPlan part) {
         Join join = (Join) part;
-        JoinType type = join.joinType();
-        boolean isInner = type == Inner$.MODULE$;
-        JoinHint hint = join.hint();
         if (join.condition().isEmpty() || join.left().isStreaming() == join.right().isStreaming()) {
           return join;
         }
         if (join.left().isStreaming()) {
-          return isInner || OF_THE_LEFT.contains(type)
-              ? prune(join, join.left(), hint.leftHint(), join.right(), hint.rightHint()) : join;
+          return prune(join);
         }
-        return isInner || type == RightOuter$.MODULE$
-            ? prune(join, join.right(), hint.rightHint(), join.left(), hint.leftHint()) : join;
+        if (join.joinType() != Inner$.MODULE$ && join.joinType() != RightOuter$.MODULE$) {
+          return join;
+        }
+        Join turned = turn(join);
+        Join pruned = prune(turned);
+        return pruned == turned ? join : new Project(seq(new ArrayList<>(list(join.output()))), pruned);
       }
     });
   }
 
+  /** Returns an inner or right join with its sides exchanged: a right join becomes a left one. */
+  private static Join turn(Join join) {
+    JoinType type = join.joinType() == RightOuter$.MODULE$ ? LeftOuter$.MODULE$ : join.joinType();
+    JoinHint hint = new JoinHint(join.hint().rightHint(), join.hint().leftHint());
+    return join.copy(join.right(), join.left(), type, join.condition(), hint);
+  }
+
   /**
-   * Returns the join with a scan that gets the keys of the stream's side, or the join itself if that is not possible.
-   * The stream comes first, so that its scan, whose rows Spark counts, is in the join and not in the subquery.
+   * Returns a join with a scan that gets the keys of the stream, or the join itself if that is not possible. The stream
+   * is its left side, so that the scan whose rows Spark counts is in the join and not in the subquery.
    */
-  private LogicalPlan prune(
-      Join join, LogicalPlan stream, Option<HintInfo> given, LogicalPlan table, Option<HintInfo> other) {
+  private Join prune(Join join) {
+    LogicalPlan stream = join.left();
+    LogicalPlan table = join.right();
+    Option<HintInfo> given = join.hint().leftHint();
+    Option<HintInfo> other = join.hint().rightHint();
     boolean isInner = join.joinType() == Inner$.MODULE$;
     boolean asked = given.exists(info -> info.strategy().contains(BROADCAST$.MODULE$));
-    if (isInner && (strategy(other).isDefined() || (strategy(given).isDefined() && !asked))) {
+    if (isInner ? strategy(other).isDefined() || (strategy(given).isDefined() && !asked)
+        : !OF_THE_LEFT.contains(join.joinType())) {
       return join;
     }
     List<Expression> streamKeys = new ArrayList<>();
@@ -114,21 +127,33 @@ final class LookupJoins extends Rule<LogicalPlan> {
         || (!asked && bytes(stream) > conf().autoBroadcastJoinThreshold())) {
       return join;
     }
+    LogicalPlan source = stream;
+    List<Expression> sourceKeys = streamKeys;
+    if (!isInner && tableKeys.stream().filter(key -> isKey(key, table)).count() > 1) {
+      source = distinct(streamKeys, stream);
+      sourceKeys = new ArrayList<>(list(source.output()));
+    }
     LogicalPlan pruned = table;
     for (int index = 0; index < tableKeys.size(); index++) {
       if (isKey(tableKeys.get(index), table)) {
-        pruned = new Filter(new DynamicPruningSubquery(tableKeys.get(index), stream, seq(streamKeys),
+        pruned = new Filter(new DynamicPruningSubquery(tableKeys.get(index), source, seq(sourceKeys),
             seq(List.of((Object) index)), isInner, NamedExpression.newExprId(), Option.empty(), Option.empty()), pruned);
       }
     }
-    if (!isInner) {
-      return stream == join.left() ? join.copy(stream, pruned, join.joinType(), join.condition(), join.hint())
-          : join.copy(pruned, stream, join.joinType(), join.condition(), join.hint());
+    Option<HintInfo> hint = isInner ? Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$))) : given;
+    return join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(hint, other));
+  }
+
+  /**
+   * Returns the distinct keys of a stream. Subqueries of several of its key columns that begin with it share its shuffle,
+   * and so read the events once for all.
+   */
+  private static LogicalPlan distinct(List<Expression> keys, LogicalPlan stream) {
+    List<NamedExpression> named = new ArrayList<>();
+    for (Expression key : keys) {
+      named.add(new Alias(key, "key", NamedExpression.newExprId(), seq(List.of()), Option.empty(), seq(List.of())));
     }
-    Option<HintInfo> broadcast = Option.apply(new HintInfo(Option.apply(BROADCAST$.MODULE$)));
-    Join lookedUp = join.copy(stream, pruned, join.joinType(), join.condition(), new JoinHint(broadcast, other));
-    List<NamedExpression> columns = new ArrayList<>(list(join.output()));
-    return stream == join.left() ? lookedUp : new Project(seq(columns), lookedUp);
+    return new Aggregate(seq(keys), seq(named), stream, Option.empty());
   }
 
   private static Option<?> strategy(Option<HintInfo> hint) {

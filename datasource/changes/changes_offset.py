@@ -1,4 +1,4 @@
-"""Positions in a stream of changes: where its batches end, and the checks that all queries with CHANGES share."""
+"""Offsets of a stream of changes: where its batches end, and the checks that all queries with CHANGES share."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _IDLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Position:
-    """The end of a batch, the newest version before it (0 without versions), and where its query began.
+class ChangesOffset:
+    """The end of a micro-batch: the newest version before it (0 without versions), and where its query began.
 
-    `begin` is None for the first position of a query. `known` is the newest version that existed, if a limit ended the
+    `begin` is None for the first offset of a query. `known` is the newest version that existed, if a limit ended the
     batch before it.
     """
 
     cut: StreamCut
     version: int
-    begin: Position | None = None
+    begin: ChangesOffset | None = None
     known: int | None = None
 
     def to_json(self) -> str:
@@ -53,7 +53,7 @@ class Position:
         return {"version": self.version, "positions": positions, "begin": begin, **known}
 
     @classmethod
-    def from_json(cls, text: str) -> Position:
+    def from_json(cls, text: str) -> ChangesOffset:
         """Read what `to_json` wrote. Raises CheckpointError for anything else."""
         try:
             value = json.loads(text)
@@ -66,7 +66,7 @@ class Position:
             ) from None
 
     @classmethod
-    def _of(cls, stream: Stream, value: dict[str, Any]) -> Position:
+    def _of(cls, stream: Stream, value: dict[str, Any]) -> ChangesOffset:
         cut = StreamCut(stream, {int(segment): offset for segment, offset in value["positions"].items()})
         begin = None if value["begin"] is None else cls._of(stream, value["begin"])
         return cls(cut, value["version"], begin, value.get("known"))
@@ -79,7 +79,7 @@ class BatchRequest:
     `checkpoint` identifies the query.
     """
 
-    last: Position | None
+    last: ChangesOffset | None
     limits: Limits | None
     checkpoint: str
     memory: SourceMemory
@@ -102,7 +102,7 @@ def check_endless(changes: ChangeRange, options: o.Options) -> None:
         )
 
 
-def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Position) -> Position:
+def check_positions(pravega: Pravega, stream: Stream, since: ChangesOffset, until: ChangesOffset) -> ChangesOffset:
     """Return where a batch between two positions begins.
 
     Raises CheckpointError for positions that do not exist in the stream.
@@ -123,7 +123,9 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
         )
 
 
-def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Position, *, versioned: bool) -> Position:
+def end_position(
+    pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset, *, versioned: bool
+) -> ChangesOffset:
     """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
 
     Returns `since` itself if the stream still ends there.
@@ -140,7 +142,7 @@ def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Po
     if cut == since.cut:  # its segments are sealed, and no others follow
         cancellation.sleep(_IDLE_SECONDS)
         return since
-    return Position(cut, version, since.begin or since)
+    return ChangesOffset(cut, version, since.begin or since)
 
 
 def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
@@ -151,7 +153,7 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
     )
 
 
-def end_of_batch(opened: OpenTable, since: Position, request: BatchRequest, *, versioned: bool) -> Position:
+def end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchRequest, *, versioned: bool) -> ChangesOffset:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
     `versioned`: whether the position includes the newest version before it. Raises CheckpointError for positions that
@@ -176,14 +178,14 @@ def end_of_batch(opened: OpenTable, since: Position, request: BatchRequest, *, v
     if reached == since.cut.positions:
         return since
     if reached == target.cut.positions:
-        return Position(target.cut, target.version, since.begin or since)
+        return ChangesOffset(target.cut, target.version, since.begin or since)
     version = _newest_before(pravega, stream, since, target, reached) if versioned else 0
     known = target.version if versioned else None
-    return Position(StreamCut(stream, reached), version, since.begin or since, known)
+    return ChangesOffset(StreamCut(stream, reached), version, since.begin or since, known)
 
 
 def _newest_before(
-    pravega: Pravega, stream: Stream, since: Position, target: Position, positions: Mapping[int, int]
+    pravega: Pravega, stream: Stream, since: ChangesOffset, target: ChangesOffset, positions: Mapping[int, int]
 ) -> int:
     """Return the newest version whose rows lie before these positions, or an older one if that is unknown."""
     newest = since.version

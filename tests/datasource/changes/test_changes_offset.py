@@ -10,7 +10,7 @@ import pytest
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.position import Position, end_position
+from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset, end_position
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import EVENT_BYTES, insert_into_all
@@ -18,7 +18,7 @@ from tests.datasource.transactions import EVENT_BYTES, insert_into_all
 SETTINGS = resolve(env={})
 
 
-def end(pravega: Pravega, stream: Stream, since: Position) -> Position:
+def end(pravega: Pravega, stream: Stream, since: ChangesOffset) -> ChangesOffset:
     return end_position(pravega, stream, SETTINGS, since, versioned=True)
 
 
@@ -33,7 +33,7 @@ def stream(pravega: Pravega, new_stream: Callable[..., Stream]) -> Stream:
 def test_no_news_take_one_look_and_no_pause(
     pravega: Pravega, stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    since = end(pravega, stream, Position(pravega.controller.head(stream), 0))
+    since = end(pravega, stream, ChangesOffset(pravega.controller.head(stream), 0))
     assert since.version == 1 and set(since.cut.positions.values()) == {EVENT_BYTES}
 
     def waited(seconds: float) -> None:
@@ -46,7 +46,7 @@ def test_no_news_take_one_look_and_no_pause(
 
 
 def test_every_way_in_which_segments_change_is_news(pravega: Pravega, stream: Stream) -> None:
-    since = end(pravega, stream, Position(pravega.controller.head(stream), 0))
+    since = end(pravega, stream, ChangesOffset(pravega.controller.head(stream), 0))
     insert_into_all(pravega, stream, 2)
     grown = end(pravega, stream, since)
     assert grown.version == 2 and set(grown.cut.positions.values()) == {2 * EVENT_BYTES}
@@ -64,7 +64,7 @@ def test_every_way_in_which_segments_change_is_news(pravega: Pravega, stream: St
 def test_the_end_of_a_sealed_stream_is_waited_at(
     pravega: Pravega, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    since = end(pravega, stream, Position(pravega.controller.head(stream), 0))
+    since = end(pravega, stream, ChangesOffset(pravega.controller.head(stream), 0))
     pravega.controller.seal_stream(stream)
     waited: list[float] = []
     monkeypatch.setattr(cancellation, "sleep", waited.append)
