@@ -1,6 +1,8 @@
 """Write native/THIRD-PARTY.txt: the licences of the Rust crates that wheels with native code contain.
 
-PYTHONPATH=tools python tools/release/third_party.py > native/THIRD-PARTY.txt
+As a program:
+
+    PYTHONPATH=tools python tools/release/third_party.py > native/THIRD-PARTY.txt
 """
 
 from __future__ import annotations
