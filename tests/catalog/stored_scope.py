@@ -45,8 +45,8 @@ def make(spark: SparkSession, pravega: Pravega, scope: str, checkpoint: Path) ->
     for statement in STATEMENTS:
         spark.sql(statement.replace("{scope}", scope))
     start_query(spark, scope, checkpoint)
-    record_versions(pravega, Stream(scope, "many"), FOLDED)
-    spark.sql(f"INSERT INTO pravega.`{scope}`.many VALUES (X'01')")  # which folds the versions before
+    record_versions(pravega, Stream(scope, "many"), 2 * FOLDED - 1)
+    spark.sql(f"INSERT INTO pravega.`{scope}`.many VALUES (X'01')")  # which folds the older half
 
 
 def save(pravega: Pravega, scope: str) -> dict[str, Any]:
@@ -98,8 +98,10 @@ def outline(saved: dict[str, Any]) -> Any:
         for name, table in saved["tables"].items()
     }
     streams = {name: stream["configuration"] for name, stream in saved["streams"].items()}
+    # Their texts have the scope's name.
+    schemas = {name: {**group, "schemas": len(group["schemas"])} for name, group in saved["schemas"].items()}
     offsets = json.loads(saved["checkpoint"]["offsets/0"].splitlines()[-1])
-    return json.loads(json.dumps([tables, streams, saved["schemas"], sorted(saved["checkpoint"]), sorted(offsets)]))
+    return json.loads(json.dumps([tables, streams, schemas, sorted(saved["checkpoint"]), sorted(offsets)]))
 
 
 def save_files(folder: Path) -> dict[str, str]:

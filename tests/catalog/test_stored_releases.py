@@ -66,7 +66,7 @@ def test_what_a_release_has_stored(
     # Versions that were folded.
     assert any("folded" in row for row in log_rows(pravega, scope))
     versions = ask("SELECT version, rows FROM {s}.many.history ORDER BY version")
-    assert versions == [*((number + 1, number) for number in range(FOLDED)), (FOLDED + 1, 1)]
+    assert versions == [*((number + 1, number) for number in range(2 * FOLDED - 1)), (2 * FOLDED, 1)]
     # Key-value tables, views, tables of several streams.
     assert ask("SELECT * FROM {s}.countries") == [("ch", 1, "Zug")]
     assert ask("SELECT count(*) FROM {s}.every") == [(3,)]
