@@ -261,7 +261,7 @@ build/release/env/installed: requirements-release.txt
 release: build/release/env/installed ## Make in dist/ what a release needs, see docs/releasing.md (needs Rust; RELEASE_ARGS)
 	@PYTHONPATH=tools build/release/env/bin/python tools/release $(RELEASE_ARGS)
 
-native/THIRD-PARTY.txt: native/Cargo.lock $(wildcard tools/release/*.py) ## Renew the licences of what is compiled in (needs Rust)
+native/third-party.txt: native/Cargo.lock $(wildcard tools/release/*.py) ## Renew the licences of what is compiled in (needs Rust)
 	PYTHONPATH=tools "$$(tools/find-python.sh)" tools/release/third_party.py > $@
 
 .PHONY: clean

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.streams import ParquetSink
@@ -57,6 +58,11 @@ def test_each_source_goes_on_under_its_name(named: SparkSession, scope: str, tmp
     insert("yards", 7)
     insert("roofs", 8)
     sink.take(source("yards").union(source("roofs")))
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_CHECKPOINT_MISMATCH"):
+        renamed = named.readStream.name("yards").table(f"pravega.`{scope}`.halls")
+        sink.take(renamed.union(source("roofs")))
+    with pytest.raises(AnalysisException, match="(?i)name"):
+        sink.take(named.readStream.table(f"pravega.`{scope}`.yards"))
     found = sorted((row.id, row.place) for row in sink.rows())
     assert found == [
         (1, "halls"), (2, "halls"), (3, "roofs"), (4, "halls"), (5, "roofs"), (6, "yards"), (7, "yards"), (8, "roofs"),

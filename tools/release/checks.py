@@ -14,7 +14,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-LICENCES = ("LICENSE", "THIRD-PARTY.txt")
+LICENCES = ("LICENSE", "third-party.txt")
 JARS = ("pyspark_pravega/jvm/pyspark-pravega-adapter.jar", "pyspark_pravega/jvm/pyspark-pravega-adapter-4.1.jar")
 LIBRARY = "pyspark_pravega/native/_native.abi3.so"
 
@@ -42,7 +42,7 @@ def _check_sdist(archive: Path, version: str) -> None:
     with tarfile.open(archive) as sdist:
         names = sdist.getnames()
     root = f"pyspark_pravega-{version}"
-    for needed in ("PKG-INFO", "pyproject.toml", "LICENSE", "pyspark_pravega/native/THIRD-PARTY.txt"):
+    for needed in ("PKG-INFO", "pyproject.toml", "LICENSE", "pyspark_pravega/native/third-party.txt"):
         if f"{root}/{needed}" not in names:
             sys.exit(f"{archive.name} lacks {needed}.")
 

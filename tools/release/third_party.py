@@ -1,8 +1,8 @@
-"""Write native/THIRD-PARTY.txt: the licences of the Rust crates that wheels with native code contain.
+"""Write native/third-party.txt: the licences of the Rust crates that wheels with native code contain.
 
 As a program:
 
-    PYTHONPATH=tools python tools/release/third_party.py > native/THIRD-PARTY.txt
+    PYTHONPATH=tools python tools/release/third_party.py > native/third-party.txt
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pyspark-pravega is licensed under the Apache License 2.0, see LICENSE. Its wheel
 platform, contain compiled code of the Rust crates below, and of Rust's standard library (MIT OR Apache-2.0, Copyright
 (c) The Rust Project Contributors, https://github.com/rust-lang/rust). The wheel for any platform contains none of it.
 
-This file is made by `make native/THIRD-PARTY.txt`.
+This file is made by `make native/third-party.txt`.
 """
 LINE = "-" * 100
 
