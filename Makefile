@@ -18,6 +18,7 @@ KUBERNETES := $(filter-out %/kustomization.yaml,$(wildcard docker/kubernetes/bas
 TEST_PROCESSES ?= $(shell [ "$$(getconf _NPROCESSORS_ONLN)" -ge 4 ] && echo 3 || echo 2)
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+RELEASE_ARGS ?=
 
 .PHONY: help
 help: ## Show this list
@@ -26,7 +27,7 @@ help: ## Show this list
 .PHONY: setup
 setup: $(STAMP) $(ARCHIVE) ## Make .venv with all tools and this project in it (nothing to do when it is up to date)
 
-$(STAMP): requirements-dev.txt pyproject.toml tools/build_backend.py tools/find-python.sh
+$(STAMP): requirements-dev.txt pyproject.toml tools/build_backend.py tools/native_build.py tools/find-python.sh
 	@echo "Setting up $(VENV): the first time this downloads PySpark (about 450 MB)"
 	test -x $(BIN)/python || "$$(tools/find-python.sh)" -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements-dev.txt
@@ -74,9 +75,10 @@ docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega
 lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Kubernetes, and Rust if there is a cargo
 	$(BIN)/ruff check .
 	$(BIN)/shellcheck .ci/run tools/*.sh docker/*.sh
-	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker
+	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable, truthy: {check-keys: false}}}' docker .github
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose*.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.30 -k 1.37 $(KUBERNETES)
 	@if command -v cargo > /dev/null; then set -x; cd native; \
 	  cargo fmt --check; PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=../build/native cargo clippy --quiet --locked -- -D warnings; \
@@ -85,7 +87,7 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Ku
 .PHONY: types
 types: $(STAMP) ## Check types with mypy: --strict, tests and bench less so
 	$(BIN)/mypy -p pyspark_pravega
-	$(BIN)/mypy tools/build_backend.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
+	$(BIN)/mypy tools/build_backend.py tools/native_build.py tools/release/*.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
 	$(BIN)/mypy --explicit-package-bases tests bench
 
 .PHONY: imports
@@ -250,6 +252,18 @@ fuzz: jar native ## Damage a million events per format, and ask 100,000 generate
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz
 	@$(BIN)/python -m build --quiet --no-isolation --config-setting=--global-option=--quiet --outdir dist .
+
+build/release/env/installed: requirements-release.txt
+	test -x build/release/env/bin/python || "$$(tools/find-python.sh)" -m venv build/release/env
+	build/release/env/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	@touch $@
+
+.PHONY: release
+release: build/release/env/installed ## Make in dist/ what a release needs, see docs/releasing.md (needs Rust; RELEASE_ARGS)
+	@PYTHONPATH=tools build/release/env/bin/python tools/release $(RELEASE_ARGS)
+
+native/third-party.txt: native/Cargo.lock $(wildcard tools/release/*.py) ## Renew the licences of what is compiled in (needs Rust)
+	PYTHONPATH=tools "$$(tools/find-python.sh)" tools/release/third_party.py > $@
 
 .PHONY: clean
 clean: ## Remove what was built (not .venv, not downloaded servers)

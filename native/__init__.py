@@ -43,7 +43,7 @@ def _load() -> tuple[ModuleType | None, Status]:
     if _native.INTERFACE != INTERFACE:
         text = f"built from other sources (interface {_native.INTERFACE}, but {INTERFACE} is needed)"
         return None, Status(False, f"{text}: events are decoded in Python", "Run `make native`.")
-    return _native, Status(True, f"{_native.__version__} ({_native.__file__})")
+    return _native, Status(True, f"of sources {_native.SOURCES[:12]} ({_native.__file__})")
 
 
 _module, _status = _load()

@@ -3,8 +3,12 @@
 The adapter is compiled into `pyspark_pravega/jvm/` as `adapter_build.py` says: for the installed pyspark, or for all
 versions of Spark.
 
-Where there is Rust's cargo, the native decoder is compiled into `pyspark_pravega/native/`, and the wheel is one for the
-platform. Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform and decodes in Python.
+Where there is Rust's cargo, the native decoder is compiled into `pyspark_pravega/native/` as `native_build.py` says,
+and the wheel is one for the platform. Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform
+and decodes in Python.
+
+The same sources make the same source distribution and the same wheel byte for byte, with the same tools. Files have the
+time SOURCE_DATE_EPOCH.
 
     python tools/build_backend.py                # only compile both, what is not up to date
     python tools/build_backend.py jar|native     # or one of them
@@ -14,20 +18,22 @@ platform. Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import io
 import os
 import shutil
-import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from adapter_build import compile_adapters, write_zip
+from native_build import LIBRARY, NATIVE_SWITCH, ROOT, compile_native, wheel_platform
 from setuptools import build_meta
 from setuptools.build_meta import (
-    build_sdist,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
     prepare_metadata_for_build_wheel,
@@ -46,15 +52,28 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-ROOT = Path(__file__).resolve().parent.parent
-# A source distribution has the folders inside the package, a checkout has links there.
-CRATE = ROOT / "pyspark_pravega" / "native"
-LIBRARY = CRATE / "_native.abi3.so"
-# As `native.SWITCH`: no native code where it is 0.
-NATIVE_SWITCH = "PYSPARK_PRAVEGA_NATIVE"
+# Archives cannot hold earlier times than the start of 1980.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
 
 prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
+    """Let setuptools build a source distribution, and pack it again without times, owners and the umask."""
+    name = str(build_meta.build_sdist(sdist_directory, config_settings))
+    archive = Path(sdist_directory, name)
+    packed = io.BytesIO()
+    time = int(os.environ["SOURCE_DATE_EPOCH"])
+    with tarfile.open(archive) as old, tarfile.open(fileobj=packed, mode="w") as new:
+        for member in sorted(old.getmembers(), key=lambda member: member.name):
+            entry = tarfile.TarInfo(member.name)
+            entry.type, entry.size, entry.mtime = member.type, member.size, time
+            entry.mode = 0o755 if member.isdir() else 0o644
+            new.addfile(entry, old.extractfile(member) if member.isfile() else None)
+    with archive.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=time) as compressed:
+        compressed.write(packed.getvalue())
+    return name
 
 
 def build_wheel(
@@ -109,63 +128,7 @@ class PlatformWheel(bdist_wheel):  # type: ignore[misc]  # setuptools has no typ
 
     def get_tag(self) -> tuple[str, str, str]:
         python, abi, platform = super().get_tag()
-        return (python, abi, platform) if self.root_is_pure else ("cp311", "abi3", platform)
-
-
-def compile_native() -> bool:
-    """Compile `native/` into the library beside its sources; False when there is nothing to do.
-
-    Without cargo there is nothing to do: everything works without the library. One of other sources is taken away.
-    Ends the build with a sentence when there is a cargo and the sources do not compile.
-    """
-    sources = [CRATE / "Cargo.toml", CRATE / "Cargo.lock", *sorted((CRATE / "src").rglob("*.rs"))]
-    digest = hashlib.sha256()
-    for source in sources:
-        digest.update(source.relative_to(CRATE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    # The library contains the digest, so that a copied or half-written one does not count as up to date.
-    if LIBRARY.is_file():
-        if digest.hexdigest().encode() in LIBRARY.read_bytes():
-            return False
-        LIBRARY.unlink()
-    cargo = find_cargo()
-    if cargo is None:
-        return False
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "build" / "native")
-    # The stable interface of Python 3.11 and newer needs no particular interpreter at build time.
-    environment = {
-        **os.environ,
-        "CARGO_TARGET_DIR": str(target),
-        "NATIVE_SOURCES": digest.hexdigest(),
-        "PYO3_NO_PYTHON": "1",
-    }
-    if sys.platform == "darwin":
-        # Python's own symbols come with the process that loads the library.
-        environment["RUSTFLAGS"] = (
-            f"{os.environ.get('RUSTFLAGS', '')} -C link-arg=-undefined -C link-arg=dynamic_lookup"
-        )
-    sys.stderr.write("Compiling the native decoder: the first time this takes some minutes\n")
-    command = [cargo, "build", "--release", "--locked", "--quiet", "--manifest-path", str(CRATE / "Cargo.toml")]
-    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
-    if done.returncode != 0:
-        sys.exit(
-            f"{done.stdout}\nThe native decoder does not compile with {cargo}. It takes Rust 1.85 or newer and, the "
-            f"first time, access to crates.io. Set {NATIVE_SWITCH}=0 to build without it; events are then decoded in "
-            "Python."
-        )
-    sys.stderr.write(done.stdout)
-    built = target / "release" / ("lib_native.dylib" if sys.platform == "darwin" else "lib_native.so")
-    partial = LIBRARY.with_suffix(f".{os.getpid()}.partial")
-    shutil.copyfile(built, partial)
-    # Processes that have loaded the old library keep it.
-    partial.replace(LIBRARY)
-    return True
-
-
-def find_cargo() -> str | None:
-    """Return the path of Rust's cargo, unless native code is switched off."""
-    if os.environ.get(NATIVE_SWITCH, "").strip() == "0":
-        return None
-    return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
+        return (python, abi, platform) if self.root_is_pure else ("cp311", "abi3", wheel_platform() or platform)
 
 
 def _hash_record(content: bytes) -> str:

@@ -247,7 +247,6 @@ fn bytes_of(numbers: &[i64]) -> &[u8] {
 #[pymodule]
 fn _native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("SOURCES", SOURCES)?;
     module.add_class::<Decoder>()?;
     module.add_class::<writing::JsonEncoder>()?;

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_pravega import __version__
 from pyspark_pravega.spark.home import JARS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,11 +46,15 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+def sdist_command(out: Path) -> list[str]:
+    return [sys.executable, "-c", BACKEND.format(call=f"build_sdist({str(out)!r})")]
+
+
 @pytest.fixture(scope="module")
 def unpacked(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked source distribution."""
     out = tmp_path_factory.mktemp("sdist")
-    done = run([sys.executable, "-c", BACKEND.format(call=f"build_sdist({str(out)!r})")], checkout)
+    done = run(sdist_command(out), checkout)
     assert done.returncode == 0, done.stderr
     with tarfile.open(next(out.glob("*.tar.gz"))) as archive:
         archive.extractall(out, filter="data")
@@ -90,6 +95,7 @@ def test_each_file_is_in_the_source_distribution_once(unpacked: Path) -> None:
     modules = {path.as_posix() for path in tracked_files() if path.suffix in (".py", ".java", ".rs")}
     for kind in ("tests", "bench", "docs", "docker", "examples"):
         modules = {path for path in modules if not path.startswith(f"{kind}/")}
+    modules = {path for path in modules if not path.startswith("tools/release/")}
     moved = {path if path.startswith(("tools/", "pyspark_pravega/")) else f"pyspark_pravega/{path}" for path in modules}
     assert {path for path in files if path.endswith((".py", ".java", ".rs"))} == moved
 
@@ -109,6 +115,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
         "pyspark_pravega/jvm/pyspark-pravega-adapter.jar",
         "pyspark_pravega/jvm/pyspark-pravega-adapter-4.1.jar",
         "pyspark_pravega/local/servers.lock",
+        f"pyspark_pravega-{__version__}.dist-info/licenses/pyspark_pravega/native/third-party.txt",
         "pyspark_pravega/sql/options/__init__.py",
     ):
         assert needed in names, needed
@@ -129,6 +136,40 @@ def test_a_wheel_without_native_code_and_for_one_spark(unpacked: Path, tmp_path:
     assert "pyspark_pravega/native/__init__.py" in names
     assert not any(name.endswith(".so") for name in names)
     assert [name for name in names if name.endswith(".jar")] == ["pyspark_pravega/jvm/pyspark-pravega-adapter.jar"]
+
+
+def test_the_same_sources_make_the_same_source_distribution(checkout: Path, tmp_path: Path) -> None:
+    """Whatever the times and the modes of its files."""
+    made = []
+    for mask, day in ((0o022, 1_700_000_000), (0o077, 1_800_000_000)):
+        os.utime(checkout / "README.md", (day, day))
+        (checkout / "LICENSE").chmod(0o666 & ~mask)
+        out = tmp_path / str(mask)
+        out.mkdir()
+        done = run(sdist_command(out), checkout)
+        assert done.returncode == 0, done.stderr
+        made.append(next(out.glob("*.tar.gz")).read_bytes())
+    assert made[0] == made[1]
+
+
+def test_a_platform_that_no_wheel_is_for(checkout: Path) -> None:
+    environment = {**os.environ, "PYSPARK_PRAVEGA_PLATFORM": "win_amd64"}
+    done = run([sys.executable, "tools/build_backend.py", "native"], checkout, **environment)
+    assert done.returncode != 0
+    assert "PYSPARK_PRAVEGA_PLATFORM is 'win_amd64', but wheels are built for manylinux_2_17_aarch64, " in done.stderr
+
+
+@pytest.mark.skipif(CARGO is None, reason="cargo knows the crates")
+def test_the_licences_of_what_is_compiled_in() -> None:
+    environment = {**os.environ, "PYTHONPATH": "tools"}
+    done = run([sys.executable, "tools/release/third_party.py"], ROOT, **environment)
+    assert done.stdout == (ROOT / "native" / "third-party.txt").read_text(), done.stderr
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert "version" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert tomllib.loads((ROOT / "native" / "Cargo.toml").read_text())["package"]["version"] == "0.0.0"
+    assert f" {__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
 @pytest.mark.skipif(CARGO is None, reason="there is no cargo that could fail")
