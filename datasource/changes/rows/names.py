@@ -175,12 +175,3 @@ def fill_nulls(array: pa.Array, value: int) -> Numbers:
     whole = pc.fill_null(array, value) if array.null_count else array
     numbers: Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers
-
-
-def make_array(numbers: Numbers) -> pa.Array:
-    """Return numbers as an array over the same memory.
-
-    `pa.array` looks for pandas each time, which takes longer than a small batch if there is none.
-    """
-    whole = np.ascontiguousarray(numbers, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])

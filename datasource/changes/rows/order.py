@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pyspark_pravega.formats.core.arrow_types import make_array
+
 from .entries import value_name
 from .names import (
     POSITION,
@@ -22,7 +24,6 @@ from .names import (
     Numbers,
     OlderPositions,
     is_position_older,
-    make_array,
     numbers_of,
 )
 

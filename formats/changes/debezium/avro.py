@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import struct
 from collections import Counter
@@ -41,13 +40,13 @@ from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
+from ..byte_search import find_texts
 from ..changelog_columns import (
     NO_CHANGE,
     Change,
     ChangeColumns,
     PlaceholderSearch,
     SourceEncoding,
-    find_events_of_either,
 )
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
@@ -180,7 +179,7 @@ class DebeziumAvroFormat(AvroFormat):
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
-        return find_events_of_either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
+        return find_texts(events, (_TRUNCATE, *_MARKS))
 
 
 def is_envelope(schema_text: str) -> bool:
