@@ -29,7 +29,7 @@ NO_COLUMNS: Spec = ("struct", pa.struct([]), False, [], [])
 
 NATIVE_PIECE_EVENTS = 65_536
 NATIVE_PIECE_BYTES = 16 << 20
-"""Events and bytes per call. No Python objects are made of them, so pieces may be larger than those of the reference."""
+"""Events and bytes per call. No Python objects are made of them, so pieces may be larger than the reference reads."""
 
 
 class Unplanned(Exception):

@@ -285,7 +285,7 @@ class PlaceholderSearch:
         found = [find_texts(events, self._texts)]
         if self._codes is not None:
             found.append(find_events(events, self._codes.pattern))
-        return np.unique(np.concatenate(found)).tolist()
+        return list(np.unique(np.concatenate(found)))
 
 
 def _needs_exact_numbers(data_type: DataType) -> bool:

@@ -15,7 +15,6 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
@@ -28,16 +27,9 @@ from ..core.spark_visitor import iterate_leaf_types
 from ..json.values import plan_column
 from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
 from .byte_search import find_rare_events, find_texts
-from .feed import MARKS, OPERATIONS, UPSERTS
-from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
+from .envelope_columns import EnvelopeColumns, find_plain
 
 _log = logging.getLogger(__name__)
-
-_OF_MARKS = ("snapshot", "schema", "table")
-"""Members of a source block that marks need besides SOURCE_TYPE."""
-
-_OPERATIONS = pa.array(OPERATIONS)
-_NEEDS_AFTER = np.array([*(letter in UPSERTS for letter in OPERATIONS), False])
 
 _FAR_HOURS = [f"{sign}{hours}:".encode() for sign in "+-" for hours in range(18, 24)]
 _FAR_OFFSET = rb'[+-](?:18:(?:0[1-9]|[1-5]\d)|19:\d\d|2[0-3]:\d\d)"'
@@ -78,14 +70,9 @@ class NativeEnvelopeReader(PayloadReader):
 
     def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
         """Take the wanted columns. Raises Unplanned for columns that only the reference can make."""
-        if "source" in wanted.names:
-            raise Unplanned("the column 'source' holds a whole source block")
         self._module = module
         self._reference = reference
-        self._names = wanted.names
-        marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
-        self._source = pa.struct([*SOURCE_TYPE, *marked])
-        self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
+        self._columns = EnvelopeColumns(reference, wanted)
         self._timed = any(_has_timestamps(field.dataType) for field in wanted if field.name in ("before", "after"))
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
@@ -106,7 +93,7 @@ class NativeEnvelopeReader(PayloadReader):
         read = np.flatnonzero(there)
         there[read[~self._find_plain(found, connector)]] = False
         inner = payloads if not prefix else payloads.take(read).skip_first(len(prefix))
-        suspects = [list(self._reference.suspects(inner))]
+        suspects = [np.array(list(self._reference.suspects(inner)), np.int64)]
         if self._timed:
             suspects.append(find_rare_events(inner, _FAR_HOURS, _FAR_OFFSET))  # the native decoder accepts these
         if connector is not None:
@@ -118,7 +105,7 @@ class NativeEnvelopeReader(PayloadReader):
         chosen = there[read]
         if not chosen.all():
             found = found.take(make_array(np.flatnonzero(chosen)))
-        arrays = self._make_columns(found)
+        arrays = self._columns.make(found)
         unread_rows: EventPositions = np.flatnonzero(~there)
         if not len(unread_rows):
             return arrays
@@ -143,7 +130,7 @@ class NativeEnvelopeReader(PayloadReader):
         """Return the places of rows of nulls whose columns may have the table's names in another case."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
-            if name in self._names:
+            if name in self._columns.names:
                 empty |= _find_rows_of_nulls(found.column(name))
         places = [
             place
@@ -151,32 +138,6 @@ class NativeEnvelopeReader(PayloadReader):
             if self._reference.can_be_misnamed(bytes(payloads.payload(int(read[place]))))
         ]
         return np.array(places, np.int64)
-
-    def _make_columns(self, found: pa.RecordBatch) -> list[pa.Array]:
-        arrays = []
-        for name, wanted in zip(self._names, self._types, strict=True):
-            if name == "ts":
-                array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
-            elif name == "unavailable":
-                # The reference reads events with such columns, which are among the suspects.
-                zeros = pa.py_buffer(bytes(4 * (len(found) + 1)))
-                offsets = pa.Array.from_buffers(pa.int32(), len(found) + 1, [None, zeros])
-                array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
-            elif name == "position":
-                source = found.column("source")
-                members = make_position_arrays(source)
-                chosen = [members[member.name] for member in wanted]
-                array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
-            elif name == MARKS.name:
-                source = found.column("source")
-                block = dict(zip(source.type.names, source.flatten(), strict=True))
-                array = pa.StructArray.from_arrays(
-                    [block[member.name] for member in wanted], fields=list(wanted), mask=source.is_null()
-                )
-            else:
-                array = found.column(name)
-            arrays.append(array)
-        return arrays
 
     def _find_decoder(self, payloads: EventBuffer) -> tuple[Any, str | None, bytes]:
         """Return the decoder for events like the first one, if there is one, their connector if it matters, and prefix.
@@ -212,33 +173,23 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _check(self, decoder: Any) -> None:
         batch, _ = decoder.decode(*EventBuffer.of([]).octets(), False)
-        if [array.type for array in self._make_columns(pa.record_batch(batch))] != self._types:
-            raise Unplanned("a column has a type that the native decoder cannot give exactly")
+        self._columns.check(pa.record_batch(batch))
 
     def _make_spec(self, kind: Hashable) -> Spec:
+        source = self._columns.source
         images = {
-            name: plan_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
+            name: plan_column(self._reference.image(name, kind), True) if name in self._columns.names else _LOOKED_AT
             for name in ("before", "after")
         }
         members = {
             "op": ("leaf", pa.string(), True),
             **images,
-            "source": _make_struct(self._source, [("leaf", member.type, True) for member in self._source], True),
+            "source": _make_struct(source, [("leaf", member.type, True) for member in source], True),
             "ts_ms": ("leaf", pa.int64(), True),
             "ts_us": ("leaf", pa.int64(), True),
         }
         fields = pa.struct([pa.field(name, spec[1], True) for name, spec in members.items()])
         return _make_struct(fields, list(members.values()), False)
-
-
-def find_plain(found: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Return which envelopes have an operation, and the rows that it needs."""
-    codes = pc.fill_null(pc.index_in(found.column("op"), _OPERATIONS), len(OPERATIONS)).to_numpy(zero_copy_only=False)
-    plain: npt.NDArray[np.bool_] = codes < len(OPERATIONS)
-    after = found.column("after")
-    if after.null_count:
-        plain &= ~_NEEDS_AFTER[codes] | after.is_valid().to_numpy(zero_copy_only=False)
-    return plain
 
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
