@@ -151,7 +151,7 @@ def test_events_of_several_schemas_in_any_order() -> None:
         for _ in range(600):
             number = chance.choice([7, 7, 7, 70_000, 8, 9])
             used = names[::-1][:9] if number == 70_000 else names
-            source = {8: at, 9: {"lsn": "x"}}.get(number, {})
+            source: dict[str, Any] = at if number == 8 else {"lsn": "x"} if number == 9 else {}
             event = framed(number, make_event(schemas[number], used, chance, **source))
             kind = chance.random()
             events.append(b"" if kind < 0.01 else damaged(event, chance) if kind < 0.05 else event)
@@ -165,9 +165,11 @@ def test_changes_without_doubt_never_see_the_reference(by_reference: list[int]) 
     schemas = {7: envelope(["id", "name", "day", "price"]), 8: envelope(["id", "us"])}
     table = columns(id=t.LongType(), name=t.StringType(), day=t.DateType(), us=t.TimestampNTZType())
     both = confluent_paths(schemas, table)
-    value = {"source": {"connector": "postgresql", "name": "a", "db": "b", "lsn": 1, "ts_ms": 1, "snapshot": None}}
+    value: dict[str, Any] = {
+        "source": {"connector": "postgresql", "name": "a", "db": "b", "lsn": 1, "ts_ms": 1, "snapshot": None}
+    }
     value |= {"op": "c", "before": None, "ts_ms": 1}
-    rows = {7: {"id": 1, "name": "n", "day": 5, "price": None}, 8: {"id": 2, "us": 3}}
+    rows: dict[int, dict[str, Any]] = {7: {"id": 1, "name": "n", "day": 5, "price": None}, 8: {"id": 2, "us": 3}}
     events = [
         framed(number, written(schemas[number], value | {"after": rows[number] | {"unwanted": None}}))
         for number in (chance.choice([7, 8]) for _ in range(100))
