@@ -213,7 +213,8 @@ bench-queries: jar native ## Measure queries and INSERTs of JSON and Avro agains
 	$(BIN)/python -m bench.end_to_end $(BENCH_ARGS)
 
 .PHONY: bench-changes
-bench-changes: jar native ## Measure streams of changes, and the search for truncations (BENCH_ARGS)
+bench-changes: jar native ## Measure current rows, streams of changes, and the search for truncations (BENCH_ARGS)
+	$(BIN)/python -m bench.current_rows $(BENCH_ARGS)
 	$(BIN)/python -m bench.changes_stream $(BENCH_ARGS)
 	$(BIN)/python -m bench.truncations $(BENCH_ARGS)
 

@@ -28,7 +28,8 @@ NO_COLUMNS: Spec = ("struct", pa.struct([]), False, [], [])
 """A struct without columns, for events that are only counted."""
 
 NATIVE_PIECE_EVENTS = 65_536
-"""Events per call. No Python objects are made of them, so pieces may be larger than those of the reference."""
+NATIVE_PIECE_BYTES = 16 << 20
+"""Events and bytes per call. No Python objects are made of them, so pieces may be larger than the reference reads."""
 
 
 class Unplanned(Exception):

@@ -42,6 +42,8 @@ from .rows.names import Names
 from .rows.snapshots import TABLE_OF_MARK
 
 _LOG = logging.getLogger(__name__)
+_BATCH_BYTES = 16 << 20
+"""Most bytes of events that are decoded together: envelopes are long, and little of them stays."""
 _SNAPSHOT_MARKS = StructField(
     MARKS.name, StructType([StructField(name, StringType()) for name in ("snapshot", *TABLE_OF_MARK)])
 )
@@ -212,7 +214,7 @@ def _events_of_window(window: Window, segment: int) -> tuple[EventBuffer, EventL
 
 def _batches_of_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
     events, locations = _events_of_window(window, segment)
-    for first, last in chunks(events.lengths):
+    for first, last in chunks(events.lengths, size=_BATCH_BYTES):
         yield events.part(first, last), locations.part(first, last)
 
 

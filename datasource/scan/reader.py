@@ -274,14 +274,16 @@ def _has_only_counts(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
     return plan.counted and counts_of(batch) is not None
 
 
-def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int = BATCH_EVENTS) -> Iterator[tuple[int, int]]:
+def chunks(
+    lengths: np.ndarray[Any, np.dtype[np.int64]], most: int = BATCH_EVENTS, size: int = BATCH_BYTES
+) -> Iterator[tuple[int, int]]:
     """Cut a window into runs of events that make batches of a good size; yield the first and the end of each."""
     events = min(most, BATCH_EVENTS)
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):
         done = int(ends[first - 1]) if first else 0
-        by_bytes = int(np.searchsorted(ends, done + BATCH_BYTES, side="right"))
+        by_bytes = int(np.searchsorted(ends, done + size, side="right"))
         last = max(first + 1, min(by_bytes, first + events, len(lengths)))
         yield first, last
         first = last

@@ -54,7 +54,7 @@ def _plan_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> 
     slot = 0
     for field, taken in zip(writer.fields, columns.taken, strict=True):
         if not taken:
-            steps.append((None, _plan_skipping(field.type)))
+            steps.append((None, plan_skipping(field.type)))
             continue
         place = column_numbers[slot]
         slot += 1
@@ -149,13 +149,14 @@ class _Skips:
         return ("recursive", plans)
 
 
-def _plan_skipping(node: avro.Node) -> Spec:
+def plan_skipping(node: avro.Node) -> Spec:
+    """Plan how to skip a value. Raises Unplanned."""
     return _Skips().plan(node)
 
 
 def plan_skipped_event(writer: avro.Node) -> Spec:
     """Plan events without any wanted column."""
-    return ("record", [(None, _plan_skipping(writer))], [])
+    return ("record", [(None, plan_skipping(writer))], [])
 
 
 def plan_value(plan: Spec) -> Spec:

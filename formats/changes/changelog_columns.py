@@ -29,9 +29,10 @@ from pyspark.sql.types import (
 from ..avro.cells import write_varint
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer, EventPositions
+from ..core.events import EventBuffer
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
+from .byte_search import find_events, find_texts
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import make_image_column
@@ -281,43 +282,10 @@ class PlaceholderSearch:
         """Return the positions of these events, or of all events where bytes do not decide."""
         if not self._plain:
             return range(len(events))
-        every = _read_span(events)
-        found = [find_events(events, re.escape(text)) for text in self._texts if text in every]
+        found = [find_texts(events, self._texts)]
         if self._codes is not None:
             found.append(find_events(events, self._codes.pattern))
-        return sorted({place for places in found for place in places.tolist()})
-
-
-def _read_span(events: EventBuffer) -> bytes:
-    """Return all bytes from the first to the last byte of some events."""
-    if not len(events):
-        return b""
-    first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
-    return bytes(memoryview(events.data)[first:last])
-
-
-def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
-    """Return the positions of the events in whose bytes a regular expression finds something."""
-    if not len(events):
-        return np.zeros(0, np.int64)
-    order = np.argsort(events.starts, kind="stable")
-    starts, ends = events.starts[order], (events.starts + events.lengths)[order]
-    data = memoryview(events.data)[: int(ends.max())]
-    found = np.array([match.start() for match in re.compile(pattern).finditer(data, int(starts[0]))], np.int64)
-    positions = np.searchsorted(starts, found, side="right") - 1
-    inside = (positions >= 0) & (found < ends[positions])
-    return np.unique(order[positions[inside]])
-
-
-def find_events_of_either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> EventPositions:
-    """Return the positions of the events with a pattern, or with a rare pattern that contains one of some texts."""
-    return np.union1d(find_events(events, pattern), find_rare_events(events, texts, rare))
-
-
-def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> EventPositions:
-    """Return the positions of the events with a pattern that contains one of some texts."""
-    every = _read_span(events)
-    return find_events(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
+        return list(np.unique(np.concatenate(found)))
 
 
 def _needs_exact_numbers(data_type: DataType) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -20,22 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
 
+from ..core.arrow_types import make_array
 from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
 from ..core.events import EventBuffer, EventPositions
 from ..core.spark_visitor import iterate_leaf_types
 from ..json.values import plan_column
-from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
-from .changelog_columns import find_events, find_rare_events
-from .feed import MARKS, OPERATIONS, UPSERTS
-from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
+from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
+from .byte_search import find_rare_events, find_texts
+from .envelope_columns import EnvelopeColumns, find_plain
 
 _log = logging.getLogger(__name__)
-
-_OF_MARKS = ("snapshot", "schema", "table")
-"""Members of a source block that marks need besides SOURCE_TYPE."""
-
-_OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
 
 _FAR_HOURS = [f"{sign}{hours}:".encode() for sign in "+-" for hours in range(18, 24)]
 _FAR_OFFSET = rb'[+-](?:18:(?:0[1-9]|[1-5]\d)|19:\d\d|2[0-3]:\d\d)"'
@@ -72,28 +66,23 @@ class EnvelopeReader(PayloadReader):
 class NativeEnvelopeReader(PayloadReader):
     """Reads envelopes natively, with or without a schema, if all wanted columns allow it."""
 
-    piece_events = NATIVE_PIECE_EVENTS
+    piece_events, piece_bytes = NATIVE_PIECE_EVENTS, NATIVE_PIECE_BYTES
 
     def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
         """Take the wanted columns. Raises Unplanned for columns that only the reference can make."""
-        if "source" in wanted.names:
-            raise Unplanned("the column 'source' holds a whole source block")
         self._module = module
         self._reference = reference
-        self._names = wanted.names
-        marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
-        self._source = pa.struct([*SOURCE_TYPE, *marked])
-        self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
+        self._columns = EnvelopeColumns(reference, wanted)
         self._timed = any(_has_timestamps(field.dataType) for field in wanted if field.name in ("before", "after"))
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        decoder, connector = None, None
+        decoder, connector, prefix = None, None, b""
         if padded:
             payloads = payloads.strip_nuls()
         if len(payloads):
-            decoder, connector = self._find_decoder(payloads)
+            decoder, connector, prefix = self._find_decoder(payloads)
         if decoder is None:
             return self._reference.arrays(payloads, padded, problems)
         batch, unread = decoder.decode(*payloads.octets(), False)
@@ -103,16 +92,20 @@ class NativeEnvelopeReader(PayloadReader):
             there[np.frombuffer(unread, np.int64)] = False
         read = np.flatnonzero(there)
         there[read[~self._find_plain(found, connector)]] = False
-        there[list(self._reference.suspects(payloads))] = False
+        inner = payloads if not prefix else payloads.take(read).skip_first(len(prefix))
+        suspects = [np.array(list(self._reference.suspects(inner)), np.int64)]
         if self._timed:
-            there[find_rare_events(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # the native decoder accepts these
+            suspects.append(find_rare_events(inner, _FAR_HOURS, _FAR_OFFSET))  # the native decoder accepts these
         if connector is not None:
-            there[find_events(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without a schema
+            suspects.append(find_texts(inner, (SCHEMA_FIRST.encode(),)))  # among events without a schema
+        for places in suspects:
+            there[read[places] if prefix else places] = False
+        if connector is not None:
             there[read[self._find_misnamed(found, read, payloads)]] = False
         chosen = there[read]
         if not chosen.all():
-            found = found.filter(pa.array(chosen))
-        arrays = self._make_columns(found)
+            found = found.take(make_array(np.flatnonzero(chosen)))
+        arrays = self._columns.make(found)
         unread_rows: EventPositions = np.flatnonzero(~there)
         if not len(unread_rows):
             return arrays
@@ -120,23 +113,24 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _find_plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
         """Return which envelopes are changes and, if that matters, come from the connector that they were read for."""
-        operation, after = found.column("op"), found.column("after")
-        known = pc.is_in(operation, _OPERATIONS)
-        plain = pc.and_(known, pc.or_(pc.invert(pc.is_in(operation, _UPSERTS)), after.is_valid()))
+        plain = find_plain(found)
         if connector is not None:
             names = pc.fill_null(pc.struct_field(found.column("source"), "connector"), "")
+            coded = names.dictionary_encode()
+            if coded.dictionary.to_pylist() == [connector]:
+                return plain
             same = pc.equal(names, connector)
             others = pc.filter(names, pc.invert(same))
             if len(others) * 2 > len(names):
                 self._connector = others[-1].as_py()  # the next piece is probably from this one
-            plain = pc.and_(plain, same)
-        return plain.to_numpy(zero_copy_only=False)
+            plain = plain & same.to_numpy(zero_copy_only=False)
+        return plain
 
     def _find_misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
         """Return the places of rows of nulls whose columns may have the table's names in another case."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
-            if name in self._names:
+            if name in self._columns.names:
                 empty |= _find_rows_of_nulls(found.column(name))
         places = [
             place
@@ -145,47 +139,25 @@ class NativeEnvelopeReader(PayloadReader):
         ]
         return np.array(places, np.int64)
 
-    def _make_columns(self, found: pa.RecordBatch) -> list[pa.Array]:
-        arrays = []
-        for name, wanted in zip(self._names, self._types, strict=True):
-            if name == "ts":
-                array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
-            elif name == "unavailable":
-                # The reference reads events with such columns, which are among the suspects.
-                offsets = pa.array(np.zeros(len(found) + 1, np.int32))
-                array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
-            elif name == "position":
-                source = found.column("source")
-                members = make_position_arrays(source)
-                chosen = [members[member.name] for member in wanted]
-                array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
-            elif name == MARKS.name:
-                source = found.column("source")
-                block = dict(zip(source.type.names, source.flatten(), strict=True))
-                array = pa.StructArray.from_arrays(
-                    [block[member.name] for member in wanted], fields=list(wanted), mask=source.is_null()
-                )
-            else:
-                array = found.column(name)
-            arrays.append(array)
-        return arrays
+    def _find_decoder(self, payloads: EventBuffer) -> tuple[Any, str | None, bytes]:
+        """Return the decoder for events like the first one, if there is one, their connector if it matters, and prefix.
 
-    def _find_decoder(self, payloads: EventBuffer) -> tuple[Any, str | None]:
-        """Return the decoder for events like the first one, if there is one, and their connector if that matters."""
+        The prefix is what such events begin with, up to their payload.
+        """
         kind: Hashable
         first = bytes(payloads.payload(0))
         prefix, connector = None, None
         if first.startswith(SCHEMA_FIRST.encode()):
             envelope = self._reference.envelope(first)
             if envelope is None:
-                return None, None
+                return None, None, b""
             prefix, kind = envelope
         else:
             self._connector = self._connector or _guess_connector(payloads)
             kind = connector = self._connector
         if (prefix, kind) not in self._decoders:
             self._decoders[(prefix, kind)] = self._make_decoder(kind, prefix)
-        return self._decoders[(prefix, kind)], connector
+        return self._decoders[(prefix, kind)], connector, prefix or b""
 
     def _make_decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
         if prefix is not None and self._reference.is_misnamed(kind):
@@ -201,18 +173,18 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _check(self, decoder: Any) -> None:
         batch, _ = decoder.decode(*EventBuffer.of([]).octets(), False)
-        if [array.type for array in self._make_columns(pa.record_batch(batch))] != self._types:
-            raise Unplanned("a column has a type that the native decoder cannot give exactly")
+        self._columns.check(pa.record_batch(batch))
 
     def _make_spec(self, kind: Hashable) -> Spec:
+        source = self._columns.source
         images = {
-            name: plan_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
+            name: plan_column(self._reference.image(name, kind), True) if name in self._columns.names else _LOOKED_AT
             for name in ("before", "after")
         }
         members = {
             "op": ("leaf", pa.string(), True),
             **images,
-            "source": _make_struct(self._source, [("leaf", member.type, True) for member in self._source], True),
+            "source": _make_struct(source, [("leaf", member.type, True) for member in source], True),
             "ts_ms": ("leaf", pa.int64(), True),
             "ts_us": ("leaf", pa.int64(), True),
         }

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.errors import MalformedEventError
 
+from ..core.arrow_types import make_array
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
 from .encodings.times import limit_to_range
 from .feed import POSITION_TYPE, replace_surrogates
@@ -169,29 +170,32 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
     """Return the members of POSITION for source blocks with at least SOURCE_TYPE; null where there is no block."""
     block = dict(zip(source.type.names, source.flatten(), strict=True))
     count = len(source)
-    lsn, place = _fill(block["lsn"], -1), _fill(block["pos"], -1)
+    lsn = _fill(block["lsn"], -1)
     by_lsn = lsn >= 0
+    times = make_timestamps(block["ts_us"], block["ts_ms"])
+    if by_lsn.all():
+        zero = make_array(np.zeros(count, np.int64))
+        origins = _make_origins(block, ("connector", "name", "db"))
+        return {"origin": origins, "major": make_array(lsn), "minor": zero, "row": zero, "time": times}
+    place = _fill(block["pos"], -1)
     by_binlog = ~by_lsn & block["lsn"].is_null().to_numpy(False) & block["file"].is_valid().to_numpy(False)
     origin = pa.nulls(count, pa.string())
     numbers: dict[str, tuple[_Numbers, _Mask]] = {
         name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ("major", "minor", "row")
     }
     if by_lsn.any():
-        texts = pc.binary_join_element_wise(*(_write_text(block[name]) for name in ("connector", "name", "db")), "/")
-        origin = pc.if_else(pa.array(by_lsn), texts, origin)
+        origin = pc.if_else(pa.array(by_lsn), _make_origins(block, ("connector", "name", "db")), origin)
         for name, values in (("major", lsn), ("minor", 0), ("row", 0)):
             _put(numbers[name], by_lsn, np.broadcast_to(values, count))
     if by_binlog.any():
         prefixes, files = _split_binlog_names(block["file"])
         known = by_binlog & (place >= 0) & (files >= 0)
-        texts = pc.binary_join_element_wise(
-            *(_write_text(block[name]) for name in ("connector", "name", "server_id")), prefixes, "/"
-        )
+        texts = _make_origins({**block, "prefix": prefixes}, ("connector", "name", "server_id", "prefix"))
         origin = pc.if_else(pa.array(known), texts, origin)
         for name, values in (("major", files), ("minor", place), ("row", np.maximum(_fill(block["row"], 0), 0))):
             _put(numbers[name], known, values)
     arrays = {"origin": origin} | {name: pa.array(values, mask=~there) for name, (values, there) in numbers.items()}
-    arrays["time"] = make_timestamps(block["ts_us"], block["ts_ms"])
+    arrays["time"] = times
     tells = np.zeros(count, np.bool_)
     for name in ("file", "change_lsn", "scn"):
         tells |= block[name].is_valid().to_numpy(False)
@@ -199,6 +203,20 @@ def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
     if len(others):
         _replace_one_by_one(source, others, arrays)
     return arrays
+
+
+def _make_origins(block: Mapping[str, pa.Array], names: Sequence[str]) -> pa.Array:
+    """Join the texts of some members by slashes; almost always they are the same in all blocks."""
+    coded = [block[name].dictionary_encode() for name in names]
+    if all(len(one.dictionary) == 1 and not one.null_count for one in coded):
+        text = "/".join(str(one.dictionary[0].as_py()) for one in coded)
+        return _repeat(text.encode(), len(coded[0]))
+    return pc.binary_join_element_wise(*(_write_text(block[name]) for name in names), "/")
+
+
+def _repeat(text: bytes, count: int) -> pa.Array:
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
+    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text * count))
 
 
 def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
@@ -59,3 +61,12 @@ def replace_char_types(data_type: DataType) -> DataType:
             [StructField(f.name, replace_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
         )
     return data_type
+
+
+def make_array(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Return whole numbers as an array over the same memory.
+
+    `pa.array` looks for pandas each time. If there is none, that takes longer than a small batch.
+    """
+    whole = np.ascontiguousarray(numbers, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])

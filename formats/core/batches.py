@@ -51,6 +51,8 @@ class PayloadReader(ABC):
 
     piece_events: int = PIECE_EVENTS
     """Number of payloads that it reads at once."""
+    piece_bytes: int = PIECE_BYTES
+    """Most bytes of these, unless there is only one."""
 
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -231,7 +233,7 @@ def _split_into_pieces(
     ends = np.cumsum(group.lengths)
     begin = 0
     while begin < len(group):
-        limit = (ends[begin - 1] if begin else 0) + PIECE_BYTES
+        limit = (ends[begin - 1] if begin else 0) + source.reader.piece_bytes
         end = int(np.searchsorted(ends, limit, side="right"))
         end = min(max(end, begin + 1), begin + source.reader.piece_events)
         yield begin, group.part(begin, end)

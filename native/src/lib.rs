@@ -12,6 +12,7 @@ mod json;
 mod json_write;
 mod numbers;
 mod routing;
+mod search;
 mod spec;
 mod times;
 mod writing;
@@ -29,7 +30,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use columns::{Column, Store, Struct};
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 /// The digest of the sources of this module, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -239,6 +240,21 @@ fn whole_frames<'py>(
     Ok((PyBytes::new(py, bytes_of(&found.starts)), PyBytes::new(py, bytes_of(&found.lengths)), found.end))
 }
 
+/// The positions of the payloads that contain one of the texts, as the bytes of int64; None if there are none.
+#[pyfunction]
+fn find_payloads<'py>(
+    py: Python<'py>,
+    data: PyBuffer<u8>,
+    starts: PyBuffer<i64>,
+    lengths: PyBuffer<i64>,
+    texts: Vec<Vec<u8>>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let payloads = Payloads::new(&data, &starts, &lengths)?;
+    let every = (0..payloads.len()).map(|index| payloads.get(index));
+    let found = py.detach(|| search::find(every, &texts));
+    Ok(if found.is_empty() { None } else { Some(PyBytes::new(py, bytes_of(&found))) })
+}
+
 fn bytes_of(numbers: &[i64]) -> &[u8] {
     // SAFETY: every int64 is eight bytes, without gaps.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), std::mem::size_of_val(numbers)) }
@@ -252,6 +268,7 @@ fn _native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_class::<writing::JsonEncoder>()?;
     module.add_function(wrap_pyfunction!(common_encoding_id, module)?)?;
     module.add_function(wrap_pyfunction!(whole_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(find_payloads, module)?)?;
     module.add_function(wrap_pyfunction!(writing::hash_keys, module)?)?;
     module.add_function(wrap_pyfunction!(writing::frames, module)?)?;
     Ok(())

@@ -27,8 +27,8 @@ import pyarrow as pa
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
-from .names import DELETED, Names, OlderPositions, numbers_of
-from .order import KeyOrder, replace_columns
+from .names import DELETED, Mask, Names, Numbers, OlderPositions, numbers_of
+from .order import KeyOrder, find_last, replace_columns, take_rows
 
 
 class CurrentRows(KeyFold):
@@ -74,15 +74,20 @@ class _Latest:
         self._key, self._columns, self._names, self._ages, self._left_out = key, columns, names, ages, left_out
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        last = find_last(entries, self._key)
+        if last is not None:
+            return take_rows(entries, last[self._is_remembered(entries, last)]), []
         order = KeyOrder(entries, self._key, self._ages)
         self._left_out.note(entries, order.left_out)
-        winners = order.entries[order.last]
-        kind, origin = numbers_of(entries, "kind")[winners], numbers_of(entries, "origin")[winners]
-        # A deleted key is only remembered if its position can show that a later entry is older.
-        indices = order.last[(kind != DELETED) | (origin >= 0)]
+        indices = order.last[self._is_remembered(entries, order.entries[order.last])]
         indices = indices[np.argsort(order.entries[indices])]
         state = order.take_entries(indices, self._columns, self._names)
         return replace_columns(state, time=order.newest(indices)), []
+
+    def _is_remembered(self, entries: pa.Table, last: Numbers) -> Mask:
+        """Return which of the last entries stay: a deletion only if its position can show that a later one is older."""
+        found: Mask = (numbers_of(entries, "kind")[last] != DELETED) | (numbers_of(entries, "origin")[last] >= 0)
+        return found
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         return state, [state]

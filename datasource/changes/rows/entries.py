@@ -16,15 +16,20 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
+from pyspark_pravega.formats.core.arrow_types import make_array
 
 from .clearing import Clearings, Truncation
 from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, fill_nulls
 from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Mark
 
+_Codes = npt.NDArray[np.int32]
+
 VALUE = "value."
 _CODES = pa.array(OPERATIONS)
 _MARKS = pa.array(MARKS_OF_SNAPSHOTS)
 _LETTERS = np.array([*OPERATIONS, ""])
+_KINDS = np.array([{READ: SNAPSHOT, DELETE: DELETED}.get(letter, STREAMED) for letter in (*OPERATIONS, "")], np.int64)
+_OF_ROWS = np.array([letter == DELETE or letter in UPSERTS for letter in (*OPERATIONS, "")])
 
 
 @dataclass(frozen=True)
@@ -59,26 +64,29 @@ class EntryReader:
         Truncations go to the `clearings`, as do marks of snapshots if changes have MARKS. Raises MalformedEventError
         for a change whose row is unknown, naming the place of its event.
         """
-        codes = operations(changes)
-        kinds = np.where(codes == READ, SNAPSHOT, np.where(codes == DELETE, DELETED, STREAMED))
-        numbers = {"kind": kinds.astype(np.int64), **entry_numbers(changes, locations, self._names)}
-        note_truncates(codes == TRUNCATE, numbers, self._names, clearings)
-        if MARKS.name in changes.schema.names:
-            _note_marks(codes == READ, changes, numbers, self._names, clearings)
-        deleted = codes == DELETE
-        chosen = np.flatnonzero(deleted | np.isin(codes, UPSERTS))
+        codes = _operation_codes(changes)
+        there = {letter for letter, count in zip(OPERATIONS, np.bincount(codes).tolist(), strict=False) if count}
+        numbers = {"kind": _KINDS[codes], **entry_numbers(changes, locations, self._names)}
+        if TRUNCATE in there:
+            note_truncates(codes == OPERATIONS.index(TRUNCATE), numbers, self._names, clearings)
+        if READ in there and MARKS.name in changes.schema.names:
+            _note_marks(codes == OPERATIONS.index(READ), changes, numbers, self._names, clearings)
         before, after = flatten_struct(changes.column("before")), flatten_struct(changes.column("after"))
-        self._check_deletes(changes.column("before"), deleted, locations)
-        keys = {name: _choose(deleted, before[name], after[name]) for name in self._key}
-        entries = {name: array.take(pa.array(chosen)) for name, array in keys.items()}
-        entries |= {name: after[name].take(pa.array(chosen)) for name in self._columns}
-        moved = self._find_moved(codes, before, after)
-        table = entry_table(entries, {name: column[chosen] for name, column in numbers.items()})
+        keys = {name: after[name] for name in self._key}
+        if DELETE in there:
+            deleted = codes == OPERATIONS.index(DELETE)
+            self._check_deletes(changes.column("before"), deleted, locations)
+            keys = {name: pc.if_else(pa.array(deleted), before[name], after[name]) for name in self._key}
+        entries = keys | {name: after[name] for name in self._columns}
+        moved = self._find_moved(codes, before, after) if UPDATE in there else np.zeros(0, np.int64)
+        chosen = np.flatnonzero(_OF_ROWS[codes])
+        if len(chosen) < len(codes):
+            entries = {name: array.take(make_array(chosen)) for name, array in entries.items()}
+            numbers = {name: column[chosen] for name, column in numbers.items()}
+        table = entry_table(entries, numbers)
         return table if not len(moved) else self._insert_moves(table, chosen, moved, before)
 
     def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], locations: EventLocations) -> None:
-        if not deleted.any():
-            return
         unknown = deleted & before.is_null().to_numpy(zero_copy_only=False)
         for place in np.flatnonzero(unknown)[:1]:
             raise MalformedEventError(
@@ -86,12 +94,10 @@ class EntryReader:
                 "no 'before' with its key. Set a replica identity in the database, or read the table's changelog."
             )
 
-    def _find_moved(
-        self, codes: npt.NDArray[np.str_], before: dict[str, pa.Array], after: dict[str, pa.Array]
-    ) -> Numbers:
+    def _find_moved(self, codes: _Codes, before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
         """Find the updates that change the key."""
         moved = np.zeros(len(codes), np.bool_)
-        known = codes == UPDATE
+        known = codes == OPERATIONS.index(UPDATE)
         for name in self._key:
             differs = pc.not_equal(before[name], after[name])
             known &= before[name].is_valid().to_numpy(zero_copy_only=False)
@@ -101,12 +107,12 @@ class EntryReader:
     def _insert_moves(self, table: pa.Table, chosen: Numbers, moved: Numbers, before: dict[str, pa.Array]) -> pa.Table:
         """Add a deletion of the former key before each update that changed it."""
         where = np.searchsorted(chosen, moved)
-        gone = table.take(pa.array(where))
+        gone = table.take(make_array(where))
         for name in table.column_names:
             place = table.column_names.index(name)
             column = name.removeprefix(VALUE)
             if name.startswith(VALUE) and column in self._key:
-                gone = gone.set_column(place, name, before[column].take(pa.array(moved)))
+                gone = gone.set_column(place, name, before[column].take(make_array(moved)))
             elif name.startswith(VALUE):
                 gone = gone.set_column(place, name, pa.nulls(len(moved), table.schema.field(name).type))
             elif name in ("kind", "missing"):
@@ -114,14 +120,20 @@ class EntryReader:
                 gone = gone.set_column(place, name, pa.array(np.full(len(moved), value, np.int64)))
         both = pa.concat_tables([gone, table])
         order = np.argsort(np.concatenate([where * 2, np.arange(len(table)) * 2 + 1]), kind="stable")
-        return both.take(pa.array(order))
+        return both.take(make_array(order))
 
 
 def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
     """Return the letter of each change, an empty text where there is none."""
-    codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), len(OPERATIONS)).to_numpy(zero_copy_only=False)
-    letters: npt.NDArray[np.str_] = _LETTERS[codes]
+    letters: npt.NDArray[np.str_] = _LETTERS[_operation_codes(changes)]
     return letters
+
+
+def _operation_codes(changes: pa.RecordBatch) -> _Codes:
+    """Return the place of each change's letter in OPERATIONS, one more than the last where there is none."""
+    codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), len(OPERATIONS))
+    found: _Codes = codes.to_numpy(zero_copy_only=False)
+    return found
 
 
 def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
@@ -167,7 +179,7 @@ def _place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str |
 def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
     """Return entries with these values, by column, and numbers."""
     return pa.table(
-        [*values.values(), *map(pa.array, numbers.values())],
+        [*values.values(), *map(make_array, numbers.values())],
         names=[*(value_name(name) for name in values), *numbers],
     )
 
@@ -180,7 +192,3 @@ def value_name(column: str) -> str:
 def flatten_struct(struct: pa.StructArray) -> dict[str, pa.Array]:
     """Return the members of a struct by name, null where the struct is."""
     return dict(zip(struct.type.names, struct.flatten(), strict=True))
-
-
-def _choose(there: npt.NDArray[np.bool_], yes: pa.Array, no: pa.Array) -> pa.Array:
-    return pc.if_else(pa.array(there), yes, no) if there.any() else no

@@ -37,7 +37,10 @@ class Reduction(Protocol):
     """Reduces the entries of some keys."""
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Return the new state, from a state with newer entries after it, and the results so far."""
+        """Return the new state, from a state with newer entries after it, and the results so far.
+
+        The entries are in many chunks; the state should be in one.
+        """
         ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
@@ -174,7 +177,7 @@ class KeyFold:
     def _reduce(self) -> list[pa.Table]:
         if self._count == self._reduced:
             return []
-        state, given = self._reduction.reduce(pa.concat_tables(self._entries).combine_chunks())
+        state, given = self._reduction.reduce(pa.concat_tables(self._entries))
         self._entries = [state]
         self._count = self._reduced = len(state)
         self._bytes = state.nbytes

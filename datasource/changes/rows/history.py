@@ -172,6 +172,7 @@ class _Steps:
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
+        entries = entries.combine_chunks()
         state, begin = entries.slice(0, 0), 0
         for place, truncation in self._due_truncations(entries):
             state, changes = self._step(pa.concat_tables([state, entries.slice(begin, place - begin)]))

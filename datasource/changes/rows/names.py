@@ -141,11 +141,15 @@ class Names:
         """Return the number of each origin, -1 for null."""
         coded = texts.dictionary_encode()
         numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
+        if len(numbers) == 2 and not texts.null_count:
+            return np.full(len(texts), numbers[0], np.int64)
         found: Numbers = np.array(numbers, np.int64)[fill_nulls(coded.indices, len(numbers) - 1)]
         return found
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """Return the number of each list as a set, 0 for null and the empty one."""
+        if not len(lists.flatten()):
+            return np.zeros(len(lists), np.int64)
         # Arrow can only join lists whose elements may be null.
         joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
         coded = pc.fill_null(joined, "").dictionary_encode()
@@ -168,5 +172,6 @@ def numbers_of(entries: pa.Table, name: str) -> Numbers:
 
 def fill_nulls(array: pa.Array, value: int) -> Numbers:
     """Return the numbers of an array, `value` for null."""
-    numbers: Numbers = pc.fill_null(array, value).to_numpy(zero_copy_only=False)
+    whole = pc.fill_null(array, value) if array.null_count else array
+    numbers: Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers

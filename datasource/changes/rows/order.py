@@ -12,8 +12,20 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pyspark_pravega.formats.core.arrow_types import make_array
+
 from .entries import value_name
-from .names import SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, is_position_older, numbers_of
+from .names import (
+    POSITION,
+    SNAPSHOT,
+    UNKNOWN,
+    Mask,
+    Names,
+    Numbers,
+    OlderPositions,
+    is_position_older,
+    numbers_of,
+)
 
 
 class KeyOrder:
@@ -73,39 +85,71 @@ class KeyOrder:
 
     def take_entries(self, indices: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
         """Return the entries at these indices, with missing values filled in."""
-        taken = self._table.take(pa.array(self.entries[indices]))
+        taken = take_rows(self._table, self.entries[indices])
         for column, sources in self.find_sources(columns, names, indices).items():
             name = value_name(column)
             taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
         return replace_columns(taken, missing=np.zeros(len(taken), np.int64))
 
 
+def find_last(entries: pa.Table, key: Sequence[str]) -> Numbers | None:
+    """Return the last entry of each key, in their order, if it alone decides.
+
+    None if some entry lacks values, or a position or time is less than one before it.
+    """
+    time = numbers_of(entries, "time")
+    if numbers_of(entries, "missing").any() or (time[1:] < time[:-1]).any() or not _are_positions_ordered(entries):
+        return None
+    groups = groups_of(entries, key)
+    last = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
+    last[groups] = np.arange(len(groups))  # of equal indices the last one counts
+    there = np.zeros(len(groups), np.bool_)
+    there[last] = True
+    return np.flatnonzero(there)
+
+
+def take_rows(table: pa.Table, indices: Numbers) -> pa.Table:
+    """Return some rows of a table as one chunk. Only these are copied if they are in order."""
+    if table.num_columns and table.column(0).num_chunks > 1 and (indices[1:] > indices[:-1]).all():
+        parts, begin = [], 0
+        for batch in table.to_batches():
+            first, last = np.searchsorted(indices, [begin, begin + len(batch)])
+            if last - first == len(batch):
+                parts.append(batch)
+            elif last > first:
+                parts.append(batch.take(make_array(indices[first:last] - begin)))
+            begin += len(batch)
+        return pa.Table.from_batches(parts, table.schema).combine_chunks()
+    return table.combine_chunks().take(make_array(indices))
+
+
 def replace_columns(table: pa.Table, **columns: Numbers) -> pa.Table:
     """Return the table with other numbers in these columns."""
     for name, numbers in columns.items():
-        table = table.set_column(table.column_names.index(name), name, pa.array(numbers))
+        table = table.set_column(table.column_names.index(name), name, make_array(numbers))
     return table
 
 
 def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
     """Return the number of each entry's key, from 0."""
     groups = np.zeros(len(entries), np.int64)
-    for name in key:
+    for number, name in enumerate(key):
         coded = entries.column(value_name(name)).combine_chunks().dictionary_encode(null_encoding="encode")
-        groups = groups * len(coded.dictionary) + coded.indices.to_numpy()
-        dense = pa.array(groups).dictionary_encode()
-        groups = dense.indices.to_numpy().astype(np.int64)
+        codes = coded.indices.to_numpy().astype(np.int64)
+        if number:
+            dense = make_array(groups * len(coded.dictionary) + codes).dictionary_encode()
+            codes = dense.indices.to_numpy().astype(np.int64)
+        groups = codes
     return groups
 
 
 def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
     """Return which entries must not replace what came before them."""
     outdated = np.zeros(len(entries), np.bool_)
-    origin = numbers_of(entries, "origin")
-    known = np.flatnonzero(origin >= 0)
-    position = [numbers_of(entries, name) for name in ("major", "minor", "row")]
-    if not len(known) or _is_ordered(origin[known], [column[known] for column in position]):
+    if _are_positions_ordered(entries):
         return outdated
+    origin = numbers_of(entries, "origin")
+    position = [numbers_of(entries, name) for name in POSITION]
     order = np.argsort(groups, kind="stable")
     kind, time = numbers_of(entries, "kind"), numbers_of(entries, "time")
     before, after = order[:-1], order[1:]
@@ -152,8 +196,13 @@ class _Change(NamedTuple):
         return not ages.begins_log(self.time, newest)
 
 
-def _is_ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
+def _are_positions_ordered(entries: pa.Table) -> bool:
     """Return whether positions never decrease, so that none is older than one before it."""
-    if (origin != origin[0]).any():
+    origin = numbers_of(entries, "origin")
+    known = origin >= 0
+    position = [numbers_of(entries, name) for name in POSITION]
+    if not known.all():
+        origin, position = origin[known], [column[known] for column in position]
+    if (origin[1:] != origin[:-1]).any():
         return False
     return not is_position_older([column[1:] for column in position], [column[:-1] for column in position]).any()

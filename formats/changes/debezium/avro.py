@@ -16,12 +16,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
-import struct
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
 from functools import partial
 
 import pyarrow as pa
@@ -30,7 +27,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
 
 from ...avro import schema_model as avro
-from ...avro.binary import Reader, read_whole
+from ...avro.binary import read_whole
 from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import spark_to_avro
@@ -41,23 +38,22 @@ from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
+from ..byte_search import find_texts
 from ..changelog_columns import (
     NO_CHANGE,
     Change,
     ChangeColumns,
     PlaceholderSearch,
     SourceEncoding,
-    find_events_of_either,
 )
-from ..encodings import kafka_connect_schema
-from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
 from ..positions import NO_POSITION, read_position
-from .avro_documents import make_document_reader
+from .avro_writers import CONFLUENT_HEADER, ConfluentWriters, OneWriter, Writer, WriterSearch, is_envelope_type
 from .json import read_change
+from .native_avro import AvroEnvelopeReader, make_native_reader
 from .writing import CONNECTOR, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
@@ -124,7 +120,6 @@ _MARKS = tuple(
     write_varint(len(text)) + text.encode()
     for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
 )
-_CONFLUENT_HEADER = struct.Struct(">bI")
 _LAST_OF_SCHEMA = 16
 """Number of events per schema and segment that are decoded to find the newest schema."""
 
@@ -160,12 +155,12 @@ class DebeziumAvroFormat(AvroFormat):
         """Return the columns of the newest schema among those given by id; None if no event has one of them."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find, seen = _Confluent(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        find, seen = ConfluentWriters(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
             for place in reversed(range(len(payloads))):
-                header = payloads[place][: _CONFLUENT_HEADER.size]
+                header = payloads[place][: CONFLUENT_HEADER.size]
                 if not header or looked_at[header] == _LAST_OF_SCHEMA:
                     continue
                 try:
@@ -180,72 +175,21 @@ class DebeziumAvroFormat(AvroFormat):
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
-        return find_events_of_either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
+        return find_texts(events, (_TRUNCATE, *_MARKS))
 
 
 def is_envelope(schema_text: str) -> bool:
     """Return whether an Avro schema is one of Debezium's envelopes."""
     try:
-        return _is_envelope(avro.parse_avro(schema_text))
+        return is_envelope_type(avro.parse_avro(schema_text))
     except InvalidSchemaError:
         return False
 
 
-def _is_envelope(node: avro.Node) -> bool:
-    if not isinstance(node, avro.Record) or node.field_named("op") is None:
-        return False
-    return node.field_named("after") is not None or node.field_named("before") is not None
-
-
 def read_envelope_columns(schema_text: str) -> StructType | None:
     """Return the columns of the rows in such an envelope; None if it has none."""
-    after = _Writer.of(schema_text).after
+    after = Writer.of(schema_text).after
     return None if after is None else choose_columns(after)
-
-
-def make_envelope_schema(row_schema_text: str) -> str:
-    """Return the schema of envelopes around rows of a schema, or the text itself if it is a schema of envelopes."""
-    row = avro.parse_avro(row_schema_text)
-    if not isinstance(row, avro.Record):
-        raise InvalidSchemaError("it is not a record, so it describes neither rows nor envelopes")
-    if _is_envelope(row):
-        return row_schema_text
-    source = [
-        {"name": "version", "type": "string"},
-        {"name": "connector", "type": "string"},
-        {"name": "name", "type": "string"},
-        {"name": "ts_ms", "type": "long"},
-    ]
-    return json.dumps(
-        {
-            "type": "record",
-            "name": "pyspark_pravega.Envelope",
-            "fields": [
-                {"name": "before", "type": ["null", json.loads(row_schema_text)], "default": None},
-                {"name": "after", "type": ["null", row.name], "default": None},
-                {"name": "source", "type": {"type": "record", "name": "pyspark_pravega.Source", "fields": source}},
-                {"name": "op", "type": "string"},
-                {"name": "ts_ms", "type": "long"},
-            ],
-        }
-    )
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """A reader of events of one schema, and the schemas of both images."""
-
-    read: Reader
-    before: FieldSchema | None
-    after: FieldSchema | None
-
-    @classmethod
-    def of(cls, text: str) -> _Writer:
-        """Parse a schema text. Raises InvalidSchemaError."""
-        node = avro.parse_avro(make_envelope_schema(text))
-        found = kafka_connect_schema.read_avro(node)
-        fields = found.fields if found is not None else {}
-        return cls(make_document_reader(node), fields.get("before"), fields.get("after"))
 
 
 class DebeziumAvroDecoder(BatchDecoder):
@@ -270,58 +214,39 @@ class DebeziumAvroDecoder(BatchDecoder):
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
-            return self._reader(_always_find(_Writer.of(writer.schema_text)))
+            return self._reader(OneWriter(Writer.of(writer.schema_text)))
         if self._schemas is not None:
-            return self._reader(_Confluent(self._schemas))
+            return self._reader(ConfluentWriters(self._schemas))
         if self._text is None:
             raise InvalidSchemaError(
                 f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
-        return self._reader(_always_find(_Writer.of(self._text)))
+        return self._reader(OneWriter(Writer.of(self._text)))
 
-    def _reader(self, find: Callable[[bytes], tuple[_Writer, bytes]]) -> PayloadReader:
-        return _EnvelopeReader(self._wanted, self._table, self._settings, find)
-
-
-def _always_find(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
-    return lambda payload: (writer, payload)
+    def _reader(self, find: WriterSearch) -> PayloadReader:
+        return make_native_reader(_EnvelopeReader(self._wanted, self._table, self._settings, find), find, self._wanted)
 
 
-class _Confluent:
-    """Finds the schema of an event by the id after its zero byte."""
-
-    def __init__(self, schemas: dict[int, str]) -> None:
-        self._schemas = schemas
-        self._writers: dict[int, _Writer] = {}
-
-    def __call__(self, payload: bytes) -> tuple[_Writer, bytes]:
-        if len(payload) < _CONFLUENT_HEADER.size or payload[0] != 0:
-            raise Undecodable("it does not begin with a zero byte and the id of a schema, as Confluent's framing does")
-        _, number = _CONFLUENT_HEADER.unpack_from(payload)
-        found = self._writers.get(number)
-        if found is None:
-            if number not in self._schemas:
-                raise Undecodable(f"its schema id {number} is not among those of '{AVRO_SCHEMAS}'")
-            try:
-                found = self._writers[number] = _Writer.of(self._schemas[number])
-            except InvalidSchemaError as error:
-                raise Undecodable(f"events with schema id {number} cannot be read: {error.message}") from None
-        return found, payload[_CONFLUENT_HEADER.size :]
-
-
-class _EnvelopeReader(PayloadReader):
+class _EnvelopeReader(AvroEnvelopeReader):
     def __init__(
         self,
         wanted: StructType,
         table: StructType | None,
         settings: Settings,
-        find: Callable[[bytes], tuple[_Writer, bytes]],
+        find: WriterSearch,
     ) -> None:
         self._rules = Rules.of(settings)
         self._find = find
-        self._writers: dict[int, _Writer] = {}
+        self._writers: dict[int, Writer] = {}
         self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._encoding_of)
         self._search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
+
+    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
+        return self._search.suspects(payloads)
+
+    def is_misnamed(self, writer: Writer) -> bool:
+        self._writers[id(writer)] = writer
+        return self._columns.explain_misnaming(id(writer)) is not None
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
         writer = self._writers.get(kind) if isinstance(kind, int) else None

@@ -29,13 +29,13 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native import Unplanned
+from ..byte_search import find_rare_events
 from ..changelog_columns import (
     NO_CHANGE,
     Change,
     ChangeColumns,
     PlaceholderSearch,
     SourceEncoding,
-    find_events_of_either,
 )
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
@@ -50,9 +50,10 @@ from .writing import DebeziumJsonEncoder
 _log = logging.getLogger(__name__)
 
 _PAYLOAD_NEXT = ',"payload":'
-_TRUNCATE = rb'"op"\s*:\s*"t"'
-_MARK = rb'"snapshot"\s*:\s*"(?:first|last)(?:_in_data_collection)?"'
-_MARK_ENDS = (b'first"', b'last"', b'_in_data_collection"')
+_CANDIDATE = rb'"op"\s*:\s*"t"|"snapshot"\s*:\s*"(?:first|last)(?:_in_data_collection)?"'
+"""A truncation, or a mark of a snapshot."""
+_CANDIDATES = (b'"t"', b'first"', b'last"', b'_in_data_collection"')
+"""The ends of texts that match it."""
 _KNOWN_SCHEMAS = 64
 """Most schemas that a decoder keeps; a stream has one for each version of its table."""
 
@@ -117,7 +118,7 @@ class DebeziumJsonFormat(JsonFormat):
         return sample_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
-        return find_events_of_either(events, _TRUNCATE, _MARK_ENDS, _MARK)
+        return find_rare_events(events, _CANDIDATES, _CANDIDATE)
 
 
 class DebeziumJsonDecoder(BatchDecoder):

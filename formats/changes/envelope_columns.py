@@ -1,0 +1,76 @@
+"""Makes the columns of the changelog from native envelopes: records with `op`, images, `source` and times."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from ..core.batches import PayloadReader
+from ..core.columns import Problems
+from ..core.events import EventBuffer
+from ..native import Unplanned
+from .feed import MARKS, OPERATIONS, UPSERTS
+from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
+
+_OF_MARKS = ("snapshot", "schema", "table")
+"""Members of a source block that marks need besides SOURCE_TYPE."""
+_OPERATIONS = pa.array(OPERATIONS)
+_NEEDS_AFTER = np.array([*(letter in UPSERTS for letter in OPERATIONS), False])
+
+
+class EnvelopeColumns:
+    """The wanted columns: their `names`, and the type of the `source` block that they need."""
+
+    def __init__(self, reference: PayloadReader, wanted: StructType) -> None:
+        """Take the columns. Raises Unplanned for those that only the reference can make."""
+        if "source" in wanted.names:
+            raise Unplanned("the column 'source' holds a whole source block")
+        self.names = wanted.names
+        marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
+        self.source = pa.struct([*SOURCE_TYPE, *marked])
+        self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
+
+    def check(self, found: pa.RecordBatch) -> None:
+        """Raise Unplanned if envelopes of this kind do not give the columns' types."""
+        if [array.type for array in self.make(found)] != self._types:
+            raise Unplanned("a column has a type that the native decoder cannot give exactly")
+
+    def make(self, found: pa.RecordBatch) -> list[pa.Array]:
+        """Return one array for each column."""
+        arrays = []
+        for name, wanted in zip(self.names, self._types, strict=True):
+            if name == "ts":
+                array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
+            elif name == "unavailable":
+                # The reference reads events with such columns, which are among the suspects.
+                zeros = pa.py_buffer(bytes(4 * (len(found) + 1)))
+                offsets = pa.Array.from_buffers(pa.int32(), len(found) + 1, [None, zeros])
+                array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
+            elif name == "position":
+                source = found.column("source")
+                members = make_position_arrays(source)
+                chosen = [members[member.name] for member in wanted]
+                array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
+            elif name == MARKS.name:
+                source = found.column("source")
+                block = dict(zip(source.type.names, source.flatten(), strict=True))
+                array = pa.StructArray.from_arrays(
+                    [block[member.name] for member in wanted], fields=list(wanted), mask=source.is_null()
+                )
+            else:
+                array = found.column(name)
+            arrays.append(array)
+        return arrays
+
+
+def find_plain(found: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Return which envelopes have an operation, and the rows that it needs."""
+    codes = pc.fill_null(pc.index_in(found.column("op"), _OPERATIONS), len(OPERATIONS)).to_numpy(zero_copy_only=False)
+    plain: npt.NDArray[np.bool_] = codes < len(OPERATIONS)
+    after = found.column("after")
+    if after.null_count:
+        plain &= ~_NEEDS_AFTER[codes] | after.is_valid().to_numpy(zero_copy_only=False)
+    return plain
