@@ -27,12 +27,14 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from .connecting import client_config
-from .insert.commit import WriteSettings, clean_up
+from .insert.commit import WriteSettings
 from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
 from .insert.ledger import Epoch
+from .insert.outcomes import clean_up
 from .insert.prepare import epoch_of_application, refuse_stream_column, write_settings
-from .insert.task import InsertMessage, InsertSpec, InsertWriter
+from .insert.reports import InsertMessage
+from .insert.task import InsertSpec, InsertWriter
 from .kinds.opening import open_table
 from .scan.event_planning import full_schema
 from .scan.scan_request import ScanRequest

@@ -12,7 +12,8 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_se
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, refuse_stream_column, write_settings
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import replace_char_types

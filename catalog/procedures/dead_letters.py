@@ -25,7 +25,8 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, finish_
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow, read_ledger
 from pyspark_pravega.datasource.insert.prepare import write_settings
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.time_travel import point_now
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target

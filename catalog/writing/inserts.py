@@ -6,7 +6,7 @@ import logging
 import threading
 
 from pyspark_pravega.datasource.insert.noted_times import note_stored
-from pyspark_pravega.datasource.insert.task import InsertMessage
+from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable

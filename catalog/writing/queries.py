@@ -17,9 +17,10 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, segment_number
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.commit import WriteSettings, clean_up
+from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch
+from pyspark_pravega.datasource.insert.outcomes import clean_up
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
 

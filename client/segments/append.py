@@ -156,6 +156,16 @@ class SegmentAppender:
         """
         return [(block.data, block.events) for block in self._blocks]
 
+    @property
+    def stored_events(self) -> int:
+        """Return how many of its events are known to be stored. Never waits, and any thread may ask."""
+        return self._stored
+
+    @property
+    def unconfirmed_bytes(self) -> int:
+        """Return how many bytes are on their way."""
+        return self._in_flight_bytes
+
     def append(self, block: Any, event_count: int) -> None:
         """Append a block of whole framed events. Waits only while more than `window_bytes` are on their way.
 
@@ -185,7 +195,7 @@ class SegmentAppender:
         self._work_until(lambda: not self._blocks)
 
     def close(self) -> None:
-        """Give the connection back, or close it if replies are outstanding.
+        """Give the connection back, or close it if replies are outstanding. A later call connects again.
 
         Events that were not flushed may or may not be stored.
         """

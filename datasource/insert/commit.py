@@ -10,45 +10,31 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.retry import limit_retries
-from pyspark_pravega.client.segments.append import SegmentAppender
-from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
-from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
-from pyspark_pravega.client.stream import Stream, transaction_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import (
-    PravegaError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    TransactionMismatchError,
-    TransactionNotOpenError,
-    TransactionOutcomeUnknownError,
-)
+from pyspark_pravega.errors import PravegaError, TransactionNotOpenError, TransactionOutcomeUnknownError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import CompanionRow, Content
 from ..positions.snapshot import tail_cut
+from .copying import copy_winners
 from .noted_times import INSERTS, noted_time, remove_inserts
-from .task import InsertMessage, Unit
+from .outcomes import CLEAN_UP_SECONDS, NO_ANSWER, clean_up, given_up_error, lost_track_error, outcome_unknown_error
+from .reports import InsertMessage
+from .sealing import content_of, reported_lengths, seal
+from .unit import Unit
 
 LOG = logging.getLogger(__name__)
 
-CLEAN_UP_SECONDS = 5.0
-"""How long cleaning up is tried: the outcome is known already, or was waited for long enough."""
-
 _LOOKED_AT = 8
 """Segments that are checked together while the server merges them."""
-
-NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
-"""Errors that leave open what another process has done with a transaction."""
 
 
 @dataclass(frozen=True)
@@ -125,22 +111,17 @@ class Commit:
         """Make the rows of the messages visible at once; raises the errors of `Insert.commit`."""
         request = self._request
         self._noted = noted_time((one.reached for one in messages), request.writer, request.watermark)
-        expected = self._expected_lengths(messages)
         try:
-            if self._former.failure is not None:
-                raise self._former.failure
-            begun = self._has_begun(self._former)
-            equal = begun or self._seal(self._former) == expected
+            equal = self._compare(messages)
         except PravegaError as error:
             return self._resolve(error)
-        if not equal and self._request.again:
+        if not equal and request.again:
             clean_up(self._former.abort)
-            raise self._lost_track_error()
+            raise lost_track_error(self._stream)
         try:
             if not equal:
-                self._copy_winners(messages, expected)
-            self.step = Step.COMPARED
-            self._enter(sum(message.rows for message in messages), content_of(messages), self._request.companion)
+                self._copy(messages)
+            self._enter(sum(message.rows for message in messages), content_of(messages), request.companion)
             self._ask()
         except PravegaError as error:
             self._resolve(error)
@@ -168,75 +149,23 @@ class Commit:
         committing = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
         return self._request.again and transaction.status() in committing
 
-    def _seal(self, transaction: Transaction) -> dict[int, int]:
-        """Seal the segments of a transaction, and return their lengths."""
-        stream, ids = self._stream, [segment.segment_id for segment in transaction.segments]
-        try:
-            self._pravega.segments.seal_segments(stream, ids, transaction.id)
-        except TransactionNotOpenError:
-            raise self._ended_error(transaction) from None
-        infos = self._pravega.segments.segment_infos(stream, ids, transaction.id)
-        if any(segment_id not in infos for segment_id in ids):
-            raise self._ended_error(transaction)
-        self.step = Step.SEALED
-        return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
+    def _compare(self, messages: Sequence[InsertMessage]) -> bool:
+        """Seal the transaction; return whether it holds what the winning tasks reported, and nothing else."""
+        if self._former.failure is not None:
+            raise self._former.failure
+        if not self._has_begun(self._former):
+            lengths = seal(self._pravega, self._former, self._settings.unit)
+            self.step = Step.SEALED
+            if lengths != reported_lengths(self._former, messages):
+                return False
+        self.step = Step.COMPARED
+        return True
 
-    def _expected_lengths(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
-        """Return the lengths of the segments according to the tasks' reports."""
-        transaction = self._former.id
-        lengths = {transaction_segment_id(segment.segment_id, transaction): 0 for segment in self._former.segments}
-        for message in messages:
-            for segment_id, written in message.segments.items():
-                lengths[transaction_segment_id(segment_id, transaction)] += written.bytes
-        return lengths
-
-    def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> None:
-        """Copy what the winning tasks wrote, without the bytes of other attempts, into a new transaction."""
-        stream, old, unit = self._stream, self._former, self._settings.unit
-        if any(written.resumed for message in messages for written in message.segments.values()):
-            raise TransactionMismatchError(
-                f"Transaction {old.id} on stream {stream} mixes bytes of failed attempts with those of the tasks "
-                f"that succeeded. It was aborted. {unit.write_again}."
-            )
-        fresh = Transaction.begin(self._pravega.controller, stream, self._settings.lease_ms)
-        fresh.keep_alive()
-        try:
-            if list(fresh.segments) != list(old.segments):
-                raise TransactionMismatchError(
-                    f"Stream {stream} was scaled while transaction {old.id} held bytes of failed attempts. It was "
-                    f"aborted. {unit.write_again}."
-                )
-            for message in messages:
-                for segment_id, written in message.segments.items():
-                    self._copy(segment_id, written.ranges, fresh.id)
-            if self._seal(fresh) != expected:
-                raise TransactionMismatchError(
-                    f"Transaction {old.id} on stream {stream} does not hold what its tasks wrote. It was aborted. "
-                    f"{unit.write_again}."
-                )
-        except PravegaError:
-            fresh.abort()
-            raise
-        self._target = fresh
-
-    def _copy(self, segment_id: int, ranges: Iterable[tuple[int, int]], target: uuid.UUID) -> None:
-        store, stream = self._pravega.segments, self._stream
-        with SegmentAppender(store, stream, segment_id, uuid.uuid4(), target) as appender:
-            for start, end in ranges:
-                windows = SegmentRangeReader(
-                    store,
-                    stream,
-                    segment_id,
-                    start,
-                    end,
-                    transaction=self._former.id,
-                    window_bytes=1 << 20,
-                )
-                for window in windows:
-                    first = int(window.starts[0]) - HEADER_BYTES
-                    last = int(window.starts[-1] + window.lengths[-1])
-                    appender.append(memoryview(window.data)[first:last], len(window.starts))
-            appender.flush()
+    def _copy(self, messages: Sequence[InsertMessage]) -> None:
+        """Put a copy of what the winning tasks wrote in the place of the transaction."""
+        settings = self._settings
+        self._target = copy_winners(self._pravega, self._former, messages, settings.lease_ms, settings.unit)
+        self.step = Step.COMPARED
 
     def _enter(self, rows: int, content: Content | None, companion: CompanionRow | None) -> None:
         """Enter the transaction in the commit log, so that a scan sees all of it or nothing, and wait for its turn."""
@@ -326,49 +255,5 @@ class Commit:
             LOG.warning("Cleaning up after an INSERT: %s", failed)
             return False
         if isinstance(error, TransactionOutcomeUnknownError):
-            raise TransactionNotOpenError(
-                f"Transaction {transaction.id} on stream {self._stream} could not be committed and was aborted: "
-                f"{error.__cause__ or error}. {self._settings.unit.write_again}."
-            ) from error
+            raise given_up_error(transaction, self._settings.unit, error) from error
         return False
-
-    def _ended_error(self, transaction: Transaction) -> TransactionNotOpenError:
-        """Make the error for a transaction that ended before it was committed."""
-        return TransactionNotOpenError(
-            f"{transaction.explain_end().message}. {self._settings.unit.next_step.capitalize()}."
-        )
-
-    def _lost_track_error(self) -> PravegaError:
-        """Make the error for a process that died while it copied the winners' bytes."""
-        return TransactionOutcomeUnknownError(
-            f"The catalog service ended while it committed to stream {self._stream} without the bytes of failed "
-            "attempts. Either all rows of this INSERT are visible, or none: look at the table before you run it again."
-        )
-
-
-def content_of(messages: Iterable[InsertMessage]) -> Content:
-    """Return the content that the tasks wrote to all segments together."""
-    written = [write for message in messages for write in message.segments.values()]
-    return Content(sum(write.events for write in written), sum(write.bytes for write in written))
-
-
-def outcome_unknown_error(
-    stream: Stream, transaction: uuid.UUID, error: PravegaError
-) -> TransactionOutcomeUnknownError:
-    """Make the error for servers that do not say whether an earlier process has committed a transaction."""
-    unknown = TransactionOutcomeUnknownError(
-        f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and the outcome "
-        f"is unknown: {error.message}. Either all rows of this INSERT are visible, or none: look at the table before "
-        "you run it again."
-    )
-    unknown.__cause__ = error
-    return unknown
-
-
-def clean_up(step: Callable[[], None]) -> None:
-    """Clean up as far as possible. A transaction that cannot be ended now ends with its lease."""
-    try:
-        with limit_retries(CLEAN_UP_SECONDS):
-            step()
-    except PravegaError as error:
-        LOG.warning("Cleaning up after an INSERT: %s", error)

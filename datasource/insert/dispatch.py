@@ -19,13 +19,15 @@ from pyspark_pravega.client.transaction import PINGS_PER_LEASE, Transaction
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
 
 from ..tables.stream_table import StreamTable
-from .commit import CommitRequest, WriteSettings, clean_up
+from .commit import CommitRequest, WriteSettings
 from .dispatch_task import DispatchMessage
 from .epoch_commit import commit_epoch
 from .insert import Insert
 from .ledger import Epoch
+from .outcomes import clean_up
+from .reports import InsertMessage
 from .roster import Roster
-from .task import InsertMessage, Unit
+from .unit import Unit
 
 LOG = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
@@ -41,9 +42,10 @@ from ..workers.user_errors import concise
 from .commit import WriteSettings
 from .insert import Insert
 from .prepare import fit_to_rows, with_write_options
+from .reports import InsertMessage, SegmentWrite
 from .roster import Roster, check_number
-from .spool import Spool, SpoolShare
-from .task import InsertMessage, SpooledRows
+from .task import TaskRows
+from .task_output import TaskOutput
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class _Target:
     """A stream that has rows in this task."""
 
     transaction: Transaction
-    rows: SpooledRows
+    rows: TaskRows
 
 
 class DispatchWriter(DataSourceArrowWriter):
@@ -117,12 +119,17 @@ class DispatchWriter(DataSourceArrowWriter):
         spec = self._spec
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        with borrow_connection(spec.config) as pravega, Spool(spec.settings.spool_memory) as spool:
-            targets = _Targets(pravega, spec, partition, spool)
+        with (
+            borrow_connection(spec.config) as pravega,
+            TaskOutput(pravega.segments, spec.settings.spool_memory, partition) as output,
+        ):
+            targets = _Targets(pravega, spec, partition, output)
             try:
                 for batch in iterator:
                     targets.take(batch)
-                return DispatchMessage(partition, targets.append())
+                return DispatchMessage(partition, targets.reports(output.finish()))
+            except TransactionNotOpenError as error:
+                raise targets.explain_end(error) from None
             except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
                 raise type(error)(f"{error.message}. {spec.settings.unit.write_again}") from None
             finally:
@@ -132,13 +139,13 @@ class DispatchWriter(DataSourceArrowWriter):
 class _Targets:
     """The streams that have rows in this task."""
 
-    def __init__(self, pravega: Pravega, spec: DispatchSpec, partition: int, spool: Spool) -> None:
+    def __init__(self, pravega: Pravega, spec: DispatchSpec, partition: int, output: TaskOutput) -> None:
         self._pravega, self._spec = pravega, spec
-        self._partition, self._spool = partition, spool
+        self._partition, self._output = partition, output
         self._found: dict[str, _Target] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Spool rows for their streams, in their order. Raises InvalidRowError, and the errors for a wrong stream."""
+        """Take rows for their streams, in their order. Raises InvalidRowError, and the errors for a wrong stream."""
         spec = self._spec
         if not batch.num_rows:
             return
@@ -159,16 +166,20 @@ class _Targets:
         for name, part in zip(wanted, np.split(order, ends[:-1]), strict=True):
             self._found[name].rows.take(rows.take(pa.array(part)))
 
-    def append(self) -> Mapping[str, StreamReport]:
-        """Append all rows; return the reports by stream."""
-        reports = {}
-        for name, target in self._found.items():
-            try:
-                message = target.rows.append(self._pravega.segments)
-            except TransactionNotOpenError:
-                raise target.transaction.explain_end() from None
-            reports[name] = StreamReport(target.transaction.id, message)
-        return reports
+    def reports(self, finished: Mapping[SegmentAddress, SegmentWrite]) -> Mapping[str, StreamReport]:
+        """Return the reports by stream, of all that the output has stored."""
+        return {
+            name: StreamReport(target.transaction.id, target.rows.report(finished))
+            for name, target in self._found.items()
+        }
+
+    def explain_end(self, error: TransactionNotOpenError) -> TransactionNotOpenError:
+        """Return the error for the transaction that takes no more events."""
+        at = self._output.at
+        ended = [
+            one.transaction for one in self._found.values() if at is not None and one.transaction.stream == at.stream
+        ]
+        return ended[0].explain_end() if ended else error
 
     def stop(self) -> None:
         """Leave the transactions to the driver."""
@@ -204,8 +215,8 @@ class _Targets:
             insert = Insert(pravega, table, transaction, spec.settings)
             if transaction.token:
                 pravega.segments.seed_token(table.stream, transaction.token)
-            share = SpoolShare(self._spool, len(self._found))
-            self._found[name] = _Target(transaction, SpooledRows(insert.spec(spec.rows), self._partition, share))
+            rows = TaskRows(insert.spec(spec.rows), self._partition, self._output)
+            self._found[name] = _Target(transaction, rows)
 
 
 def _abort(transactions: Sequence[Transaction]) -> None:

@@ -16,10 +16,11 @@ from pyspark_pravega.errors import TransactionNotOpenError, TransactionOutcomeUn
 
 from ..commit_log.commit_log import CommitLog
 from ..tables.stream_table import StreamTable
-from .commit import CommitRequest, WriteSettings, clean_up
+from .commit import CommitRequest, WriteSettings
 from .insert import Insert
 from .ledger import Epoch, EpochRecorder, LedgerRow
-from .task import InsertMessage
+from .outcomes import clean_up
+from .reports import InsertMessage
 
 LOG = logging.getLogger(__name__)
 

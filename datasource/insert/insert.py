@@ -11,7 +11,8 @@ from pyspark_pravega.client.transaction import Transaction
 
 from ..tables.stream_table import StreamTable
 from .commit import Commit, CommitRequest, WriteSettings
-from .task import InsertMessage, InsertSpec, encoding_id
+from .reports import InsertMessage
+from .task import InsertSpec, encoding_id
 
 
 class Insert:

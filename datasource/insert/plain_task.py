@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega, cancellation, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter
-from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, frame_by_place, split
+from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     EventTooLargeError,
@@ -37,31 +37,39 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.sql import options as o
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .noted_times import ReachedTime, note_stored
+from .reports import InsertMessage
 from .routes import key_positions
-from .task import InsertMessage
+from .task_output import TaskOutput
 
 LOG = logging.getLogger(__name__)
 
-_UNFLUSHED_BYTES = 8 << 20
-"""The bytes of one segment's events that are kept until they are known to be stored."""
 _SCALING_SECONDS = 0.05
 _AWAY = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
 @dataclass(frozen=True)
 class PlainSpec:
-    """The plan that all tasks of one write share. `lossy`: rows that the servers do not accept are given up."""
+    """The plan that all tasks of one write share.
+
+    `lossy`: rows that the servers do not accept are given up. `memory`: the bytes of events that a task may hold.
+    """
 
     table: StreamTable
     config: ClientConfig
     schema: StructType
     encoding_id: int | None
     lossy: bool
+    memory: int = o.SPOOL_MEMORY.default
+
+    def output(self, pravega: Pravega, partition: int) -> TaskOutput:
+        """Return the output of a task, which appends as it goes."""
+        return TaskOutput(pravega.segments, self.memory, partition, keep=False)
 
 
 class PlainWriter(DataSourceArrowWriter):
@@ -84,18 +92,18 @@ class PlainWriter(DataSourceArrowWriter):
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
         positions = key_positions(table, spec.schema, partition)
-        rows = stored = size = retries = 0
+        rows = stored = 0
         reached = ReachedTime(table)
-        appenders = None
-        with borrow_connection(spec.config) as pravega:
+        segments = None
+        with borrow_connection(spec.config) as pravega, spec.output(pravega, partition) as output:
             try:
-                appenders = _Appenders(pravega, table.stream)
+                segments = _CurrentSegments(pravega, table.stream, output)
                 for batch in iterator:
                     rows += batch.num_rows
                     reached.take(batch)
                     if batch.num_rows:
-                        appenders.append(encoder.encode(batch), positions(batch))
-                appenders.flush()
+                        segments.append(encoder.encode(batch), positions(batch))
+                segments.flush()
                 stored = rows
             except (InvalidRowError, EventTooLargeError) as error:
                 raise type(error)(f"Table {table.stream}: {error.message}. Rows before it may be visible.") from None
@@ -103,12 +111,9 @@ class PlainWriter(DataSourceArrowWriter):
                 if not spec.lossy:
                     raise
                 rows += sum(batch.num_rows for batch in iterator)
-                stored = 0 if appenders is None else appenders.stored
+                stored = 0 if segments is None else segments.stored
                 LOG.warning("Stream %s: rows of a best-effort write are lost: %s", table.stream, error)
-            finally:
-                if appenders is not None:
-                    size, retries = appenders.bytes, appenders.retries
-                    appenders.close()
+            size, retries = 0 if segments is None else segments.bytes, output.retries
         lost = rows - stored
         return InsertMessage(partition, stored, {}, lost=lost, reached=reached.millis, bytes=size, retries=retries)
 
@@ -121,50 +126,35 @@ class PlainWriter(DataSourceArrowWriter):
                 note_stored(pravega, self._spec.table.stream, reached, None)
 
 
-@dataclass
-class _OpenSegment:
-    """A segment's appender, and the positions of its events that may not be stored yet."""
+class _Positions:
+    """The positions in the key space of a segment's events, at least of those that are not known to be stored."""
 
-    appender: SegmentAppender
-    positions: list[npt.NDArray[np.float64]] = field(default_factory=list)
-    bytes: int = 0
-    given: int = 0
+    def __init__(self) -> None:
+        self._parts: deque[npt.NDArray[np.float64]] = deque()
+        self._forgotten = 0
 
-    @property
-    def stored(self) -> int:
-        """Return the number of events that are known to be stored."""
-        return self.given - sum(events for _, events in self.appender.pending)
+    def add(self, positions: npt.NDArray[np.float64]) -> None:
+        """Add the positions of the next events."""
+        self._parts.append(positions)
 
-    def give(self, framed: memoryview, positions: npt.NDArray[np.float64]) -> None:
-        """Append events with these positions."""
-        self.positions.append(positions)
-        self.bytes += len(framed)
-        self.given += len(positions)
-        self.appender.append(framed, len(positions))
+    def forget(self, stored: int) -> None:
+        """Forget those of the first events, of which so many are stored."""
+        while self._parts and self._forgotten + len(self._parts[0]) <= stored:
+            self._forgotten += len(self._parts.popleft())
 
-    def flush(self) -> None:
-        """Wait until all are stored, and forget them."""
-        self.appender.flush()
-        self.positions, self.bytes = [], 0
-
-    def pending(self) -> tuple[pa.Array, npt.NDArray[np.float64]] | None:
-        """Return the events that a sealed segment has not stored; None if it has stored all."""
-        blocks = [data for data, _ in self.appender.pending]
-        if not blocks:
-            return None
-        found = [EventBuffer(data, *split(data, 0, len(data))[:2]).to_arrow() for data in blocks]
-        events = pa.concat_arrays(found).cast(pa.large_binary())
-        return events, np.concatenate(self.positions)[-len(events) :]
+    def last(self, events: int) -> npt.NDArray[np.float64]:
+        """Return those of the last events."""
+        return np.concatenate(self._parts)[-events:]
 
 
-class _Appenders:
+class _CurrentSegments:
     """Appends events to the segments of their positions in the key space, even if the stream is scaled meanwhile."""
 
-    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+    def __init__(self, pravega: Pravega, stream: Stream, output: TaskOutput) -> None:
         self._pravega = pravega
         self._stream = stream
-        self._open: dict[int, _OpenSegment] = {}
-        self._stored_before = self._retries_before = 0
+        self._output = output
+        self._positions: dict[SegmentAddress, _Positions] = {}
         self.bytes = 0
         """The bytes of all events that were given, with their headers."""
         self._router = self._make_router()
@@ -172,32 +162,19 @@ class _Appenders:
     @property
     def stored(self) -> int:
         """Return the number of events that are known to be stored, including those in sealed segments."""
-        return self._stored_before + sum(segment.stored for segment in self._open.values())
-
-    @property
-    def retries(self) -> int:
-        """Return how many times connections were lost, and events sent again."""
-        return self._retries_before + sum(segment.appender.retries for segment in self._open.values())
+        return sum(map(self._output.stored, self._output.segments()))
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Append events; returns as soon as not too many of them are unconfirmed."""
         self.bytes += (pc.sum(pc.binary_length(events)).as_py() or 0) + len(events) * HEADER_BYTES
         self._route(events, positions)
+        self._follow(self._output.take_filled)
+        for segment, kept in self._positions.items():
+            kept.forget(self._output.stored(segment))
 
     def flush(self) -> None:
         """Wait until all events are stored."""
-        while unflushed := [one for one, segment in self._open.items() if segment.positions]:
-            for segment_id in unflushed:
-                try:
-                    self._open[segment_id].flush()
-                except SegmentSealedError:
-                    self._continue_after(segment_id)
-                    break
-
-    def close(self) -> None:
-        """Close the connections."""
-        for segment in self._open.values():
-            segment.appender.close()
+        self._follow(self._output.flush)
 
     def _make_router(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
@@ -208,53 +185,38 @@ class _Appenders:
         return SegmentRouter(segments)
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Append events to the current segments, and those of a segment that is sealed meanwhile to its successors."""
-        segment_ids, places = self._router.segment_ids, self._router.places(positions)
-        framed: dict[int, memoryview] = {}
+        """Give events to the current segments, behind all that these have got before."""
+        segments = [SegmentAddress(self._stream, one) for one in self._router.segment_ids]
+        places = self._router.places(positions)
+        frame_by_place(
+            events, places, len(segments), lambda place, size, count: self._output.room(segments[place], size, count)
+        )
+        for place in np.unique(places).tolist():
+            self._positions.setdefault(segments[place], _Positions()).add(positions[places == place])
 
-        def room(place: int, size: int, _: int) -> memoryview:
-            framed[place] = memoryview(pa.allocate_buffer(size)).cast("B")
-            return framed[place]
-
-        frame_by_place(events, places, len(segment_ids), room)
-        left = np.ones(len(places), bool)
-        for place, frames in framed.items():
-            where, segment_id = places == place, segment_ids[place]
-            left &= ~where
-            segment = self._open.get(segment_id)
-            if segment is None:
-                appender = SegmentAppender(self._pravega.segments, self._stream, segment_id, uuid.uuid4())
-                segment = self._open[segment_id] = _OpenSegment(appender)
+    def _follow(self, step: Callable[[], None]) -> None:
+        """Do a step, and again whenever a segment turns out to be sealed."""
+        while True:
             try:
-                segment.give(frames, positions[where])
-                if segment.bytes > _UNFLUSHED_BYTES:
-                    segment.flush()
+                return step()
             except SegmentSealedError:
-                self._continue_after(segment_id)
-                if left.any():  # to the new segments: later events must not overtake these
-                    self._route(events.filter(pa.array(left)), positions[left])
-                return
+                self._continue_after()
 
-    def _continue_after(self, sealed: int) -> None:
-        """Learn the current segments, and append to them first what the sealed ones have not stored."""
+    def _continue_after(self) -> None:
+        """Learn the current segments, and give them first what the sealed ones have not stored."""
+        sealed = self._output.at
         deadline = time.monotonic() + self._pravega.config.retry_timeout
-        while sealed in self._router.segment_ids:
+        while sealed is not None and sealed.segment_id in self._router.segment_ids:
             self._router = self._make_router()
             if time.monotonic() > deadline:
-                raise ServerTimeoutError(f"segment {sealed} of stream {self._stream} is sealed, and has no successor")
+                raise ServerTimeoutError(
+                    f"segment {sealed.segment_id} of stream {self._stream} is sealed, and has no successor"
+                )
             cancellation.sleep(_SCALING_SECONDS)
-        current = set(self._router.segment_ids)
-        left = []
-        for segment_id in [one for one in self._open if one not in current]:
-            segment = self._open[segment_id]
-            try:
-                segment.flush()
-            except SegmentSealedError:
-                left.append(segment.pending())
-            self._stored_before += segment.stored
-            self._retries_before += segment.appender.retries
-            del self._open[segment_id]
-            segment.appender.close()
-        for pending in left:
-            if pending is not None:
-                self._route(*pending)
+        former = [one for one in self._positions if one.segment_id not in self._router.segment_ids]
+        left = [(blocks, self._positions.pop(one)) for one in former if (blocks := self._output.withdraw(one))]
+        self._output.go_on()
+        for blocks, positions in left:
+            found = [EventBuffer(data, *split(data, 0, len(data))[:2]).to_arrow() for data, _ in blocks]
+            events = pa.concat_arrays(found).cast(pa.large_binary())
+            self._route(events, positions.last(len(events)))

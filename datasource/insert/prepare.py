@@ -156,7 +156,8 @@ def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     mode = options.get(o.WRITE_MODE)
     if mode == TRANSACTIONAL:
         return None
-    return PlainWriter(PlainSpec(table, pravega.config, rows, encoding_id(pravega, table), lossy=mode == BEST_EFFORT))
+    encoding, memory = encoding_id(pravega, table), options.get(o.SPOOL_MEMORY)
+    return PlainWriter(PlainSpec(table, pravega.config, rows, encoding, mode == BEST_EFFORT, memory))
 
 
 def epoch_of_application(options: o.Options) -> Epoch | None:

@@ -18,7 +18,7 @@ from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, KeyValue
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.core.format import Encoder, find_format
 
-from ..insert.task import InsertMessage
+from ..insert.reports import InsertMessage
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise

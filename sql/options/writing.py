@@ -40,7 +40,8 @@ SPOOL_MEMORY = Option(
     between(BYTE_SIZE, 1 << 20, "1m", 1 << 40, "1t"),
     32 << 20,
     SettableAs.CATALOG | SettableAs.WRITE,
-    "Bytes of encoded events that a writing task keeps in memory; the rest goes to a temporary file.",
+    "Bytes of encoded events that a writing task holds. A task with more of them sends events before its input has "
+    "ended.",
     "32m",
 )
 

@@ -13,7 +13,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.counts import Counts

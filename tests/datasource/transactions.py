@@ -17,7 +17,8 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, CommitEntry, HeadRow, Write
 from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 

@@ -19,7 +19,7 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.cutting_proxy import CommandProxy, CuttingProxy
-from tests.faults.points import OTHER_POINTS, POINTS, Point
+from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, Point
 from tests.processes import descendants, running
 
 HERE = Path(__file__).parent
@@ -221,7 +221,7 @@ class Director:
 
     def environment(self) -> dict[str, str]:
         """Return the environment that puts processes under this director."""
-        points = (*POINTS, *OTHER_POINTS)
+        points = (*POINTS, *OTHER_POINTS, *POINTS_OF_LARGE_TASKS)
         of_process = {name: [one.text() for one in points if one.process == name] for name in ("service", "worker")}
         paths = [str(HERE / "injected"), os.environ.get("PYTHONPATH", "")]
         return {

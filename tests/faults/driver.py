@@ -22,7 +22,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.functions import udf
+from pyspark.sql.functions import lit, repeat, udf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType
@@ -141,6 +141,12 @@ class Lines:
         self.file.close()
 
 
+def in_large_tasks(place: Place) -> StreamingQuery:
+    """Write rows that are so long that tasks outgrow their memory, from two tasks."""
+    rows = place.source(maxRowsPerTrigger="300").coalesce(2).withColumn("padding", repeat(lit("x"), 40_000))
+    return place.begin(rows.writeStream.option("spool.memory", "1m"))
+
+
 def live(place: Place, **trigger: Any) -> StreamingQuery:
     """Write rows into files in real-time mode, or with another trigger."""
     lines = place.directory / place.query
@@ -156,6 +162,7 @@ QUERIES: dict[str, Callable[[Place], StreamingQuery]] = {
     "path": by_options,
     "batches": in_batches,
     "changed": of_changes,
+    "large": in_large_tasks,
     "live": live,
 }
 

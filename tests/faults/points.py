@@ -28,7 +28,7 @@ POINTS = (
     Point("begin", "service", "client.transaction:Transaction.begin:before"),
     Point("begun", "service", "client.transaction:Transaction.begin:after"),
     Point("read", "worker", "client.segments.range_reader:SegmentRangeReader.__init__:after"),
-    Point("encoded", "worker", "datasource.insert.task:SpooledRows.append:before"),
+    Point("encoded", "worker", "datasource.insert.task_output:TaskOutput.finish:before"),
     Point("append", "worker", "client.segments.append:SegmentAppender.append:after"),
     Point("appended", "worker", "client.segments.append:SegmentAppender.flush:after"),
     Point("ledger", "service", "datasource.commit_log.table:LogTable.read_companion:after"),
@@ -46,7 +46,15 @@ POINTS = (
 OTHER_POINTS = (
     # Of other queries: streams of changes, rows that are written without transactions, real-time mode.
     Point("changes", "service", "datasource.changes.appended:plan_new_appended:after"),
-    Point("plain", "worker", "datasource.insert.plain_task:_Appenders.append:after"),
-    Point("stored", "worker", "datasource.insert.plain_task:_Appenders.flush:after"),
+    Point("plain", "worker", "datasource.insert.plain_task:_CurrentSegments.append:after"),
+    Point("stored", "worker", "datasource.insert.plain_task:_CurrentSegments.flush:after"),
     Point("follow", "worker", "datasource.stream_source.real_time:_decode_rows:before"),
+)
+
+POINTS_OF_LARGE_TASKS = (
+    # Between two blocks of a task that outgrows its memory, and in the copy of what the winners of such tasks wrote.
+    Point("block", "worker", "datasource.insert.block_sender:BlockSender.send:after"),
+    Point("sent", "worker", "datasource.insert.block_sender:BlockSender._append:after"),
+    Point("mixed", "service", "datasource.insert.copying:_Copying.copy:before"),
+    Point("copied", "service", "datasource.insert.copying:_Copying.copy:after"),
 )

@@ -7,9 +7,9 @@ import operator
 
 import pytest
 
-from tests.faults.points import OTHER_POINTS, POINTS, Point
+from tests.faults.points import OTHER_POINTS, POINTS, POINTS_OF_LARGE_TASKS, Point
 
-ALL = (*POINTS, *OTHER_POINTS)
+ALL = (*POINTS, *OTHER_POINTS, *POINTS_OF_LARGE_TASKS)
 
 
 def test_names_are_given_once() -> None:

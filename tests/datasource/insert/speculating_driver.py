@@ -8,14 +8,17 @@ from pathlib import Path
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import udf
+from pyspark.sql.functions import lit, repeat, udf
 from pyspark.sql.types import LongType
 
 from pyspark_pravega import configure
 
 
-def main(master: str, table: str, controller: str, registry: str, log: str) -> None:
-    """Insert with speculation; a file in the directory `log` tells of each attempt that wrote the last row."""
+def main(master: str, table: str, controller: str, registry: str, log: str, padding: str) -> None:
+    """Insert with speculation; a file in the directory `log` tells of each attempt that wrote the last row.
+
+    Each row has a text of so many characters as `padding`.
+    """
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
     for key, value in {"": "true", ".interval": "100ms", ".multiplier": "1.1", ".quantile": "0.5"}.items():
@@ -34,7 +37,8 @@ def main(master: str, table: str, controller: str, registry: str, log: str) -> N
         return value
 
     rows = spark.range(0, 4000, 1, 4).selectExpr("CAST(id % 10 AS INT) AS k", "id AS v")
-    rows.withColumn("v", hang_at_first("v")).writeTo(table).append()
+    rows = rows.withColumn("v", hang_at_first("v")).withColumn("padding", repeat(lit("x"), int(padding)))
+    rows.writeTo(table).option("spool.memory", "1m").append()
     spark.stop()
 
 

@@ -22,7 +22,9 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
+from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (
@@ -283,10 +285,3 @@ def test_no_rows_leave_no_version(pravega: Pravega, begin: Callable[[], Insert])
     assert insert.transaction.status() in (TransactionStatus.ABORTED, TransactionStatus.ABORTING)
     head = CommitLog(pravega, insert.transaction.stream).head()
     assert head is None or head.version == 0
-
-
-def test_a_spool_larger_than_its_memory(pravega: Pravega, begin: Callable[[], Insert]) -> None:
-    insert = begin()
-    rows = [bytes([number % 256]) * 100_000 for number in range(80)]
-    assert insert.commit([write(insert, rows)]) == len(rows)
-    assert visible(pravega, insert.transaction.stream) == sorted(rows)

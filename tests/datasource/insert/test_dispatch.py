@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage, Dis
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.roster import QueryRun, Roster
-from pyspark_pravega.datasource.insert.task import Unit
+from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA
 from pyspark_pravega.errors import (
     InvalidRowError,

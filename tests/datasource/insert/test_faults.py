@@ -24,7 +24,8 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.reports import InsertMessage
+from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.local.state import ClusterInfo
 from tests.client.conftest import MintedTokens
 from tests.datasource.insert.test_atomicity import check_order_by_key, table, values, wait_until

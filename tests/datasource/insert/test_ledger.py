@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder, LedgerRow
-from pyspark_pravega.datasource.insert.task import InsertMessage
+from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from pyspark_pravega.errors import QueryFencedError, TransactionNotOpenError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_commit import visible

@@ -40,14 +40,23 @@ def spark_cluster(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.parametrize("padding", [0, 10_000])
 def test_a_task_that_runs_twice_at_the_same_time(
-    spark: SparkSession, spark_cluster: str, table: str, cluster: ClusterInfo, tmp_path: Path
+    spark: SparkSession, spark_cluster: str, scope: str, cluster: ClusterInfo, tmp_path: Path, padding: int
 ) -> None:
-    """Speculative execution on a cluster: both attempts write to the transaction, the rows of one of them count."""
+    """Speculative execution on a cluster: both attempts write to the transaction, the rows of one of them count.
+
+    With long rows, tasks append them as they go, and the blocks of both attempts lie between each other.
+    """
+    table = f"pravega.`{scope}`.padded"
+    spark.sql(
+        f"CREATE TABLE {table} (k INT NOT NULL, v BIGINT NOT NULL, padding STRING) USING pravega "
+        "TBLPROPERTIES ('routing-key'='k', 'scaling.min-segments'='3')"
+    )
     log = tmp_path / "attempts"
     log.mkdir()
     servers = [cluster.controller_uri, str(cluster.registry_uri)]
-    command = [sys.executable, str(SPECULATING), spark_cluster, table, *servers, str(log)]
+    command = [sys.executable, str(SPECULATING), spark_cluster, table, *servers, str(log), str(padding)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert sorted(path.name for path in log.iterdir()) == ["attempt-0", "attempt-1"]

@@ -17,10 +17,11 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.wire.commands import MAX_BLOCK
 from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
-from pyspark_pravega.datasource.insert.task import InsertMessage
+from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import ServerUnavailableError, StreamSealedError
 from tests.cutting_proxy import CuttingProxy
+from tests.datasource.insert.test_atomicity import wait_until
 from tests.datasource.scans import KEYED, keyed_table, rows, scan, values
 
 BATCHES = 12
@@ -126,6 +127,7 @@ def test_what_is_lost_while_the_stream_is_scaled(pravega: Pravega, new_stream: C
     def batches() -> Iterator[pa.RecordBatch]:
         yield make_padded_rows(0, KEYS)
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+        wait_until(lambda: len(values(scan(pravega, table))) == KEYS, "the first rows")
         pravega.controller.scale_stream(stream, ids, [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)])
         controller.away.set()
         controller.cut_all()

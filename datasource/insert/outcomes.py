@@ -1,0 +1,96 @@
+"""The errors of a commit that came to nothing or whose outcome is unknown, and cleaning up after it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+
+from pyspark_pravega.client.retry import limit_retries
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import (
+    PravegaError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TransactionMismatchError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
+
+from .unit import Unit
+
+LOG = logging.getLogger(__name__)
+
+CLEAN_UP_SECONDS = 5.0
+"""How long cleaning up is tried: the outcome is known already, or was waited for long enough."""
+
+NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
+"""Errors that leave open what another process has done with a transaction."""
+
+
+def clean_up(step: Callable[[], None]) -> None:
+    """Clean up as far as possible. A transaction that cannot be ended now ends with its lease."""
+    try:
+        with limit_retries(CLEAN_UP_SECONDS):
+            step()
+    except PravegaError as error:
+        LOG.warning("Cleaning up after an INSERT: %s", error)
+
+
+def ended_error(transaction: Transaction, unit: Unit) -> TransactionNotOpenError:
+    """Make the error for a transaction that ended before it was committed."""
+    return TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
+
+
+def mixed_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
+    """Make the error for bytes of failed attempts that cannot be distinguished from those of the others."""
+    return TransactionMismatchError(
+        f"Transaction {transaction.id} on stream {transaction.stream} mixes bytes of failed attempts with those of the "
+        f"tasks that succeeded. It was aborted. {unit.write_again}."
+    )
+
+
+def scaled_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
+    """Make the error for a stream whose present segments cannot take a copy of a transaction."""
+    return TransactionMismatchError(
+        f"Stream {transaction.stream} was scaled while transaction {transaction.id} held bytes of failed attempts. It "
+        f"was aborted. {unit.write_again}."
+    )
+
+
+def lost_rows_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
+    """Make the error for a transaction that does not hold what the reports say."""
+    return TransactionMismatchError(
+        f"Transaction {transaction.id} on stream {transaction.stream} does not hold what its tasks wrote. It was "
+        f"aborted. {unit.write_again}."
+    )
+
+
+def lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:
+    """Make the error for a process that died while it copied the winners' bytes."""
+    return TransactionOutcomeUnknownError(
+        f"The catalog service ended while it committed to stream {stream} without the bytes of failed attempts. Either "
+        "all rows of this INSERT are visible, or none: look at the table before you run it again."
+    )
+
+
+def outcome_unknown_error(
+    stream: Stream, transaction: uuid.UUID, error: PravegaError
+) -> TransactionOutcomeUnknownError:
+    """Make the error for servers that do not say whether an earlier process has committed a transaction."""
+    unknown = TransactionOutcomeUnknownError(
+        f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and the outcome "
+        f"is unknown: {error.message}. Either all rows of this INSERT are visible, or none: look at the table before "
+        "you run it again."
+    )
+    unknown.__cause__ = error
+    return unknown
+
+
+def given_up_error(transaction: Transaction, unit: Unit, error: PravegaError) -> TransactionNotOpenError:
+    """Make the error for a transaction that was aborted although its commit may have been asked for."""
+    return TransactionNotOpenError(
+        f"Transaction {transaction.id} on stream {transaction.stream} could not be committed and was aborted: "
+        f"{error.__cause__ or error}. {unit.write_again}."
+    )

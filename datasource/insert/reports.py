@@ -1,0 +1,40 @@
+"""What the tasks of a write report to the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+
+@dataclass(frozen=True)
+class SegmentWrite:
+    """The bytes and events that one task put into one segment of the transaction.
+
+    `ranges` are the bytes that this attempt appended itself; `resumed` says that an earlier attempt with the same
+    content had appended the rest.
+    """
+
+    bytes: int
+    events: int
+    ranges: tuple[tuple[int, int], ...]
+    resumed: bool
+    retries: int = 0
+
+
+@dataclass
+class InsertMessage(WriterCommitMessage):
+    """A task's report: the number of rows and, by segment id, what it wrote there.
+
+    `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
+    reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
+    `retries` the connections that were lost meanwhile, for Spark's metrics.
+    """
+
+    partition: int
+    rows: int
+    segments: dict[int, SegmentWrite]
+    lost: int = 0
+    reached: int | None = None
+    bytes: int = 0
+    retries: int = 0
