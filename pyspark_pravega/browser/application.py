@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -45,6 +46,7 @@ def make_application(
     waits for what it can do without.
     """
     pages = Pages(catalog, controller, patience)
+    threading.Thread(target=pages.list_ahead, name="list ahead", daemon=True).start()
     routes = [
         Route("/", pages.show_scopes),
         Route("/queries", pages.show_queries),
@@ -80,6 +82,14 @@ class Pages:
         )
         self._templates.filters.update(bytes=format_bytes, cell=format_cell, part=partial(quote_url, safe=""))
         self._templates.globals.update(controller=controller, release=__version__)
+
+    def list_ahead(self) -> None:
+        """Begin to list the tables of all scopes, so that the first page need not wait for ten thousand names."""
+        try:
+            for scope in self._catalog.list_namespaces():
+                self._names.begin(scope)
+        except PravegaError:
+            return  # the first page asks again, and says why
 
     def show_scopes(self, _request: Request) -> Response:
         """List the scopes, each with the number of its tables."""
