@@ -112,7 +112,7 @@ jars: $(STAMP) ## Compile the Java adapter for all versions of Spark (the first 
 # The oldest and the newest release of each older line, each in an environment of its own.
 SPARK41 := 4.1.0 4.1.4
 SPARK42 := 4.2.0 4.2.1
-WITH_LONG = not faults and not pipelines and not dbt and not image and not notebook
+WITH_LONG = not faults and not pipelines and not dbt and not image and not notebook and not chromium
 SPARK_RUN = -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
   -m "$(WITH_LONG)" \
   $$($(BIN)/python -m tests.spark_versions modules) --spark-results tests/spark_results
@@ -185,6 +185,10 @@ notebook: build/notebook/installed jar native ## Run the notebook of the tutoria
 build/notebook/installed: requirements-notebook.txt $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/notebook -r $<
 	@touch $@
+
+.PHONY: ui-test
+ui-test: $(STAMP) ## See the web pages in a headless Chromium (needs Debian's chromium and chromium-driver)
+	$(BIN)/python -m pytest -m chromium $(PYTEST_ARGS)
 
 .PHONY: image-test
 image-test: $(STAMP) ## Build the image and run what docker/compose.yaml says (20 minutes; skipped without a Docker engine)
