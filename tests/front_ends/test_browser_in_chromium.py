@@ -1,4 +1,4 @@
-"""The web pages in a real Chromium: at a phone's width, in the dark, by keyboard, and without an error in its console."""
+"""The web pages in a real Chromium: as wide as a phone, in the dark, by keyboard, and with an empty console."""
 
 from __future__ import annotations
 
