@@ -189,6 +189,10 @@ build/notebook/installed: requirements-notebook.txt $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/notebook -r $<
 	@touch $@
 
+.PHONY: ui-test
+ui-test: $(STAMP) ## See the web pages in a headless Chromium (needs Debian's chromium and chromium-driver)
+	$(BIN)/python -m pytest -m chromium $(PYTEST_ARGS)
+
 .PHONY: image-test
 image-test: $(STAMP) ## Build the image and run what docker/compose.yaml says (20 minutes; skipped without a Docker engine)
 	@if docker info > /dev/null 2>&1; then set -x; $(BIN)/python -m pytest -m image $(PYTEST_ARGS); \

@@ -23,7 +23,7 @@ from ..storage.naming import prefix_errors
 from ..storage.spelling import resolve_stream
 from ..tables import namespaces, stream_tables
 from .arrow_columns import to_spark_columns
-from .details import ConsumerLag, inspect_table, list_lags, refuse_metadata_table
+from .details import ConsumerLag, inspect_table, list_lags, list_queries, refuse_metadata_table
 from .table import Table
 
 
@@ -349,6 +349,16 @@ class PravegaCatalog:
         parts, name = self._split_name(table)
         with suggest_near_tables(self._catalog, parts, name):
             return list(list_lags(self._catalog, resolve_stream(self._catalog, parts, name)))
+
+    def queries(self) -> pa.Table:
+        """List the streaming queries that SQL has started, as `SELECT * FROM pravega.system.queries` does.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each query: its state, its last micro-batch, how far it is behind, and why it last failed.
+        """
+        return list_queries(self._catalog)
 
     def _split_namespace(self, name: str) -> tuple[str, ...]:
         parts = split_name(name)

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_consumers_of_scopes
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
-from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
+from ..metadata import system
 from ..metadata.tables_of_streams import TABLES, is_stream_namespace, load, read_rows
 from ..storage.connections import Catalog
 from ..storage.spelling import name_table
@@ -114,12 +118,16 @@ def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
         raise UnsupportedOperationError(kind.refusal(what, name_table(catalog, table)))
 
 
-def measure_table(catalog: Catalog, table: StreamTable) -> TableSize:
-    """Measure a table's stream. Raises UnsupportedOperationError for a key-value table."""
+def measure_table(catalog: Catalog, table: StreamTable, start: str | None) -> TableSize:
+    """Measure a table's stream, after a stream cut if one is given.
+
+    Raises UnsupportedOperationError for a key-value table, InvalidOptionError for a cut that is not one of the stream.
+    """
     _check_stream(catalog, table, "size")
     pravega, stream = catalog.pravega, table.stream
+    first = None if start is None else StreamCut.from_text(start)
     slices = take_snapshot(
-        pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
+        pravega, stream, start=first, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )
     return TableSize(len(pravega.controller.current_segments(stream)), sum(piece.end - piece.start for piece in slices))
 
@@ -144,12 +152,16 @@ def list_schemas(catalog: Catalog, table: StreamTable) -> list[TableSchema]:
     return found
 
 
-def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
-    """Return the versions in a table's commit log, the oldest first.
+def list_versions(catalog: Catalog, table: StreamTable, newest: int | None) -> list[TableVersion]:
+    """Return the versions in a table's commit log, or only so many of the newest ones, the oldest first.
 
-    Raises UnsupportedOperationError for a key-value table.
+    Raises UnsupportedOperationError for a key-value table, InvalidOptionError for a number below 1.
     """
     _check_stream(catalog, table, "history")
+    if newest is not None and newest < 1:
+        raise InvalidOptionError(f"'newest' is {newest}. Give the number of versions, at least 1, or leave it out.")
+    log = CommitLog(catalog.pravega, table.stream)
+    first = 1 if newest is None else max(1, log.newest() - newest + 1)
     return [
         TableVersion(
             version=version.number,
@@ -158,7 +170,7 @@ def list_versions(catalog: Catalog, table: StreamTable) -> list[TableVersion]:
             rows=version.rows,
             position=version.cut.to_text(),
         )
-        for version in CommitLog(catalog.pravega, table.stream).versions()
+        for version in log.versions(first)
     ]
 
 
@@ -174,9 +186,18 @@ def inspect_table(catalog: Catalog, namespace: Sequence[str], table: str, name: 
             f"A table has {', '.join(TABLES)}."
         )
     found = load(catalog, place, name, {}, writing=False)
-    schema = to_arrow_columns(found.schema)
-    found_rows = read_rows(catalog, place, name, {}).rows
-    arrays = [pa.array([row[index] for row in found_rows], field.type) for index, field in enumerate(schema)]
+    return _make_arrow_table(found.schema, read_rows(catalog, place, name, {}).rows)
+
+
+def list_queries(catalog: Catalog) -> pa.Table:
+    """Return the rows of the table `system.queries`."""
+    found = system.load(catalog, system.QUERIES, writing=False, asked=None)
+    return _make_arrow_table(found.schema, system.read_rows(catalog, system.QUERIES, {}).rows)
+
+
+def _make_arrow_table(columns: StructType, rows: Sequence[Sequence[Any]]) -> pa.Table:
+    schema = to_arrow_columns(columns)
+    arrays = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -407,25 +407,35 @@ class Table:
             )
         )
 
-    def history(self) -> list[TableVersion]:
+    def history(self, newest: int | None = None) -> list[TableVersion]:
         """List the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query.
+
+        Parameters
+        ----------
+        newest : int, optional
+            How many of the newest versions to list; by default all.
 
         Returns
         -------
         list of TableVersion
             The versions, the oldest first.
         """
-        return list_versions(self._catalog, self._described.table)
+        return list_versions(self._catalog, self._described.table, newest)
 
-    def size(self) -> TableSize:
+    def size(self, start: str | None = None) -> TableSize:
         """Measure the table.
+
+        Parameters
+        ----------
+        start : str, optional
+            The text of a stream cut, after which events count; by default all events count.
 
         Returns
         -------
         TableSize
-            The number of segments that take appends, and the bytes of all events.
+            The number of segments that take appends, and the bytes of the events.
         """
-        return measure_table(self._catalog, self._described.table)
+        return measure_table(self._catalog, self._described.table, start)
 
     def schema_versions(self) -> list[TableSchema]:
         """List the versions of the schema in the registry.

@@ -36,7 +36,7 @@ class _Commands(click.Group):
     """Loads some commands only when needed; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["local", *self.commands, "show", "consumers", "translate"]
+        return ["local", *self.commands, "show", "ui", "metrics", "consumers", "translate"]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name == "local":
@@ -47,6 +47,14 @@ class _Commands(click.Group):
             from pyspark_pravega.commands.show import show
 
             return show
+        if name == "ui":
+            from pyspark_pravega.commands.ui import ui
+
+            return ui
+        if name == "metrics":
+            from pyspark_pravega.commands.metrics import metrics
+
+            return metrics
         if name == "consumers":
             from pyspark_pravega.commands.consumers import consumers
 

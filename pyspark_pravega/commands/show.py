@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from pyspark_pravega.catalog import PravegaCatalog
 
 F = TypeVar("F", bound=Callable[..., Any])
-_AT_ONCE = 8
-"""Tables that are loaded in parallel."""
-_RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 
 
 @click.group()
@@ -44,11 +40,13 @@ def _add_options(function: F) -> F:
 @_add_options
 def tables(namespace: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """List the tables of a NAMESPACE, or of all: segments, bytes, format and retention of each."""
-    from pyspark_pravega.commands.show_output import format_bytes, print_json, print_table
+    from pyspark_pravega.catalog.api.summary import summarize_tables
+    from pyspark_pravega.commands.show_output import print_json, print_table
+    from pyspark_pravega.values_as_text import format_bytes
 
-    with _connect(controller_uri, schema_registry_uri) as catalog, ThreadPoolExecutor(_AT_ONCE) as threads:
+    with _connect(controller_uri, schema_registry_uri) as catalog:
         names = _list_all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
-        rows = list(threads.map(lambda name: _summarize_table(catalog, name), names))
+        rows = [asdict(summary) for summary in summarize_tables(catalog, names)]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -172,7 +170,8 @@ def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, s
 @_add_options
 def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Show how far the consumers of a TABLE, or of all, are behind its end."""
-    from pyspark_pravega.commands.show_output import format_bytes, print_json, print_table
+    from pyspark_pravega.commands.show_output import print_json, print_table
+    from pyspark_pravega.values_as_text import format_bytes
 
     with _connect(controller_uri, schema_registry_uri) as catalog:
         rows = [asdict(consumer) for consumer in catalog.consumers(table)]
@@ -207,31 +206,6 @@ def _list_all_tables(catalog: PravegaCatalog) -> list[str]:
         with suppress(ScopeNotFoundError):
             names += catalog.list_tables(quote(namespace))
     return names
-
-
-def _summarize_table(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
-    from pyspark_pravega.sql.options import KEY_VALUE_FORMAT, PATTERN_OF_STREAMS, STREAMS
-
-    row: dict[str, Any] = dict.fromkeys(("table", "segments", "bytes", "format", "retention", "error"))
-    row["table"] = name
-    try:
-        table = catalog.load_table(name)
-        properties = table.properties
-        if properties.get("format") == KEY_VALUE_FORMAT:
-            return {**row, "format": KEY_VALUE_FORMAT}  # it has neither segments nor a size in bytes
-        if PATTERN_OF_STREAMS.key in properties or STREAMS.key in properties:
-            return {**row, "format": "several streams"}  # which are listed too
-        size = table.size()
-    except PravegaError as error:
-        return {**row, "error": error.condition}  # one that cannot be read must not hide the others
-    retention = " ".join(properties[key] for key in _RETENTION if key in properties)
-    return {
-        **row,
-        "segments": size.segments,
-        "bytes": size.bytes,
-        "format": properties["format"],
-        "retention": retention,
-    }
 
 
 def _list_number_columns(table: Any) -> list[str]:

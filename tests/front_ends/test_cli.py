@@ -20,7 +20,7 @@ def run(*arguments: str, **environment: str | None) -> Result:
 
 def test_help_lists_every_command() -> None:
     shown = run("--help").output
-    own = ("local", "run", "conf", "class-archive", "doctor", "show", "consumers", "translate")
+    own = ("local", "run", "conf", "class-archive", "doctor", "show", "ui", "metrics", "consumers", "translate")
     for command in (*own, "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit", "pipelines"):
         assert f"\n  {command} " in shown, command
     assert __version__ in run("--version").output

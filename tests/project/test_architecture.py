@@ -34,8 +34,17 @@ def test_formats_know_types_of_spark_only(path: Path) -> None:
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = [path for path in (ROOT / "pyspark_pravega").iterdir() if path.is_symlink()]
-MODULES = {"grpcio": "grpc", "jsonschema-rs": "jsonschema_rs", "protobuf": "google"}
+MODULES = {
+    "grpcio": "grpc",
+    "jsonschema-rs": "jsonschema_rs",
+    "prometheus-client": "prometheus_client",
+    "protobuf": "google",
+}
 """The modules of distributions that are named otherwise."""
+
+
+EXTRAS = {"browser": "ui", "local": "local", "metrics": "metrics"}
+"""Folders whose own requirements are an extra."""
 
 
 def list_modules(requirements: list[str]) -> set[str]:
@@ -44,18 +53,19 @@ def list_modules(requirements: list[str]) -> set[str]:
 
 
 def test_what_is_imported_is_required_and_the_other_way_round() -> None:
-    """What only local clusters need is the extra `local`."""
+    """What only local clusters, the web pages and the metrics need are extras."""
     used: dict[str, set[str]] = {}
     for folder in [*(path.resolve() for path in FOLDERS), ROOT / "pyspark_pravega"]:
         for path in folder.rglob("*.py"):
             if path.name != "generate.py":  # a tool, with requirements of its own
                 roots = {name.split(".")[0] for name in list_imports(path) if not name.startswith("__")}
-                used.setdefault(folder.name, set()).update(roots)
+                used.setdefault(EXTRAS.get(path.parent.name, folder.name), set()).update(roots)
     known = set(sys.stdlib_module_names) | {"pyspark_pravega", "py4j"}  # py4j is a part of pyspark
-    everywhere = set().union(*(names for folder, names in used.items() if folder != "local")) - known
+    everywhere = set().union(*(names for folder, names in used.items() if folder not in EXTRAS.values())) - known
     assert everywhere == list_modules(PROJECT["project"]["dependencies"])
-    only_local = used["local"] - known - everywhere
-    assert only_local == list_modules(PROJECT["project"]["optional-dependencies"]["local"])
+    for extra in EXTRAS.values():
+        only_there = used[extra] - known - everywhere
+        assert only_there == list_modules(PROJECT["project"]["optional-dependencies"][extra])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "jvm").rglob("*.java")), ids=lambda path: path.name)

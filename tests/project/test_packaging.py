@@ -111,6 +111,8 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     for needed in (
         "pyspark_pravega/spark/log4j2.properties",
         "pyspark_pravega/py.typed",
+        "pyspark_pravega/browser/style.css",
+        "pyspark_pravega/browser/templates/table.html",
         "pyspark_pravega/client/controller/controller_pb2.pyi",
         "pyspark_pravega/jvm/pyspark-pravega-adapter.jar",
         "pyspark_pravega/jvm/pyspark-pravega-adapter-4.1.jar",

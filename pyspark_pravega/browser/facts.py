@@ -1,0 +1,162 @@
+"""Collects what the parts of a table's page show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_pravega.catalog import PravegaCatalog, Table
+from pyspark_pravega.catalog.api.summary import SEVERAL_STREAMS, TableSummary, summarize_loaded
+from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
+
+from .newest_rows import find_newest_rows
+from .problems import Problem
+from .rates import Growths, count_commits
+from .schema_changes import compare_versions
+from .segment_picture import HEIGHT, LEFT, TOP, WIDTH, draw_segments
+
+_VERSIONS = 200
+_MOST_SEGMENTS = 500
+
+Facts = Mapping[str, Any]
+
+
+class AskedTable:
+    """The table that one request asks for; loaded once."""
+
+    def __init__(self, catalog: PravegaCatalog, scope: str, name: str, growths: Growths) -> None:
+        """Send nothing yet. `growths` is kept between requests."""
+        self.catalog = catalog
+        self.scope = scope
+        self.name = name
+        self.growths = growths
+        self._loaded: Table | PravegaError | None = None
+
+    @property
+    def sql_name(self) -> str:
+        """Return the name as SQL writes it, without the catalog."""
+        return quote_all((self.scope, self.name))
+
+    def load(self) -> Table:
+        """Load the table. Raises the errors of loading it."""
+        if self._loaded is None:
+            try:
+                self._loaded = self.catalog.load_table(self.sql_name)
+            except PravegaError as error:
+                self._loaded = error
+        if isinstance(self._loaded, PravegaError):
+            raise self._loaded
+        return self._loaded
+
+    def summarize(self) -> TableSummary:
+        """Summarize the table. Raises StreamNotFoundError if there is none, and errors of a controller that is away.
+
+        A table that exists and cannot be loaded has a summary that says so.
+        """
+        if not self.catalog.table_exists(self.sql_name):
+            self.load()  # which says so, with names that are near
+        try:
+            return summarize_loaded(self.sql_name, self.load())
+        except PravegaError as error:
+            return TableSummary(self.sql_name, error=error.condition)
+
+    def inspect(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a metadata table. Raises the errors of reading it."""
+        rows: list[dict[str, Any]] = self.catalog.inspect(self.sql_name, name).to_pylist()
+        return rows
+
+
+def _collect_columns(asked: AskedTable) -> Facts:
+    table = asked.load()
+    columns = [
+        {
+            "name": field.name,
+            "type": field.dataType.simpleString().upper(),
+            "nullable": field.nullable,
+            "comment": (field.metadata or {}).get("comment", ""),
+        }
+        for field in table.spark_schema
+    ]
+    return {"columns": columns, "properties": sorted(table.properties.items()), "hidden": table.hidden_columns}
+
+
+def _collect_schemas(asked: AskedTable) -> Facts:
+    rows = asked.inspect("schemas")
+    return {"versions": compare_versions(rows), "policy": rows[0]["compatibility"] if rows else None}
+
+
+def _collect_rows(asked: AskedTable) -> Facts:
+    found = find_newest_rows(asked.catalog, asked.load(), (asked.scope, asked.name))
+    return {"names": found.rows.schema.names, "numbers": _find_numbers(found.rows), "rows": found}
+
+
+def _collect_segments(asked: AskedTable) -> Facts:
+    segments = asked.inspect("segments")
+    events, note = _ask_for_more(lambda: asked.inspect("scale_events"))
+    return {
+        "picture": draw_segments(segments, events),
+        "size": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "top": TOP},
+        "segments": segments[-_MOST_SEGMENTS:],
+        "left_out": max(0, len(segments) - _MOST_SEGMENTS),
+        "growth": asked.growths.measure(asked.sql_name, segments),
+        "note": note,
+    }
+
+
+def _ask_for_more(ask: Callable[[], list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], Problem | None]:
+    """Return rows that a page can do without, or why there are none."""
+    try:
+        return ask(), None
+    except PravegaError as error:
+        return [], Problem.of(error)
+
+
+def _collect_versions(asked: AskedTable) -> Facts:
+    versions = asked.load().history(newest=_VERSIONS)
+    complete = not versions or versions[0].version == 1
+    return {"versions": versions[::-1], "complete": complete, "rates": count_commits(versions, complete)}
+
+
+def _collect_transactions(asked: AskedTable) -> Facts:
+    return {"transactions": asked.inspect("transactions")}
+
+
+def _collect_consumers(asked: AskedTable) -> Facts:
+    return {"consumers": asked.catalog.consumers(asked.sql_name)}
+
+
+def _find_numbers(rows: pa.Table) -> list[str]:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return [field.name for field in rows.schema if any(is_kind(field.type) for is_kind in kinds)]
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A part of a table's page. Some are there only for streams."""
+
+    key: str
+    title: str
+    collect: Callable[[AskedTable], Facts]
+    of_stream: bool = True
+
+
+TABS: Sequence[Tab] = (
+    Tab("columns", "Columns", _collect_columns, of_stream=False),
+    Tab("schemas", "Schema versions", _collect_schemas),
+    Tab("rows", "Newest rows", _collect_rows, of_stream=False),
+    Tab("segments", "Segments", _collect_segments),
+    Tab("versions", "Versions", _collect_versions),
+    Tab("transactions", "Transactions", _collect_transactions),
+    Tab("consumers", "Consumers", _collect_consumers),
+)
+
+
+def list_tabs(summary: TableSummary) -> list[Tab]:
+    """Return the parts that the page of such a table has."""
+    is_stream = summary.format not in (KEY_VALUE_FORMAT, SEVERAL_STREAMS)
+    return [tab for tab in TABS if is_stream or not tab.of_stream]

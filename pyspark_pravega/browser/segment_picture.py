@@ -1,0 +1,105 @@
+"""Draws a stream's segments: the key space from top to bottom, the epochs from left to right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark_pravega.values_as_text import format_bytes
+
+WIDTH, HEIGHT = 720, 260
+LEFT, TOP = 44, 8
+_MOST_EPOCHS = 40
+_SHADES = 5
+
+
+@dataclass(frozen=True)
+class Box:
+    """A segment in the picture. `shade` says how many bytes it holds, from 0 for none to 4 for the most."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    shade: int
+    sealed: bool
+    title: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A mark on an axis."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class SegmentPicture:
+    """What a template draws. `left_out` counts the oldest epochs, for which there is no room."""
+
+    boxes: Sequence[Box]
+    keys: Sequence[Tick]
+    epochs: Sequence[Tick]
+    left_out: int
+    describes: str
+
+
+def draw_segments(segments: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]) -> SegmentPicture | None:
+    """Draw the rows of the metadata tables `segments` and `scale_events`; None if no key range is known.
+
+    Without rows of `scale_events`, for a user without the right to them, a sealed segment seems to end with the epoch
+    after its own.
+    """
+    known = [row for row in segments if row["key_range_start"] is not None]
+    if not known:
+        return None
+    ended = {segment: event["epoch"] for event in events for segment in event["sealed_segments"]}
+    times: dict[int, datetime | None] = {event["epoch"]: event["scaled_at"] for event in events}
+    newest = max([row["epoch"] for row in known] + list(times))
+    oldest = min(row["epoch"] for row in known)
+    first = max(oldest, newest - _MOST_EPOCHS + 1)
+    step = (WIDTH - LEFT) / (newest - first + 1)
+    largest = max(row["bytes"] for row in known)
+    boxes = []
+    for row in known:
+        end = ended.get(row["segment_id"], row["epoch"] + 1) if row["sealed"] else newest + 1
+        if end > first:
+            boxes.append(_draw(row, (max(row["epoch"], first) - first) * step, (end - first) * step, largest))
+    every = math.ceil((newest - first + 1) / 8)
+    return SegmentPicture(
+        boxes=boxes,
+        keys=[Tick(TOP + part * HEIGHT, f"{part:g}") for part in (0, 0.25, 0.5, 0.75, 1)],
+        epochs=[
+            Tick(LEFT + (epoch - first) * step, _name_epoch(epoch, times.get(epoch)))
+            for epoch in range(first, newest + 1, every)
+        ],
+        left_out=first - oldest,
+        describes=f"{len(boxes)} segments over the key space from 0 to 1, in epochs {first} to {newest}",
+    )
+
+
+def _draw(row: Mapping[str, Any], begin: float, end: float, largest: int) -> Box:
+    start, stop = row["key_range_start"], row["key_range_end"]
+    shade = 0 if not row["bytes"] else max(1, math.ceil((_SHADES - 1) * row["bytes"] / largest))
+    state = "sealed" if row["sealed"] else "open"
+    height = (stop - start) * HEIGHT
+    return Box(
+        x=round(LEFT + begin, 2),
+        y=round(TOP + start * HEIGHT, 2),
+        width=round(end - begin, 2),
+        height=round(height, 2),
+        shade=shade,
+        sealed=row["sealed"],
+        title=f"segment {row['number']} of epoch {row['epoch']}, {state}: keys {start:.4g} to {stop:.4g}, "
+        f"{format_bytes(row['bytes'])}",
+        label=str(row["number"]) if height >= 14 and end - begin >= 16 else "",
+    )
+
+
+def _name_epoch(epoch: int, time: datetime | None) -> str:
+    return f"epoch {epoch}" if time is None else f"epoch {epoch}, {time:%m-%d %H:%M}"

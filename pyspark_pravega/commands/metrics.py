@@ -1,0 +1,65 @@
+"""The command `pyspark-pravega metrics`: show Prometheus how streams, consumers and streaming queries do."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import click
+
+from pyspark_pravega.errors import PravegaError
+
+from .extras import require_extra
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9095, show_default=True, help="Port to listen on, 0 for any."
+)
+@click.option(
+    "--interval",
+    type=click.IntRange(1, 3600),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time from the beginning of a measurement to the next.",
+)
+@click.option("--scope", "scopes", multiple=True, metavar="NAME", help="Only streams of this scope; may be repeated.")
+@click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092.")
+@click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090.")
+def metrics(
+    host: str,
+    port: int,
+    interval: int,
+    scopes: tuple[str, ...],
+    schema_registry_uri: str | None,
+    controller_uri: str | None,
+) -> None:
+    """Show metrics to Prometheus: lags of consumers and queries, rates, retention, commits that last.
+
+    Whoever reaches the port reads the names of streams and their numbers, so it listens on this machine only, unless
+    --host says otherwise. Ctrl-C ends it.
+    """
+    try:
+        require_extra("metrics", ("prometheus_client",))
+        from pyspark_pravega.catalog.storage.connections import Catalog
+        from pyspark_pravega.client import connect
+        from pyspark_pravega.datasource.connecting import client_config, first_contact
+        from pyspark_pravega.metrics.exporter import Exporter, serve
+        from pyspark_pravega.metrics.measurement import measure
+        from pyspark_pravega.sql.options import CONTROLLER_URI, SCHEMA_REGISTRY_URI, resolve
+
+        given = {CONTROLLER_URI.key: controller_uri, SCHEMA_REGISTRY_URI.key: schema_registry_uri}
+        settings = {key: text for key, text in given.items() if text is not None}
+        options = resolve(conf=settings, env=os.environ)
+        controller = options.require(CONTROLLER_URI)
+        with connect(client_config(options), first_contact=first_contact(options)) as pravega:
+            catalog = Catalog(settings, pravega)
+            exporter = Exporter(lambda: measure(catalog, scopes))
+            server = serve(exporter, host, port)
+            shown = f"[{host}]" if ":" in host else host
+            click.echo(f"http://{shown}:{server.server_port}/metrics shows {controller}. Ctrl-C ends it.")
+            exporter.refresh_every(interval, threading.Event())
+    except PravegaError as error:
+        raise click.ClickException(error.for_user()) from error
