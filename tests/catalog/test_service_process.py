@@ -24,7 +24,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage
-from pyspark_pravega.datasource.insert.task import InsertMessage
+from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.insert.test_atomicity import wait_until

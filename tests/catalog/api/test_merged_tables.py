@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -96,7 +98,7 @@ def test_it_is_followed_with_streams_that_come(api: PravegaCatalog, halls: Table
 
 def test_what_needs_one_stream(api: PravegaCatalog, halls: Table, scope: str) -> None:
     name = f"`{scope}`.halls"
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: halls.append(pa.table({"id": [1]})),
         halls.history,
         halls.size,
