@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,8 +92,7 @@ class InsertWriter(DataSourceArrowWriter):
                     segments.seed_location(stream, segment_id, endpoint)
                 with TaskOutput(segments, spec.spool_memory, partition) as output:
                     rows = TaskRows(spec, partition, output)
-                    for batch in iterator:
-                        rows.take(batch)
+                    rows.take_all(iterator)
                     report = rows.report(output.finish())
             except TransactionNotOpenError:
                 raise transaction.explain_end() from None
@@ -118,17 +118,30 @@ class TaskRows:
         self._reached = ReachedTime(table)
         self._rows = 0
 
+    def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Take all rows. Raises what `take` does, and the errors of rows that their source finds."""
+        with self._name_table():
+            for batch in batches:
+                self._take(batch)
+
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows. Raises InvalidRowError, EventTooLargeError, and what `SegmentAppender` raises."""
+        with self._name_table():
+            self._take(batch)
 
-        def room(place: int, size: int, events: int) -> memoryview:
-            return self._output.room(self._segments[place], size, events)
-
+    @contextmanager
+    def _name_table(self) -> Iterator[None]:
         try:
-            frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), room)
+            yield
         except (InvalidRowError, EventTooLargeError) as error:
             spec = self._spec
             raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        def room(place: int, size: int, events: int) -> memoryview:
+            return self._output.room(self._segments[place], size, events)
+
+        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), room)
         self._output.take_filled()
         self._rows += batch.num_rows
         self._reached.take(batch)
