@@ -199,7 +199,7 @@ def _make_status(catalog: Catalog, server: str) -> QueryStatus:
 def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:
     """Return the same query as it was started earlier. Raises QueryExistsError if another is in the way."""
     former = None
-    for other in queries.all():
+    for other in queries.all(age=0):
         if other.name != wanted.name and other.definition.checkpoint == wanted.definition.checkpoint:
             raise QueryExistsError(
                 f"The checkpoint {wanted.definition.checkpoint} belongs to the query '{other.name}'. Give each query "

@@ -135,9 +135,12 @@ class KeptQueries:
         self._catalog = catalog
         self._empty = find_empty_scopes(catalog.pravega)
 
-    def all(self) -> list[KeptQuery]:
-        """Return all queries, by name. What another server has just started in an empty scope may be missing."""
-        scopes = self.select_scopes(self.scopes(), EMPTY_SECONDS)
+    def all(self, age: float = EMPTY_SECONDS) -> list[KeptQuery]:
+        """Return all queries, by name.
+
+        What another server has started within the last `age` seconds in a scope without queries may be missing.
+        """
+        scopes = self.select_scopes(self.scopes(), age)
         return sorted(self._search(self.of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
 
     def select_scopes(self, scopes: Sequence[str], age: float) -> list[str]:
