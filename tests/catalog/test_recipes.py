@@ -192,6 +192,7 @@ def test_events_of_javas_own_serialization(
     spark.sql(f"INSERT INTO pravega.{namespace}.java_readings VALUES (X'{date_of_java}')")
     with pytest.raises(StreamingQueryException, match="InvalidClassException: filter status: REJECTED"):
         run_python(copy, names)
+    spark.sql("DROP TEMPORARY FUNCTION reading_of_event")  # others share the session
 
 
 def test_addresses_from_the_environment(

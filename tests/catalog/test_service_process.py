@@ -202,7 +202,8 @@ def test_a_commit_without_the_reports_of_all_tasks_aborts(
     assert error["condition"] == "PRAVEGA_TRANSACTION_MISMATCH"
     assert f"{len(messages)} of 2 tasks reported" in error["message"]
     assert "nothing was committed" in error["message"]
-    assert replace(insert, transaction=transaction).ended(client)
+    left = replace(insert, transaction=transaction)
+    wait_until(lambda: left.ended(client), "the abort")
     assert set(tail_cut(client, insert.stream).positions.values()) == {0}
 
 
