@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -279,11 +279,14 @@ def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
         return spark.table(f"{scope}.sensor_daily").count() if "started" in log.read_text() else 0
 
     every = spark.sql(f"SELECT * FROM {scope}.sensor_agg WHERE date < '2010-12-31'").count()
+    # Days that are over are written in the micro-batch after the one that ends them. A query that is killed between
+    # the two writes them with the next readings, and no sooner: the last file comes when it is started again.
     runs = (
-        (signal.SIGKILL, 1, "killed with SIGKILL"),
-        (signal.SIGINT, every, "started again, stopped with SIGINT"),
+        (range(FILES - 1), signal.SIGKILL, 1, "killed with SIGKILL"),
+        ([FILES - 1], signal.SIGINT, every, "started again, stopped with SIGINT"),
     )
-    for stop, enough, what in runs:
+    for numbers, stop, enough, what in runs:
+        write_readings(scratch / "readings", numbers)
         began = time.monotonic()
         with start_streaming(job, log) as program:
             while (found := days()) < enough:
@@ -302,18 +305,24 @@ def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
 
 
 def write_streaming_job(scope: str, scratch: Path) -> Path:
-    """Write the script for this run, and the readings in several files."""
-    heading, *lines = READINGS.read_text().splitlines()
+    """Write the script for this run, which reads the files of a folder that is empty at first."""
     files = scratch / "readings"
     files.mkdir()
-    for number in range(FILES):
-        part = lines[len(lines) * number // FILES : len(lines) * (number + 1) // FILES]
-        (files / f"{number}.csv").write_text("\n".join([heading, *part]) + "\n")
-        os.utime(files / f"{number}.csv", (number, number))  # Spark takes them in this order
     text = STREAM.read_text().replace("pravega.iot", scope).replace("'checkpoints'", f"'{scratch / 'checkpoints'}'")
     job = scratch / "sensor_stream.sql"
     job.write_text(text.replace(f"'examples/{READINGS.name}'", f"'{files}'"))
     return job
+
+
+def write_readings(files: Path, numbers: Iterable[int]) -> None:
+    """Write some of the files of readings into a folder, numbered in the order of their times."""
+    heading, *lines = READINGS.read_text().splitlines()
+    for number in numbers:
+        part = lines[len(lines) * number // FILES : len(lines) * (number + 1) // FILES]
+        new = files / f".{number}"
+        new.write_text("\n".join([heading, *part]) + "\n")
+        os.utime(new, (number, number))  # Spark takes them in this order
+        new.rename(files / f"{number}.csv")
 
 
 @contextmanager
