@@ -33,6 +33,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import Constraint, CreateTable
 from ..storage.connections import Catalog
+from ..storage.spelling import Address
 from ..tables.stream_tables import has_envelopes
 
 
@@ -55,15 +56,15 @@ class Declaration:
         return find_format(self.settings.format)
 
 
-def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) -> Declaration:
-    """Check what a statement declares. `shown` names the table in messages.
+def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declaration:
+    """Check what a statement declares.
 
     Raises InvalidNameError, InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError naming the column.
     """
-    properties, columns = request.properties, request.schema
+    stream, properties, columns = address.stream, request.properties, request.schema
     if request.constraints:
         format = catalog.options(properties=properties).get(o.FORMAT)
-        properties = with_primary_key(shown, properties, format, request.constraints)
+        properties = with_primary_key(address.shown, properties, format, request.constraints)
     options = catalog.options(properties=properties)
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
@@ -72,7 +73,7 @@ def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) 
     if kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
         columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
-    columns = with_defaults(shown, columns, request.defaults, settings.format)
+    columns = with_defaults(address.shown, columns, request.defaults, settings.format)
     bad_event_rule(options, stream)
     comment, text = properties.get("comment"), ""
     if columns.fields:

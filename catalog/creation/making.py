@@ -33,7 +33,7 @@ from ..storage.creation_mark import (
 )
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
 from ..storage.naming import prefix_errors
-from ..storage.spelling import add_stream_name, resolve_stream
+from ..storage.spelling import find_new_address
 from ..tables import merged_tables, views
 from ..tables.stream_tables import describe
 from .declaration import declare
@@ -50,28 +50,27 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
     column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
-    namespace, name, properties = request.namespace, request.name, request.properties
-    if not name or len(name) > MAX_STREAM_NAME:
-        check_new_stream(name)
-    shown = catalog.named(*namespace, name)
-    with prefix_errors("Table", shown):
-        stream = resolve_stream(catalog, namespace, name)
-    called = namespace[0], name
-    with prefix_errors("Table", add_stream_name(shown, called, stream)):
+    identifier, properties = request.identifier, request.properties
+    if not identifier.name or len(identifier.name) > MAX_STREAM_NAME:
+        check_new_stream(identifier.name)
+    with prefix_errors("Table", catalog.named(*identifier.parts)):
+        address = find_new_address(catalog, identifier)
+    stream, shown = address.stream, address.shown
+    with prefix_errors("Table", address.about):
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, request.partitions)
-        views.check_no_view(catalog, namespace, name)
-        merged_tables.check_none(catalog, stream, shown)
+        views.check_no_view(catalog, identifier)
+        merged_tables.check_none(catalog, address)
         if is_merged(properties):
-            return create_merged(catalog, stream, request)
+            return create_merged(catalog, address, request)
         check_name(catalog, stream, properties)
         if is_key_value_table(properties):
-            return create_entries(catalog, stream, request)
-        judged = judge(catalog, declare(catalog, stream, shown, request))
+            return create_entries(catalog, address, request)
+        judged = judge(catalog, declare(catalog, address, request))
         loaded = _make(catalog, judged) if isinstance(judged, New) else _make_rest(catalog, judged)
-        return describe(catalog, stream, loaded, called=called)
+        return describe(catalog, address, loaded)
 
 
 def _make(catalog: Catalog, new: New) -> LoadedTable:

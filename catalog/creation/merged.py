@@ -9,7 +9,6 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import shield
-from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -24,6 +23,7 @@ from ..protocol import CreateTable
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
+from ..storage.spelling import Address
 from ..tables import key_value_tables
 from ..tables.merged_tables import check_properties, describe, load_streams, make_row
 
@@ -35,14 +35,14 @@ def is_merged(properties: Mapping[str, str]) -> bool:
     return any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties)
 
 
-def create_merged(catalog: Catalog, stream: Stream, request: CreateTable) -> TableDescription:
+def create_merged(catalog: Catalog, address: Address, request: CreateTable) -> TableDescription:
     """Create a table of several streams. Columns that are given must be those that it has.
 
     Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedOperationError for
     constraints and defaults, and the errors of `load_streams`.
     """
+    stream, shown = address.stream, address.shown
     check_new_stream(stream.name)
-    shown = catalog.named(*request.namespace, request.name)
     for clause in (
         *(constraint.text for constraint in request.constraints),
         *(f"DEFAULT of {name}" for name in request.defaults),
@@ -67,7 +67,7 @@ def create_merged(catalog: Catalog, stream: Stream, request: CreateTable) -> Tab
 
     with shield():
         ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, made)
-    return describe(catalog, table, {**row, "name": stream.name}, (request.namespace[0], request.name))
+    return describe(catalog, address, table, {**row, "name": stream.name})
 
 
 def _check_columns(table: StreamTable, given: StructType) -> None:

@@ -14,6 +14,32 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 
 @dataclass(frozen=True)
+class Identifier:
+    """The name of a table or a view as a statement gives it: in a namespace, which may be a stream with its scope."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the parts of the name, as SQL writes them with dots between them."""
+        return *self.namespace, self.name
+
+
+@dataclass(frozen=True)
+class NamingRequest:
+    """What the requests below have that are about something by its name."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def identifier(self) -> Identifier:
+        """Return the name as one value."""
+        return Identifier(tuple(self.namespace), self.name)
+
+
+@dataclass(frozen=True)
 class ListTables:
     """The names of the tables of a namespace."""
 
@@ -36,7 +62,7 @@ class TimeTravel:
 
 
 @dataclass(frozen=True)
-class LoadTable:
+class LoadTable(NamingRequest):
     """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
 
     `case_sensitive`: whether the session distinguishes names by their case. It is a `MetadataDescription` where the
@@ -44,8 +70,6 @@ class LoadTable:
     table of this name.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     options: Mapping[str, str]
     writing: bool
     at: TimeTravel | None = None
@@ -54,11 +78,9 @@ class LoadTable:
 
 
 @dataclass(frozen=True)
-class ReadMetadata:
+class ReadMetadata(NamingRequest):
     """The `MetadataRows` of a metadata table. `options` are those of the query."""
 
-    namespace: tuple[str, ...]
-    name: str
     options: Mapping[str, str]
 
 
@@ -77,30 +99,23 @@ class LoadSource:
 
 
 @dataclass(frozen=True)
-class LoadChangelog:
+class LoadChangelog(NamingRequest):
     """The `TableDescription` of the changes of a table in a range."""
 
-    namespace: tuple[str, ...]
-    name: str
     options: Mapping[str, str]
     range: ChangeRange
 
 
 @dataclass(frozen=True)
-class TableExists:
+class TableExists(NamingRequest):
     """Whether there is a table; `creating`: whether CREATE TABLE must fail because of it."""
 
-    namespace: tuple[str, ...]
-    name: str
     creating: bool
 
 
 @dataclass(frozen=True)
-class HintOfTable:
+class HintOfTable(NamingRequest):
     """A hint at what a name was meant to be, for the end of Spark's error about a missing table: a str, or empty."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 @dataclass(frozen=True)
@@ -114,14 +129,12 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreateTable(NamingRequest):
     """CREATE TABLE: the new table's `TableDescription`. `adopt`: a stream without a schema may become the table.
 
     `defaults` are those of columns as they are now, as text; their SQL is in the metadata of the columns.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     schema: StructType
     partitions: tuple[str, ...]
     constraints: tuple[Constraint, ...]
@@ -179,20 +192,15 @@ class TableChange:
 
 
 @dataclass(frozen=True)
-class AlterTable:
+class AlterTable(NamingRequest):
     """ALTER TABLE: the `TableDescription` after all the changes."""
 
-    namespace: tuple[str, ...]
-    name: str
     changes: tuple[TableChange, ...]
 
 
 @dataclass(frozen=True)
-class DropTable:
+class DropTable(NamingRequest):
     """DROP TABLE: whether there was one."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 @dataclass(frozen=True)
@@ -204,11 +212,8 @@ class TakesChange:
 
 
 @dataclass(frozen=True)
-class LoadSegments:
+class LoadSegments(NamingRequest):
     """The `KeySpace` of a table."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 @dataclass(frozen=True)
@@ -219,11 +224,9 @@ class TruncateTable:
 
 
 @dataclass(frozen=True)
-class Refuse:
+class Refuse(NamingRequest):
     """The error for a statement that tables cannot do; `table` is the one that was loaded, if one was."""
 
-    namespace: tuple[str, ...]
-    name: str
     statement: str
     table: StreamTable | None = None
 

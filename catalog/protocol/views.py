@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .replies import ViewDefinition
+from .tables import Identifier, NamingRequest
 
 
 @dataclass(frozen=True)
@@ -16,14 +17,12 @@ class ListViews:
 
 
 @dataclass(frozen=True)
-class PutView:
+class PutView(NamingRequest):
     """CREATE VIEW and ALTER VIEW: whether a view of this name may be made, and whether one may be replaced.
 
     `streaming`: the query reads a STREAM. No reply.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     view: ViewDefinition
     make: bool
     replace: bool
@@ -31,21 +30,21 @@ class PutView:
 
 
 @dataclass(frozen=True)
-class RenameView:
+class RenameView(NamingRequest):
     """ALTER VIEW ... RENAME TO another name, maybe in another namespace; no reply."""
 
-    namespace: tuple[str, ...]
-    name: str
     new_namespace: tuple[str, ...]
     new_name: str
 
+    @property
+    def new(self) -> Identifier:
+        """Return the new name as one value."""
+        return Identifier(self.new_namespace, self.new_name)
+
 
 @dataclass(frozen=True)
-class DropView:
+class DropView(NamingRequest):
     """DROP VIEW: whether there was one."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 ViewRequest: TypeAlias = ListViews | PutView | RenameView | DropView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,16 +12,14 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
-from ..metadata import tables_of_streams as metadata
-from ..metadata.tables_of_streams import is_stream_namespace
-from ..protocol.replies import MetadataDescription, TableDescription
+from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
-from ..tables import stream_tables, views
+from ..tables.named_table import NamedTable
 
 SPARK_OPTIONS = {
     name.lower(): name
@@ -60,26 +58,14 @@ def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str
         yield f"changes of {name_table(catalog, table)}", open_table(catalog.pravega, table, resolved)
 
 
-def _load(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> TableDescription:
-    if not is_stream_namespace(namespace):
-        return stream_tables.load(catalog, namespace, name, options)
-    described = metadata.load(catalog, namespace, name, options, writing=False)
-    if isinstance(described, MetadataDescription):
-        raise UnsupportedOperationError(f"{described.name} has no changes. Leave CHANGES out.")
-    return described
-
-
-def load_changes(
-    catalog: Catalog, namespace: Sequence[str], name: str, changes: ChangeRange, options: Mapping[str, str]
-) -> TableDescription:
+def load_changes(named: NamedTable, changes: ChangeRange, options: Mapping[str, str]) -> TableDescription:
     """Describe the changes of a table in a range, for a query with these options.
 
-    Raises what `stream_tables.load` raises, and UnsupportedOperationError for a view and for a metadata table.
+    Raises what `NamedTable.load_for` raises.
     """
     options = drop_spark_options(options)
-    with views.refuse_views(catalog, namespace, name, "CHANGES"):
-        described = _load(catalog, namespace, name, options)
-    resolved = catalog.options(read=options, properties=described.table.scan_properties)
+    described = named.load_for("CHANGES", options)
+    resolved = named.catalog.options(read=options, properties=described.table.scan_properties)
     with prefix_errors("Table", described.name):
         return describe_changes(described, changes, resolved)
 

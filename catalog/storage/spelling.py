@@ -7,15 +7,56 @@ SQL takes `-` only in backticks. So the name alone says what it means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import hyphenate, is_internal, underscore
 
+from ..protocol.tables import Identifier
 from .connections import Catalog
 from .naming import get_scope
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a name leads, to a stream, a key-value table or a row of its scope, and how a statement calls that."""
+
+    stream: Stream
+    """The scope and the name in Pravega."""
+    called: tuple[str, str]
+    """Both as the statement spells them."""
+    shown: str
+    """The whole name for messages."""
+    part: str | None = None
+    """The part of the stream that is meant, as in a `TableName`."""
+
+    @property
+    def about(self) -> str:
+        """Return the name for errors, with the stream if that has another name."""
+        return _add_stream_name(self.shown, self.called, self.stream)
+
+    def note_spelling(self, table: StreamTable) -> StreamTable:
+        """Return the table with how the statement calls it, if Pravega spells it differently."""
+        return table if self.called == (self.stream.scope, self.stream.name) else replace(table, called=self.called)
+
+
+def find_address(catalog: Catalog, identifier: Identifier) -> Address:
+    """Return where a table's identifier leads. Raises the errors of `get_scope`."""
+    return _address(catalog, identifier, TableName.parse(identifier.name))
+
+
+def find_new_address(catalog: Catalog, identifier: Identifier) -> Address:
+    """Return where a new table would be: its name has no parts. Raises the errors of `get_scope`."""
+    return _address(catalog, identifier, TableName(identifier.name))
+
+
+def _address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
+    stream = resolve_stream(catalog, identifier.namespace, name.stream)
+    return Address(stream, (identifier.namespace[0], name.stream), catalog.named(*identifier.parts), name.part)
 
 
 def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
@@ -51,11 +92,10 @@ def name_table(catalog: Catalog, table: StreamTable) -> str:
 
 def name_table_and_stream(catalog: Catalog, table: StreamTable) -> str:
     """Return the name of a table for errors, with its stream if that has another name."""
-    return add_stream_name(name_table(catalog, table), table.called, table.stream)
+    return _add_stream_name(name_table(catalog, table), table.called, table.stream)
 
 
-def add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:
-    """Return the name of a table, followed by its stream if SQL calls that by another name."""
+def _add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:
     return name if called is None or tuple(called) == (stream.scope, stream.name) else f"{name} (stream {stream})"
 
 

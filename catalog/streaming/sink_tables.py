@@ -16,12 +16,12 @@ from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_re
 
 from ..creation.key_value import is_key_value_table
 from ..creation.making import create
+from ..names import find_in_scope
 from ..protocol.replies import TableDescription
-from ..protocol.tables import CreateTable
+from ..protocol.tables import CreateTable, Identifier
 from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.naming import prefix_errors
-from ..tables import stream_tables
 from ..writing.write_options import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
@@ -58,7 +58,7 @@ def settle(
             drop_stream(catalog, stream)
         raise
     if not properties:
-        return stream_tables.load(catalog, (scope,), name)
+        return find_in_scope(catalog, Identifier((scope,), name)).load_table({})
     if _is_written(catalog, stream):
         raise StreamExistsError(
             f"Table {shown} was created for this query, but somebody has written to it, so these properties "

@@ -1,11 +1,11 @@
-"""What descriptions of stream tables share: hidden columns, and what distinguishes a stream from a later one."""
+"""What descriptions of tables share: columns, hidden ones, and what distinguishes a stream from a later one."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.commit_log.table import origin_of
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PermissionDeniedError
+from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError
 
 from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.connections import Catalog
@@ -63,3 +63,31 @@ def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return replace(table, members=tuple(threads.map(cancellation.carry_over(identify), table.members)))
+
+
+def check_letter_case(table: str, schema: StructType) -> None:
+    """Refuse what Spark would refuse in every query; but this message names both columns and the setting."""
+    pair = _find_alike(schema, "")
+    if pair is not None:
+        raise InvalidSchemaError(
+            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark treats them "
+            "as one unless the session distinguishes names by case: SET spark.sql.caseSensitive = true"
+        )
+
+
+def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
+    """Return two fields of one struct, at any depth, whose names differ only in case."""
+    if isinstance(data_type, StructType):
+        names: dict[str, str] = {}
+        for field in data_type:
+            first = names.setdefault(field.name.lower(), field.name)
+            if first != field.name:
+                return path + first, path + field.name
+        parts = [(field.dataType, f"{path}{field.name}.") for field in data_type]
+    elif isinstance(data_type, ArrayType):
+        parts = [(data_type.elementType, f"{path}element.")]
+    elif isinstance(data_type, MapType):
+        parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
+    else:
+        return None
+    return next((found for part in parts if (found := _find_alike(*part)) is not None), None)

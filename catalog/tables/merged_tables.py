@@ -1,4 +1,4 @@
-"""Tables of several streams: list, describe, load, drop. What names their streams is kept in the table of the scope.
+"""Tables of several streams: list, describe, load, alter, drop. The table of the scope keeps what names their streams.
 
 Such a table is a name alone, as a view is: no stream is made or dropped with it. Nothing stops another program from
 making a stream of the same name, which the name then means until that is dropped.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -38,16 +38,18 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 from pyspark_pravega.sql.refusals import describe_refusal_of_several
 
+from ..protocol import TableChange
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import add_stream_name, name_table
+from ..storage.spelling import Address, name_table
 from ..storage.table_properties import PROVIDER, make_place_properties
 from .description import hidden_columns, identify_members
 
 LOG = logging.getLogger(__name__)
 _NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
+_OTHER = {o.STREAMS.key: o.PATTERN_OF_STREAMS.key, o.PATTERN_OF_STREAMS.key: o.STREAMS.key}
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
 
@@ -77,34 +79,32 @@ def exists(catalog: Catalog, stream: Stream) -> bool:
     return find(catalog, stream) is not None
 
 
-def check_none(catalog: Catalog, stream: Stream, shown: str) -> None:
+def check_none(catalog: Catalog, address: Address) -> None:
     """Raise StreamExistsError if a new table or view would have the name of a table of several streams."""
-    if exists(catalog, stream):
+    if exists(catalog, address.stream):
         raise StreamExistsError(
-            f"There is a table {shown} of several streams. DROP TABLE drops it, and leaves its streams."
+            f"There is a table {address.shown} of several streams. DROP TABLE drops it, and leaves its streams."
         )
 
 
-def load(
-    catalog: Catalog, stream: Stream, called: tuple[str, str], read: Mapping[str, str], *, writing: bool
-) -> TableDescription | None:
+def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing: bool) -> TableDescription | None:
     """Describe a table of several streams for a query with the options `read`; None if there is none.
 
-    `called`: its scope and name as the statement has them. Raises MemberNotFoundError, DifferentSchemasError naming the
-    stream that does not fit the others, PermissionDeniedError naming one that the user may not read, and
-    UnsupportedOperationError for a table that is to be written.
+    Raises MemberNotFoundError, DifferentSchemasError naming the stream that does not fit the others,
+    PermissionDeniedError naming one that the user may not read, and UnsupportedOperationError for a table that is to be
+    written.
     """
-    row = find(catalog, stream)
+    row = find(catalog, address.stream)
     if row is None:
         return None
-    with prefix_errors("Table", add_stream_name(catalog.named(*called), called, stream)):
+    with prefix_errors("Table", address.about):
         try:
-            table = load_streams(catalog, stream, row["properties"], known=row["known"])
+            table = load_streams(catalog, address.stream, row["properties"], known=row["known"])
         except MemberNotFoundError as error:
             raise MemberNotFoundError(
                 f"{error.message} To name other streams, DROP TABLE, which drops no stream, and CREATE TABLE again."
             ) from None
-        described = describe(catalog, table, row, called, {} if writing else read)
+        described = describe(catalog, address, table, row, {} if writing else read)
     if writing:
         refused = MergedStreams.refusal("Writing", described.name)
         raise UnsupportedOperationError(f"{refused.rstrip('.')}: {described.properties['location']}.")
@@ -113,21 +113,18 @@ def load(
 
 def describe(
     catalog: Catalog,
+    address: Address,
     table: StreamTable,
     row: Mapping[str, Any],
-    called: tuple[str, str],
     read: Mapping[str, str] = MappingProxyType({}),
 ) -> TableDescription:
     """Describe a loaded table of which `row` is kept; see `load`."""
-    stream = table.stream
     options = catalog.options(read=read, properties=table.scan_properties)
     if options.get(o.SCHEMA_VERSION) is not None:
-        refused = describe_refusal_of_several("WITH ('schema-version'=...)", catalog.named(*called))
+        refused = describe_refusal_of_several("WITH ('schema-version'=...)", address.shown)
         raise UnsupportedOperationError(refused)
-    if called != (stream.scope, stream.name):
-        table = replace(table, called=called)
     permissive = options.get(o.MODE) == PERMISSIVE
-    table = identify_members(catalog, replace(table, permissive=permissive))
+    table = identify_members(catalog, replace(address.note_spelling(table), permissive=permissive))
     place = make_place_properties(*(member.stream for member in table.members))
     comment = {"comment": row["comment"]} if row.get("comment") else {}
     return TableDescription(
@@ -136,7 +133,7 @@ def describe(
         properties={"provider": PROVIDER, **row["properties"], **comment, **place},
         metadata_columns=hidden_columns(table, table.schema),
         table=table,
-        id=f"{stream}/several/{row['id']}",
+        id=f"{address.stream}/several/{row['id']}",
         events_are_rows=MergedStreams.events_are_rows,
     )
 
@@ -192,6 +189,39 @@ def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | N
     return {"properties": dict(properties), "comment": comment, "known": own}
 
 
+def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) -> TableDescription | None:
+    """Change which streams a table of several streams is, and its comment; None if there is no such table.
+
+    Raises UnsupportedOperationError for other changes, InvalidOptionError, and the errors of `load_streams`.
+    """
+    stream, shown = address.stream, address.shown
+    row = find(catalog, stream)
+    if row is None:
+        return None
+    asked = _read_changes(changes, shown)
+    made: list[tuple[StreamTable, Mapping[str, Any]]] = []
+
+    def changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
+        if before.get("id") != row["id"]:
+            raise StreamNotFoundError(f"There is no table {shown} any more.")
+        given: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
+        for key, value in asked:
+            given[key] = value
+            if value is not None and _OTHER.get(key) in before["properties"]:
+                given[_OTHER[key]] = None
+        comment = given.pop("comment")
+        kept = {key: text for key, text in given.items() if text is not None}
+        properties = check_properties(catalog, kept, stream.scope)
+        table = load_streams(catalog, stream, properties)
+        made.append((table, {**before, **make_row(table, properties, comment)}))
+        return made[-1][1]
+
+    with prefix_errors("Table", address.about):
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, changed)
+    table, new = made[-1]
+    return describe(catalog, address, table, new)
+
+
 def drop(catalog: Catalog, stream: Stream, only: str | None = None) -> bool:
     """Drop the name of several streams; False if there is none. `only`: the table whose description has this id."""
 
@@ -207,6 +237,17 @@ def describe_members(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -
     if choice.pattern is not None:
         return f"the streams of {stream.scope} whose names match '{choice.pattern}'"
     return f"the streams {', '.join(str(member.stream) for member in choice.listed)}"
+
+
+def _read_changes(changes: Sequence[TableChange], shown: str) -> list[tuple[str, str | None]]:
+    """Return the keys and new values (None: removed) of properties. Raises UnsupportedOperationError for others."""
+    asked = []
+    for change in changes:
+        if change.kind not in ("SetProperty", "RemoveProperty") or change.property in ("location", "collation"):
+            raise UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
+        option = o.find_option(str(change.property))
+        asked.append((str(change.property) if option is None else option.key, change.value))
+    return asked
 
 
 def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) -> list[StreamTable]:
