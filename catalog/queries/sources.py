@@ -23,7 +23,7 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
 from ..storage.connections import BY_OPTIONS, Catalog
-from ..tables.description import describe_columns, identify_members, identity
+from ..tables.description import describe_table, identify_members, identity
 from .changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 
 T = TypeVar("T")
@@ -150,8 +150,7 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
     name = kind.name_of(table)
     table = identify_members(catalog, table) if kind.of_several else table
     id = None if kind.of_several else identity(catalog, table.stream)
-    described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
-    return SourceDescription(conf, (table.stream.scope, name), described)
+    return SourceDescription(conf, (table.stream.scope, name), describe_table(catalog, table, id, columns=columns))
 
 
 def _describe_changes(

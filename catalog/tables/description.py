@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.table import origin_of
+from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError
+from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.connections import Catalog
+from ..storage.spelling import name_table
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
 
 
-def describe_columns(table: StreamTable, columns: StructType, *, name: str, id: str | None) -> TableDescription:
-    """Return what the adapter shows of a table with these columns, without properties."""
+def describe_table(
+    catalog: Catalog,
+    table: StreamTable,
+    id: str | None,
+    *,
+    columns: StructType | None = None,
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> TableDescription:
+    """Return what the adapter shows of a table and hands back when it is scanned or written.
+
+    `columns` are those of the table, unless a query gives others. To Spark none is NOT NULL if bad events are rows of
+    nulls.
+    """
     kind = find_table_kind(table)
+    if columns is None:
+        columns = make_nullable(table.schema) if table.permissive else table.schema
     return TableDescription(
-        name=name,
+        name=name_table(catalog, table),
         schema=columns,
-        properties={},
-        metadata_columns=hidden_columns(table, columns),
+        properties=properties,
+        metadata_columns=_hidden_columns(kind, columns),
         table=table,
         id=id,
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key_of(table)),
+        takes_updates=kind.takes_updates,
     )
 
 
-def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
+def _hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[HiddenColumn, ...]:
     """Return the hidden columns of a table, without those whose names its own columns have."""
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
         HiddenColumn(field.name, field.dataType, field.nullable, comment)
-        for field, comment in map(_HIDDEN.__getitem__, find_table_kind(table).hidden_columns)
+        for field, comment in map(_HIDDEN.__getitem__, kind.hidden_columns)
         if field.name not in names
     )
 

@@ -34,8 +34,9 @@ from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import Address, name_table
+from ..storage.spelling import Address
 from ..storage.table_properties import PROVIDER, make_place_properties
+from .description import describe_table
 
 OWN = (COMMIT_LOG, SCOPE_TABLE)
 """The key-value tables of this package, which come and go with their scope and are not tables of users."""
@@ -92,17 +93,8 @@ def describe(catalog: Catalog, address: Address, configuration: KeyValueTableCon
         properties[o.SECONDARY_KEY.key] = _spell_key(keys.secondary)
     if row is not None and row.get("comment"):
         properties["comment"] = row["comment"]
-    return TableDescription(
-        name=name_table(catalog, table),
-        schema=table.schema,
-        properties=properties | dict(table.settings) | make_place_properties(stream),
-        metadata_columns=(),
-        table=table,
-        id=f"{stream}/{KEY_VALUE_TABLE}/{segment}",
-        events_are_rows=False,
-        row_key=tuple(keys.names),
-        takes_updates=True,
-    )
+    properties |= dict(table.settings) | make_place_properties(stream)
+    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{segment}", properties=properties)
 
 
 def load_declaration(

@@ -33,7 +33,6 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.core.defaults import without_defaults
-from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 from pyspark_pravega.sql.refusals import describe_refusal_of_several
@@ -43,9 +42,9 @@ from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import Address, name_table
+from ..storage.spelling import Address
 from ..storage.table_properties import PROVIDER, make_place_properties
-from .description import hidden_columns, identify_members
+from .description import describe_table, identify_members
 
 LOG = logging.getLogger(__name__)
 _NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
@@ -127,15 +126,8 @@ def describe(
     table = identify_members(catalog, replace(address.note_spelling(table), permissive=permissive))
     place = make_place_properties(*(member.stream for member in table.members))
     comment = {"comment": row["comment"]} if row.get("comment") else {}
-    return TableDescription(
-        name=name_table(catalog, table),
-        schema=make_nullable(table.schema) if permissive else table.schema,
-        properties={"provider": PROVIDER, **row["properties"], **comment, **place},
-        metadata_columns=hidden_columns(table, table.schema),
-        table=table,
-        id=f"{address.stream}/several/{row['id']}",
-        events_are_rows=MergedStreams.events_are_rows,
-    )
+    properties = {"provider": PROVIDER, **row["properties"], **comment, **place}
+    return describe_table(catalog, table, f"{address.stream}/several/{row['id']}", properties=properties)
 
 
 def load_streams(

@@ -16,7 +16,6 @@ from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
-from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import KeySpace, TableDescription
@@ -25,8 +24,8 @@ from ..storage.connections import Catalog
 from ..storage.creation_mark import mark_of
 from ..storage.dropping import drop_stream
 from ..storage.naming import prefix_errors
-from ..storage.spelling import Address, name_table
-from .description import describe_columns, identity
+from ..storage.spelling import Address
+from .description import describe_table, identity
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
@@ -34,17 +33,10 @@ _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 
 
 def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permissive: bool = False) -> TableDescription:
-    """Return what the adapter shows of a table and hands back when it is scanned or written.
-
-    `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL.
-    """
-    table, stream = address.note_spelling(loaded.table), loaded.table.stream
-    if permissive:
-        table = replace(table, permissive=True)
-    columns = make_nullable(table.schema) if permissive else table.schema
-    described = describe_columns(table, columns, name=name_table(catalog, table), id=identity(catalog, stream))
+    """Describe a loaded table with all its properties. `permissive`: bad events are rows of nulls."""
+    table, stream = replace(address.note_spelling(loaded.table), permissive=permissive), loaded.table.stream
     shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
-    return replace(described, properties=shown)
+    return describe_table(catalog, table, identity(catalog, stream), properties=shown)
 
 
 def load(catalog: Catalog, address: Address, options: Mapping[str, str], *, writing: bool) -> TableDescription:
