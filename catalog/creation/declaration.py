@@ -55,6 +55,11 @@ class Declaration:
         """Return the format of the events."""
         return find_format(self.settings.format)
 
+    @property
+    def registry_format(self) -> str:
+        """Return the registry's name of the format; empty for formats whose schemas are not there."""
+        return self.format.registry_format or ""
+
 
 def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declaration:
     """Check what a statement declares.
