@@ -10,14 +10,9 @@ from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
-from pyspark_pravega.datasource.tables.loading import (
-    SCHEMA_KEY,
-    LoadedTable,
-    declared_settings,
-    load_table,
-    tags_for,
-)
+from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
 from pyspark_pravega.datasource.tables.named_columns import with_columns
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -129,7 +124,7 @@ def _apply(
 ) -> None:
     stream, old = loaded.table.stream, loaded.configuration
     wanted = table_properties.make_stream_configuration(settings, {})
-    kept = table_properties.make_stored_properties(settings, comment)
+    kept = make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that was never declared as a table may still become one of any format
     if SCHEMA_KEY in loaded.stored:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, stored_properties
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
+from pyspark_pravega.datasource.tables.stored_properties import stored_properties
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
 from pyspark_pravega.sql import options as o

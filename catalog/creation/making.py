@@ -11,7 +11,8 @@ from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
@@ -86,7 +87,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
     """Make the stream and the schema of a table, or nothing."""
     declared, found, pravega = new.declared, new.found, catalog.pravega
     stream, settings, text = declared.stream, declared.settings, declared.schema_text
-    kept = table_properties.make_stored_properties(settings, declared.comment)
+    kept = make_stored_properties(settings, declared.comment)
     registering = bool(declared.registry_format) and not new.has_schema
     if not registering and text:
         kept[SCHEMA_KEY] = text
@@ -116,7 +117,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
     mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
     with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
-        stored = table_properties.make_stored_properties(declared.settings, declared.comment)
+        stored = make_stored_properties(declared.settings, declared.comment)
         _set_tags(catalog, stream, configuration, stored | mark.stored)
         other = mark_of(catalog, stream)
         if other is not None and other != mark:

@@ -17,7 +17,7 @@ from pyspark_pravega.catalog.tables.namespaces import drop_namespace, list_table
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import tags_for
 from pyspark_pravega.errors import ServerFailedError
 
 TOO_MANY = StreamConfiguration(ScalingPolicy(min_segments=60_000))
