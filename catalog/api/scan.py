@@ -201,7 +201,7 @@ class Scan:
             filtered=condition is not None,
             limit=self.limit,
         )
-        if table.changes is not None:
+        if table.asked.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_changes(request)
         with prefix_errors("Table", name_table_and_stream(self.catalog, table)):

@@ -32,7 +32,8 @@ from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, WriterSchemas
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
 from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer

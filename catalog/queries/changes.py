@@ -75,5 +75,6 @@ def describe_changes(described: TableDescription, changes: ChangeRange, options:
     table = described.table
     schema = find_table_kind(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
     changes.bounds()
-    table = replace(table, changes=changes)
-    return replace(described, schema=schema, table=table, of_changes=True, metadata_columns=())
+    return replace(
+        described, schema=schema, table=table.as_asked(changes=changes), of_changes=True, metadata_columns=()
+    )

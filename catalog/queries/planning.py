@@ -122,7 +122,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     table, given = request.table, request.options
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         given = time_travel.drop_time_travel_options(table, given)
-        read = given if table.changes is None else changes.drop_spark_options(given)
+        read = given if table.asked.changes is None else changes.drop_spark_options(given)
         options = catalog.options(read=read, properties=table.scan_properties)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
@@ -134,7 +134,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
 def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     """Return whether the scan's tasks begin an aggregation."""
     table = request.table
-    if table.changes is not None:
+    if table.asked.changes is not None:
         return False
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         read = time_travel.drop_time_travel_options(table, request.options)

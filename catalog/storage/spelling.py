@@ -7,7 +7,7 @@ SQL takes `-` only in backticks. So the name alone says what it means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
@@ -41,7 +41,7 @@ class Address:
 
     def note_spelling(self, table: StreamTable) -> StreamTable:
         """Return the table with how the statement calls it, if Pravega spells it differently."""
-        return table if self.called == (self.stream.scope, self.stream.name) else replace(table, called=self.called)
+        return table if self.called == (self.stream.scope, self.stream.name) else table.as_asked(called=self.called)
 
 
 def find_address(catalog: Catalog, identifier: Identifier) -> Address:
@@ -84,15 +84,15 @@ def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
 def name_table(catalog: Catalog, table: StreamTable) -> str:
     """Return the name of a table for messages and plans, spelled as in the statement that loaded it."""
     name = find_table_kind(table).name_of(table)
-    if table.called is None:
+    if table.asked.called is None:
         return catalog.named(table.stream.scope, name)
-    scope, called = table.called
+    scope, called = table.asked.called
     return catalog.named(scope, called + name.removeprefix(table.stream.name))
 
 
 def name_table_and_stream(catalog: Catalog, table: StreamTable) -> str:
     """Return the name of a table for errors, with its stream if that has another name."""
-    return _add_stream_name(name_table(catalog, table), table.called, table.stream)
+    return _add_stream_name(name_table(catalog, table), table.asked.called, table.stream)
 
 
 def _add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:

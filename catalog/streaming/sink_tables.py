@@ -37,7 +37,7 @@ def settle(
     options that a write does not have, both after the table was dropped again.
     """
     stream = table.stream
-    scope, name = table.called or (stream.scope, stream.name)
+    scope, name = table.asked.called or (stream.scope, stream.name)
     shown = catalog.named(scope, name)
     given = {
         key: option

@@ -42,7 +42,7 @@ def describe_table(
     """
     kind = find_table_kind(table)
     if columns is None:
-        columns = make_nullable(table.schema) if table.permissive else table.schema
+        columns = make_nullable(table.schema) if table.asked.permissive else table.schema
     return TableDescription(
         name=name_table(catalog, table),
         schema=columns,

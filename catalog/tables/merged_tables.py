@@ -123,7 +123,7 @@ def describe(
         refused = describe_refusal_of_several("WITH ('schema-version'=...)", address.shown)
         raise UnsupportedOperationError(refused)
     permissive = options.get(o.MODE) == PERMISSIVE
-    table = identify_members(catalog, replace(address.note_spelling(table), permissive=permissive))
+    table = identify_members(catalog, address.note_spelling(table).as_asked(permissive=permissive))
     place = make_place_properties(*(member.stream for member in table.members))
     comment = {"comment": row["comment"]} if row.get("comment") else {}
     properties = {"provider": PROVIDER, **row["properties"], **comment, **place}

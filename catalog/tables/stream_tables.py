@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream, segment_name
@@ -34,7 +33,7 @@ _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 
 def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permissive: bool = False) -> TableDescription:
     """Describe a loaded table with all its properties. `permissive`: bad events are rows of nulls."""
-    table, stream = replace(address.note_spelling(loaded.table), permissive=permissive), loaded.table.stream
+    table, stream = address.note_spelling(loaded.table).as_asked(permissive=permissive), loaded.table.stream
     shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
     return describe_table(catalog, table, identity(catalog, stream), properties=shown)
 
