@@ -141,17 +141,17 @@ class Operations:
             case r.ListTables(namespace):
                 return relations.list_tables(catalog, namespace)
             case r.LoadTable():
-                return find_named(catalog, request.identifier).load(request)
+                return find_named(catalog, request).load(request)
             case r.LoadChangelog(options=options, range=range):
-                return changes.load_changes(find_named(catalog, request.identifier), range, options)
+                return changes.load_changes(find_named(catalog, request), range, options)
             case r.ReadMetadata(options=options):
-                return find_named(catalog, request.identifier).read_rows(options)
+                return find_named(catalog, request).read_rows(options)
             case r.TableExists(creating=True):
-                return find_named(catalog, request.identifier).confirm_existence()
+                return find_named(catalog, request).confirm_existence()
             case r.TableExists():
-                return find_named(catalog, request.identifier).exists()
+                return find_named(catalog, request).exists()
             case r.HintOfTable():
-                return find_named(catalog, request.identifier).suggest()
+                return find_named(catalog, request).suggest()
             case r.CreateTable():
                 return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
@@ -159,10 +159,10 @@ class Operations:
                     return sink_tables.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(changes=table_changes):
                 with shield():
-                    return find_named(catalog, request.identifier).alter(table_changes)
+                    return find_named(catalog, request).alter(table_changes)
             case r.DropTable():
                 with shield():
-                    return find_named(catalog, request.identifier).drop()
+                    return find_named(catalog, request).drop()
             case r.UndoCreation(table, id):
                 with shield():
                     undo_creation(catalog, table, id)
@@ -170,13 +170,13 @@ class Operations:
             case r.TakesChange(table, change):
                 return can_evolve(table, change)
             case r.LoadSegments():
-                return find_named(catalog, request.identifier).find_key_space()
+                return find_named(catalog, request).find_key_space()
             case r.TruncateTable(table):
                 with shield():
                     truncate(catalog, table)
                 return None
             case r.Refuse(statement=statement, table=loaded):
-                find_named(catalog, request.identifier).refuse(statement, loaded)
+                find_named(catalog, request).refuse(statement, loaded)
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
                 return procedures.answer(catalog, self._servers, request)
             case r.HaveEnds(reads):

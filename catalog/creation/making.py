@@ -49,7 +49,6 @@ from ..tables.stream_tables import describe
 from .declaration import Declaration, declare
 from .judging import New, Rest, describe_creation_in_progress, judge, look_up
 from .key_value import check_name, create_entries, is_key_value_table
-from .merged import create_merged, is_merged
 
 
 def create(catalog: Catalog, request: CreateTable) -> TableDescription:
@@ -59,21 +58,21 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
     column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
-    identifier, properties = request.identifier, request.properties
-    if not identifier.name or len(identifier.name) > MAX_STREAM_NAME:
-        check_new_stream(identifier.name)
-    with prefix_errors("Table", catalog.named(*identifier.parts)):
-        address = find_new_address(catalog, identifier)
+    properties = request.properties
+    if not request.name or len(request.name) > MAX_STREAM_NAME:
+        check_new_stream(request.name)
+    with prefix_errors("Table", catalog.named(*request.parts)):
+        address = find_new_address(catalog, request)
     stream, shown = address.stream, address.shown
     with prefix_errors("Table", address.about):
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, request.partitions)
-        views.check_no_view(catalog, identifier)
+        views.check_no_view(catalog, request)
         merged_tables.check_none(catalog, address)
-        if is_merged(properties):
-            return create_merged(catalog, address, request)
+        if merged_tables.is_merged(properties):
+            return merged_tables.create(catalog, address, request)
         check_name(catalog, stream, properties)
         if is_key_value_table(properties):
             return create_entries(catalog, address, request)

@@ -1,4 +1,4 @@
-"""Requests about tables, each by its name: to load, create, alter and drop them."""
+"""Requests about tables and views, each by its name: to load, create, alter and drop them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
+from .replies import ViewDefinition
+
 
 @dataclass(frozen=True)
 class Identifier:
-    """The name of a table or a view as a statement gives it: in a namespace, which may be a stream with its scope."""
+    """The name of a table or a view as a statement gives it: in a namespace, which may be a stream with its scope.
+
+    Requests about something by its name are such names, with what is asked of it.
+    """
 
     namespace: tuple[str, ...]
     name: str
@@ -24,19 +29,6 @@ class Identifier:
     def parts(self) -> tuple[str, ...]:
         """Return the parts of the name, as SQL writes them with dots between them."""
         return *self.namespace, self.name
-
-
-@dataclass(frozen=True)
-class NamingRequest:
-    """What the requests below have that are about something by its name."""
-
-    namespace: tuple[str, ...]
-    name: str
-
-    @property
-    def identifier(self) -> Identifier:
-        """Return the name as one value."""
-        return Identifier(tuple(self.namespace), self.name)
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ class TimeTravel:
 
 
 @dataclass(frozen=True)
-class LoadTable(NamingRequest):
+class LoadTable(Identifier):
     """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
 
     `case_sensitive`: whether the session distinguishes names by their case. It is a `MetadataDescription` where the
@@ -78,7 +70,7 @@ class LoadTable(NamingRequest):
 
 
 @dataclass(frozen=True)
-class ReadMetadata(NamingRequest):
+class ReadMetadata(Identifier):
     """The `MetadataRows` of a metadata table. `options` are those of the query."""
 
     options: Mapping[str, str]
@@ -99,7 +91,7 @@ class LoadSource:
 
 
 @dataclass(frozen=True)
-class LoadChangelog(NamingRequest):
+class LoadChangelog(Identifier):
     """The `TableDescription` of the changes of a table in a range."""
 
     options: Mapping[str, str]
@@ -107,14 +99,14 @@ class LoadChangelog(NamingRequest):
 
 
 @dataclass(frozen=True)
-class TableExists(NamingRequest):
+class TableExists(Identifier):
     """Whether there is a table; `creating`: whether CREATE TABLE must fail because of it."""
 
     creating: bool
 
 
 @dataclass(frozen=True)
-class HintOfTable(NamingRequest):
+class HintOfTable(Identifier):
     """A hint at what a name was meant to be, for the end of Spark's error about a missing table: a str, or empty."""
 
 
@@ -129,7 +121,7 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class CreateTable(NamingRequest):
+class CreateTable(Identifier):
     """CREATE TABLE: the new table's `TableDescription`. `adopt`: a stream without a schema may become the table.
 
     `defaults` are those of columns as they are now, as text; their SQL is in the metadata of the columns.
@@ -192,14 +184,14 @@ class TableChange:
 
 
 @dataclass(frozen=True)
-class AlterTable(NamingRequest):
+class AlterTable(Identifier):
     """ALTER TABLE: the `TableDescription` after all the changes."""
 
     changes: tuple[TableChange, ...]
 
 
 @dataclass(frozen=True)
-class DropTable(NamingRequest):
+class DropTable(Identifier):
     """DROP TABLE: whether there was one."""
 
 
@@ -212,7 +204,7 @@ class TakesChange:
 
 
 @dataclass(frozen=True)
-class LoadSegments(NamingRequest):
+class LoadSegments(Identifier):
     """The `KeySpace` of a table."""
 
 
@@ -224,7 +216,7 @@ class TruncateTable:
 
 
 @dataclass(frozen=True)
-class Refuse(NamingRequest):
+class Refuse(Identifier):
     """The error for a statement that tables cannot do; `table` is the one that was loaded, if one was."""
 
     statement: str
@@ -250,3 +242,45 @@ TableRequest: TypeAlias = (
     | Refuse
 )
 """Requests about tables."""
+
+
+@dataclass(frozen=True)
+class ListViews:
+    """The names of the views of a namespace."""
+
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PutView(Identifier):
+    """CREATE VIEW and ALTER VIEW: whether a view of this name may be made, and whether one may be replaced.
+
+    `streaming`: the query reads a STREAM. No reply.
+    """
+
+    view: ViewDefinition
+    make: bool
+    replace: bool
+    streaming: bool
+
+
+@dataclass(frozen=True)
+class RenameView(Identifier):
+    """ALTER VIEW ... RENAME TO another name, maybe in another namespace; no reply."""
+
+    new_namespace: tuple[str, ...]
+    new_name: str
+
+    @property
+    def new(self) -> Identifier:
+        """Return the new name as one value."""
+        return Identifier(self.new_namespace, self.new_name)
+
+
+@dataclass(frozen=True)
+class DropView(Identifier):
+    """DROP VIEW: whether there was one."""
+
+
+ViewRequest: TypeAlias = ListViews | PutView | RenameView | DropView
+"""Requests about views."""

@@ -13,12 +13,12 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import hyphenate, is_internal, underscore
+from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, underscore
 
 from ..protocol.tables import Identifier
 from .connections import Catalog
-from .naming import get_scope
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Address:
 
 
 def find_address(catalog: Catalog, identifier: Identifier) -> Address:
-    """Return where a table's identifier leads. Raises the errors of `get_scope`."""
+    """Return where a table's identifier leads. Raises the errors of `resolve_scope`."""
     return _address(catalog, identifier, TableName.parse(identifier.name))
 
 
 def find_new_address(catalog: Catalog, identifier: Identifier) -> Address:
-    """Return where a new table would be: its name has no parts. Raises the errors of `get_scope`."""
+    """Return where a new table would be: its name has no parts. Raises the errors of `resolve_scope`."""
     return _address(catalog, identifier, TableName(identifier.name))
 
 
@@ -60,13 +60,34 @@ def _address(catalog: Catalog, identifier: Identifier, name: TableName) -> Addre
 
 
 def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
-    """Return the scope that a namespace means. Raises the errors of `get_scope`."""
-    return spell_for_pravega(catalog, get_scope(namespace, catalog.name))
+    """Return the scope that a namespace means.
+
+    Raises ScopeNotFoundError for several parts and for a name too long to exist, InvalidNameError without any part.
+    """
+    return spell_for_pravega(catalog, _get_scope(namespace, catalog.name))
 
 
 def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
-    """Return the stream that a table's identifier means. Raises the errors of `get_scope`."""
+    """Return the stream that a table's identifier means. Raises the errors of `resolve_scope`."""
     return Stream(resolve_scope(catalog, namespace), spell_for_pravega(catalog, name))
+
+
+def _get_scope(namespace: Sequence[str], catalog: str) -> str:
+    """Return the scope of a namespace. Raises the errors of `resolve_scope`."""
+    if not namespace:
+        raise InvalidNameError(
+            f"No namespace is given and none is selected. Write {catalog}.<namespace>, or "
+            f"{catalog}.<namespace>.<table> for a table; or select a namespace with USE {catalog}.<namespace>. A "
+            "namespace is a Pravega scope."
+        )
+    if len(namespace) > 1:
+        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
+    if len(namespace[0]) > MAX_SCOPE_NAME:
+        raise ScopeNotFoundError(
+            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
+            f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
+        )
+    return namespace[0]
 
 
 def spell_for_pravega(catalog: Catalog, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables of several streams: list, describe, load, alter, drop. The table of the scope keeps what names their streams.
+"""Tables of several streams: list, load, create, alter, drop. The table of the scope keeps what names their streams.
 
 Such a table is a name alone, as a view is: no stream is made or dropped with it. Nothing stops another program from
 making a stream of the same name, which the name then means until that is dropped.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.table_of_options import describe_no_match, member_tables
@@ -34,21 +38,23 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.defaults import without_defaults
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import is_internal
+from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_refusal_of_several
 
-from ..protocol import TableChange
+from ..protocol import CreateTable, TableChange
 from ..protocol.replies import TableDescription
 from ..storage.connections import Catalog
 from ..storage.naming import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import Address
 from ..storage.table_properties import PROVIDER, make_place_properties
+from . import key_value_tables
 from .description import describe_table, identify_members
 
 LOG = logging.getLogger(__name__)
 _NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
 _OTHER = {o.STREAMS.key: o.PATTERN_OF_STREAMS.key, o.PATTERN_OF_STREAMS.key: o.STREAMS.key}
+_SPARK_SETS = ("provider", "comment", "owner", "external", "location", "is_managed_location", "table_type", "collation")
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
 
@@ -181,6 +187,46 @@ def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | N
     return {"properties": dict(properties), "comment": comment, "known": own}
 
 
+def is_merged(properties: Mapping[str, str]) -> bool:
+    """Return whether the properties of CREATE TABLE are those of a table of several streams."""
+    return any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties)
+
+
+def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDescription:
+    """Create a table of several streams. Columns that are given must be those that it has.
+
+    Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedOperationError for
+    constraints and defaults, and the errors of `load_streams`.
+    """
+    stream, shown = address.stream, address.shown
+    check_new_stream(stream.name)
+    for clause in (
+        *(constraint.text for constraint in request.constraints),
+        *(f"DEFAULT of {name}" for name in request.defaults),
+    ):
+        raise UnsupportedOperationError(
+            f"{clause} is not possible on {shown}: nothing is written to several streams. Leave it out."
+        )
+    given = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
+    properties = check_properties(catalog, given, stream.scope)
+    if not catalog.pravega.controller.scope_exists(stream.scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+        raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
+    table = load_streams(catalog, stream, properties)
+    _check_columns(table, request.schema)
+    row = {"id": uuid.uuid4().hex, **make_row(table, properties, request.properties.get("comment"))}
+
+    def made(before: Mapping[str, Any]) -> Mapping[str, Any]:
+        if before and before["id"] != row["id"]:
+            raise StreamExistsError(f"There is a table {shown} of several streams.")
+        return row
+
+    with shield():
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, made)
+    return describe(catalog, address, table, {**row, "name": stream.name})
+
+
 def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) -> TableDescription | None:
     """Change which streams a table of several streams is, and its comment; None if there is no such table.
 
@@ -240,6 +286,30 @@ def _read_changes(changes: Sequence[TableChange], shown: str) -> list[tuple[str,
         option = o.find_option(str(change.property))
         asked.append((str(change.property) if option is None else option.key, change.value))
     return asked
+
+
+def _check_columns(table: StreamTable, given: StructType) -> None:
+    """Raise InvalidOptionError if a statement declares other columns than the streams have."""
+    wanted = [(field.name, field.dataType.simpleString()) for field in given]
+    there = [(field.name, field.dataType.simpleString()) for field in table.schema]
+    if wanted in ([], there):
+        return
+    known = dict(there)
+    for name, type in wanted:
+        if known.get(name) != type:
+            has = f"there it is {known[name]}" if name in known else "they have no such column"
+            raise InvalidOptionError(
+                f"It declares the column {name} {type}, but its columns are those of its streams, and {has}. Declare "
+                f"no columns, or all of these: {_list(there)}."
+            )
+    raise InvalidOptionError(
+        f"It declares the columns {_list(wanted)}, but those of its streams are {_list(there)}. Declare no columns, or "
+        "all of these in this order."
+    )
+
+
+def _list(columns: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {type}" for name, type in columns)
 
 
 def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) -> list[StreamTable]:

@@ -52,18 +52,18 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
             return list_views(catalog, namespace)
         case r.PutView(view=view, make=make, replace=replace, streaming=streaming):
             if streaming:
-                shown = catalog.named(*request.identifier.parts)
+                shown = catalog.named(*request.parts)
                 raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
             with shield():
-                put(catalog, request.identifier, view, make=make, replace=replace)
+                put(catalog, request, view, make=make, replace=replace)
             return None
         case r.RenameView():
             with shield():
-                rename(catalog, request.identifier, request.new)
+                rename(catalog, request, request.new)
             return None
         case r.DropView():
             with shield():
-                return drop(catalog, request.identifier)
+                return drop(catalog, request)
         case _:
             assert_never(request)
 
