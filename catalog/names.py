@@ -26,7 +26,7 @@ from .metadata.tables_of_streams import TABLES, MetadataOfStream, PartOfStream
 from .protocol.replies import TableDescription, ViewDefinition
 from .protocol.tables import Identifier, LoadTable, TableChange
 from .queries.relations import suggest_table
-from .storage.connections import Catalog
+from .storage.catalogs import Catalog
 from .storage.creation_mark import remove_mark
 from .storage.dropping import drop_stream
 from .storage.spelling import Address, find_address

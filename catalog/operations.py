@@ -39,8 +39,8 @@ from .protocol.replies import (
 )
 from .queries import changes, planning, relations, sources
 from .running.servers import QueryServers
-from .storage.connections import Catalog, Connections
-from .storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
+from .storage.catalogs import Catalog, Connections
+from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from .storage.spelling import name_table_and_stream
 from .streaming import merged_streams, micro_batches, sink_tables
 from .tables import namespaces, views

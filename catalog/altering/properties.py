@@ -25,9 +25,9 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..protocol import TableChange
 from ..protocol.replies import TableDescription
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.dropping import undo_on_failure
-from ..storage.naming import prefix_errors
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
 from ..tables.stream_tables import describe
 from .column_changes import COLUMN_CHANGES

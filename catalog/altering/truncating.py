@@ -10,7 +10,7 @@ from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 
 _TRIES = 5

@@ -19,8 +19,8 @@ from ..creation.making import create
 from ..names import find_in_scope
 from ..protocol.tables import CreateTable, Identifier
 from ..queries.relations import suggest_near_tables
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import resolve_stream
 from ..tables import namespaces
 from .arrow_columns import to_spark_columns

@@ -22,7 +22,7 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_i
 from ..metadata.tables_of_streams import TABLES, MetadataOfStream
 from ..names import find_named
 from ..protocol.tables import Identifier, LoadTable
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 from .arrow_columns import to_arrow_columns
 

@@ -16,7 +16,7 @@ from ..names import find_in_scope
 from ..protocol.replies import TableDescription
 from ..protocol.tables import Identifier, TableChange
 from ..queries.changes import load_changes
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.table_properties import make_place_properties
 from ..tables.time_travel import travel_to
 from .appending import append

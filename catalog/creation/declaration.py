@@ -32,7 +32,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import Constraint, CreateTable
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import Address
 from ..tables.stream_tables import has_envelopes
 

@@ -14,7 +14,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.creation_mark import CreationMark, mark_in
 from ..tables.stream_tables import has_envelopes, is_adoptable, wait_for_schema
 from .declaration import Declaration, find_table

@@ -36,7 +36,7 @@ from pyspark_pravega.sql.identifiers import check_new_stream
 
 from ..protocol import Constraint, CreateTable
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import Address
 from ..tables.key_value_tables import OWN, describe, drop, find_configuration, load_declaration

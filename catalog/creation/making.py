@@ -32,7 +32,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..protocol import CreateTable
 from ..protocol.replies import TableDescription
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.creation_mark import (
     CreationMark,
     is_left_to,
@@ -42,7 +42,7 @@ from ..storage.creation_mark import (
     seconds_to_undo,
 )
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
-from ..storage.naming import prefix_errors
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import find_new_address
 from ..tables import merged_tables, views
 from ..tables.stream_tables import describe

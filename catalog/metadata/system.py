@@ -14,7 +14,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from ..protocol.replies import MetadataDescription, MetadataRows
 from ..protocol.tables import LoadTable, TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, now
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..tables.named_table import NamedTable
 from .table import Rows, column
 

@@ -19,7 +19,7 @@ from pyspark_pravega.sql.refusals import describe_metadata_refusal
 
 from ..protocol.replies import MetadataDescription, MetadataRows, TableDescription
 from ..protocol.tables import Identifier, LoadTable, TableChange
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to

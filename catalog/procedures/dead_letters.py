@@ -41,7 +41,7 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
 from ..metadata.table import Rows, column
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")

@@ -30,7 +30,7 @@ from ..metadata.table import Rows
 from ..names import find_in_scope
 from ..protocol.replies import Parameter
 from ..protocol.tables import Identifier
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {

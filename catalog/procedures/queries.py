@@ -41,7 +41,7 @@ from ..running.kept_query import (
 )
 from ..running.leases import take_lease
 from ..running.servers import QueryServers
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import views
 from ..writing.write_options import select_write_options

@@ -16,8 +16,8 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
 from ..tables.named_table import NamedTable
 

@@ -26,8 +26,8 @@ from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
 from ..tables import time_travel
 from ..tables.time_travel import check_column_options

@@ -13,7 +13,7 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, quot
 from ..metadata import system
 from ..protocol.replies import Relations
 from ..protocol.tables import Identifier
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope, spell_for_sql
 from ..tables import namespaces, views
 

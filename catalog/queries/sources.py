@@ -22,7 +22,7 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
-from ..storage.connections import BY_OPTIONS, Catalog
+from ..storage.catalogs import BY_OPTIONS, Catalog
 from ..tables.description import describe_table, identify_members, identity
 from .changes import SPARK_OPTIONS, describe_changes, drop_spark_options
 

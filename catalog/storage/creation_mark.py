@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.tables.stored_properties import CREATING_KEY, st
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.table_settings import TAG_PREFIX
 
-from .connections import Catalog
+from .catalogs import Catalog
 
 LOG = logging.getLogger(__name__)
 _LEAST_PATIENCE = 10.0

@@ -18,7 +18,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, underscore
 
 from ..protocol.tables import Identifier
-from .connections import Catalog
+from .catalogs import Catalog
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from ..creation.making import create
 from ..names import find_in_scope
 from ..protocol.replies import TableDescription
 from ..protocol.tables import CreateTable, Identifier
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream
-from ..storage.naming import prefix_errors
+from ..storage.reporting import prefix_errors
 from ..writing.write_options import select_write_options
 
 _APPEND, _UPDATE = "append", "update"

@@ -20,7 +20,7 @@ from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..protocol.replies import HiddenColumn, TableDescription
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 
 _THREADS = 8

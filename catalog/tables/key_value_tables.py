@@ -31,7 +31,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import Address

@@ -43,8 +43,8 @@ from pyspark_pravega.sql.refusals import describe_refusal_of_several
 
 from ..protocol import CreateTable, TableChange
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import Address
 from ..storage.table_properties import PROVIDER, make_place_properties

@@ -14,7 +14,7 @@ from pyspark_pravega.sql.refusals import describe_refusal
 
 from ..protocol.replies import KeySpace, MetadataDescription, MetadataRows, TableDescription, ViewDefinition
 from ..protocol.tables import Identifier, LoadTable, TableChange
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
 from .description import check_letter_case
 from .stream_tables import find_key_space

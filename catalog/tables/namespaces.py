@@ -25,7 +25,7 @@ from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from ..protocol import NamespaceChange
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable

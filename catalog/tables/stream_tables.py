@@ -19,10 +19,10 @@ from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import KeySpace, TableDescription
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.creation_mark import mark_of
 from ..storage.dropping import drop_stream
-from ..storage.naming import prefix_errors
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
 from .description import describe_table, identity
 

@@ -16,8 +16,8 @@ from pyspark_pravega.sql import options as o
 
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream
 
 _TIME_TRAVEL_OPTIONS = ("versionasof", "timestampasof")

@@ -31,8 +31,8 @@ from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
 from ..protocol.replies import ViewDefinition
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
 from ..storage.spelling import find_new_address, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables

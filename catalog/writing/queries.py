@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 
 LOG = logging.getLogger(__name__)
 

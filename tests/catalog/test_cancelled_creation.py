@@ -17,7 +17,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.names import find_in_scope
 from pyspark_pravega.catalog.protocol.tables import CreateTable, Identifier
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import ScopeTable
 from pyspark_pravega.catalog.tables import stream_tables
 from pyspark_pravega.catalog.tables.namespaces import list_tables

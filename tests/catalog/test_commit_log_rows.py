@@ -10,7 +10,7 @@ import pytest
 from pyspark_pravega.catalog.names import find_in_scope
 from pyspark_pravega.catalog.protocol.tables import Identifier
 from pyspark_pravega.catalog.storage import dropping
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.tables.namespaces import create_namespace, drop_namespace, list_tables
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig

@@ -12,7 +12,7 @@ from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.names import find_in_scope
 from pyspark_pravega.catalog.protocol.tables import CreateTable, Identifier
 from pyspark_pravega.catalog.storage import table_properties
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.tables.namespaces import drop_namespace, list_tables
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog.protocol.tables import Identifier
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.catalog.storage.spelling import find_address
 from pyspark_pravega.catalog.tables.key_value_tables import load

@@ -1,9 +1,11 @@
-"""Finds the scope of a namespace, and adds to errors which table or catalog they are about."""
+"""Reports to users: adds to errors what they are about, and gives each warning once."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from pyspark_pravega.errors import (
     DifferentSchemasError,
@@ -16,6 +18,7 @@ from pyspark_pravega.errors import (
     UnsupportedTypeError,
 )
 
+LOG = logging.getLogger(__name__)
 READ_AGAIN = "If it is created again, start the query with a new checkpoint location."
 WRITE_AGAIN = "Create the table again, and start the query or the statement again."
 
@@ -46,3 +49,9 @@ def explain_dropped_streams(advice: str) -> Iterator[None]:
         if error.was_dropped:
             raise
         raise StreamNotFoundError.dropped(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
+
+
+@lru_cache(1000)
+def warn_once(text: str) -> None:
+    """Log a warning, unless it was logged before in this process."""
+    LOG.warning("%s", text)
