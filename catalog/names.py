@@ -58,9 +58,9 @@ def find_in_scope(catalog: Catalog, identifier: Identifier) -> TableInScope:
     name = TableName.parse(identifier.name)
     if _is_impossible(identifier.namespace, name):
         return Nothing(catalog, identifier)
-    if name.is_key_value_table:
-        return KeyValueTable(catalog, identifier)
-    return TableOfScope(catalog, identifier) if name.part is None else Part(catalog, identifier)
+    if name.part is None:
+        return TableOfScope(catalog, identifier)
+    return KeyValueTable(catalog, identifier) if name.is_key_value_table else Part(catalog, identifier)
 
 
 def _is_impossible(namespace: Sequence[str], name: TableName) -> bool:

@@ -49,16 +49,10 @@ class Declaration:
     """A stream that exists without a schema may become the table."""
     schema_text: str
     """The schema of the events; empty without columns."""
-
-    @property
-    def format(self) -> Format:
-        """Return the format of the events."""
-        return find_format(self.settings.format)
-
-    @property
-    def registry_format(self) -> str:
-        """Return the registry's name of the format; empty for formats whose schemas are not there."""
-        return self.format.registry_format or ""
+    format: Format
+    """The format of the events."""
+    registry_format: str
+    """The registry's name of the format; empty for formats whose schemas are not there."""
 
 
 def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declaration:
@@ -80,11 +74,12 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     settings = _check_columns(columns, settings)
     columns = with_defaults(address.shown, columns, request.defaults, settings.format)
     bad_event_rule(options, stream)
-    comment, text = properties.get("comment"), ""
+    comment, text, writer = properties.get("comment"), "", find_format(settings.format)
     if columns.fields:
-        writer = find_format(settings.format)
         text = writer.schema_text(columns, stream.name, stream.scope, comment, settings.format_settings)
-    return Declaration(stream, settings, options, comment, request.adopt, text)
+    return Declaration(
+        stream, settings, options, comment, request.adopt, text, writer, registry_format=writer.registry_format or ""
+    )
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
