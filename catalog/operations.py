@@ -14,17 +14,13 @@ from pyspark_pravega.datasource.positions.bounds import has_end
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
-from pyspark_pravega.errors import PravegaError, StreamNotFoundError, UnsupportedOperationError
-from pyspark_pravega.sql.refusals import describe_metadata_refusal, describe_refusal
+from pyspark_pravega.errors import PravegaError
 
 from . import protocol as r
 from .altering.column_changes import can_evolve
-from .altering.properties import alter
 from .altering.truncating import truncate
 from .creation.making import create
-from .metadata import system
-from .metadata import tables_of_streams as metadata
-from .metadata.tables_of_streams import is_stream_namespace
+from .names import find_named, undo_creation
 from .procedures import calling as procedures
 from .protocol.replies import (
     InsertBegun,
@@ -42,14 +38,12 @@ from .protocol.replies import (
     ViewDefinition,
 )
 from .queries import changes, planning, relations, sources
-from .queries.relations import suggest_table
 from .running.servers import QueryServers
-from .storage.connections import Catalog, Connections
-from .storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
-from .storage.spelling import name_table_and_stream, resolve_stream
+from .storage.catalogs import Catalog, Connections
+from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
+from .storage.spelling import name_table_and_stream
 from .streaming import changes_stream, merged_streams, micro_batches, sink_tables
-from .tables import namespaces, stream_tables, views
-from .tables.stream_tables import key_space
+from .tables import namespaces, views
 from .tables.time_travel import check_column_options
 from .writing.insert import InsertEnd, InsertStart, MicroBatch
 from .writing.inserts import Inserts
@@ -146,65 +140,43 @@ class Operations:
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
                 return relations.list_tables(catalog, namespace)
-            case r.LoadTable(namespace, name, _, writing, at) if system.has_table(namespace, name):
-                return system.load(catalog, name, writing, at)
-            case r.ReadMetadata(namespace, name, options) if system.has_table(namespace, name):
-                return system.read_rows(catalog, name, options)
-            case r.TableExists(namespace, name) if system.has_table(namespace, name):
-                return True
-            case r.AlterTable(namespace, name) | r.DropTable(namespace, name) if system.has_table(namespace, name):
-                system.refuse_change(catalog, name)
-            case r.Refuse(namespace, name, statement) if system.has_table(namespace, name):
-                system.refuse(catalog, name, statement)
-            case r.LoadTable(namespace, name, options, writing, at) if is_stream_namespace(namespace):
-                return metadata.load(catalog, namespace, name, options, writing, at)
             case r.LoadTable():
-                return relations.load(catalog, request)
-            case r.LoadChangelog(namespace, name, options, range):
-                return changes.load_changes(catalog, namespace, name, range, options)
-            case r.ReadMetadata(namespace, name, options):
-                return metadata.read_rows(catalog, namespace, name, options)
-            case r.TableExists(namespace, name, False) if is_stream_namespace(namespace):
-                return metadata.exists(catalog, namespace, name)
-            case r.HintOfTable(namespace, name):
-                return suggest_table(catalog, namespace, name)
-            case r.TableExists(namespace, name, creating):
-                return stream_tables.exists(catalog, namespace, name, creating)
+                return find_named(catalog, request).load(request)
+            case r.LoadChangelog(options=options, range=range):
+                return changes.load_changes(find_named(catalog, request), range, options)
+            case r.ReadMetadata(options=options):
+                return find_named(catalog, request).read_rows(options)
+            case r.TableExists(creating=True):
+                return find_named(catalog, request).confirm_existence()
+            case r.TableExists():
+                return find_named(catalog, request).exists()
+            case r.HintOfTable():
+                return find_named(catalog, request).suggest()
             case r.CreateTable():
                 return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
                 with shield():
                     return sink_tables.settle(catalog, table, schema, options, output_mode)
-            case r.AlterTable(namespace, name, _) if is_stream_namespace(namespace):
-                metadata.refuse_change(catalog, namespace, name)
-                raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
-            case r.AlterTable(namespace, name, table_changes):
+            case r.AlterTable(changes=table_changes):
                 with shield():
-                    return alter(catalog, namespace, name, table_changes)
-            case r.DropTable(namespace, name) if is_stream_namespace(namespace):
-                metadata.refuse_change(catalog, namespace, name)
-                return False
-            case r.DropTable(namespace, name):
+                    return find_named(catalog, request).alter(table_changes)
+            case r.DropTable():
                 with shield():
-                    return stream_tables.drop(catalog, namespace, name)
+                    return find_named(catalog, request).drop()
             case r.UndoCreation(table, id):
                 with shield():
-                    stream_tables.undo_creation(catalog, table, id)
+                    undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
                 return can_evolve(table, change)
-            case r.LoadSegments(namespace, name):
-                return key_space(catalog, resolve_stream(catalog, namespace, name))
+            case r.LoadSegments():
+                return find_named(catalog, request).find_key_space()
             case r.TruncateTable(table):
                 with shield():
                     truncate(catalog, table)
                 return None
-            case r.Refuse(namespace, name, statement, table):
-                refused = describe_metadata_refusal if is_stream_namespace(namespace) else describe_refusal
-                if table is not None:
-                    refused = find_table_kind(table).refusal
-                spelled = "mode('overwrite')" if catalog.by_options and statement == "INSERT OVERWRITE" else statement
-                raise UnsupportedOperationError(refused(spelled, catalog.named(*namespace, name)))
+            case r.Refuse(statement=statement, table=loaded):
+                find_named(catalog, request).refuse(statement, loaded)
             case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
                 return procedures.answer(catalog, self._servers, request)
             case r.HaveEnds(reads):

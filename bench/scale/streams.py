@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from bench.servers import open_cluster, open_session
 from pyspark_pravega.catalog.api.catalog import PravegaCatalog
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 

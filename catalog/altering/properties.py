@@ -10,35 +10,27 @@ from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
-from pyspark_pravega.datasource.tables.loading import (
-    SCHEMA_KEY,
-    LoadedTable,
-    declared_settings,
-    load_table,
-    tags_for,
-)
+from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
 from pyspark_pravega.datasource.tables.named_columns import with_columns
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
-from pyspark_pravega.datasource.tables.table_name import TableName
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_refusal
+from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import TableChange
 from ..protocol.replies import TableDescription
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.dropping import undo_on_failure
-from ..storage.naming import prefix_errors
-from ..storage.spelling import add_stream_name, resolve_stream
-from ..tables import key_value_tables, merged_tables
+from ..storage.reporting import prefix_errors
+from ..storage.spelling import Address
 from ..tables.stream_tables import describe
 from .column_changes import COLUMN_CHANGES
-from .merged import alter_merged
 from .schemas import change_columns
 
 _TAIL = 64 * 1024
@@ -50,43 +42,20 @@ _STATEMENTS = {
 }
 
 
-def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
-    """Change properties or columns of a table as one unit; one Spark statement asks for only one of them.
+def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequence[TableChange]) -> TableDescription:
+    """Change properties or columns of a stream's table as one unit; one Spark statement asks for only one of them.
 
-    Raises StreamNotFoundError, UnsupportedOperationError for changes that streams cannot have, InvalidOptionError, and
-    what `change_columns` raises.
+    Raises UnsupportedOperationError for changes that streams cannot have, InvalidOptionError, and what
+    `change_columns` raises.
     """
-    shown = catalog.named(*namespace, name)
-    asked_name = TableName.parse(name)
-    if asked_name.is_key_value_table:
-        raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown))
-    if asked_name.is_changelog:
-        shown_stream = catalog.named(*namespace, asked_name.stream)
-        raise UnsupportedOperationError(f"{shown} is a part of the table {shown_stream}. ALTER TABLE {shown_stream}.")
-    if asked_name.part is not None:
-        raise UnsupportedOperationError(
-            f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
-            "retention, scaling and policy with Pravega's own tools."
-        )
-    asked = resolve_stream(catalog, namespace, name)
-    try:
-        loaded = load_table(catalog.pravega, asked)
-    except StreamNotFoundError:
-        if key_value_tables.exists(catalog, asked):
-            raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", shown)) from None
-        row = merged_tables.find(catalog, asked)
-        if row is None:
-            raise
-        return alter_merged(catalog, asked, row, (namespace[0], name), changes)
-    stream, called = loaded.table.stream, (namespace[0], name)
-    about = add_stream_name(shown, called, stream)
+    stream, shown, about = loaded.table.stream, address.shown, address.about
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
         try:
             with prefix_errors("Table", about):
                 change_columns(catalog, loaded, changes)
         except UnsupportedOperationError as error:
             raise UnsupportedOperationError(f"Table {about}: {error.message}") from None
-        return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
+        return describe(catalog, address, load_table(catalog.pravega, stream))
     for change in changes:
         kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
@@ -112,7 +81,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             check_framing(catalog.pravega, loaded.table, settings.framing)
         policy_asked = any(str(change.property).lower() == o.COMPATIBILITY.key for change in changes)
         _apply(catalog, loaded, settings, properties.get("comment"), policy_asked)
-    return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
+    return describe(catalog, address, load_table(catalog.pravega, stream))
 
 
 def _change_properties(
@@ -155,7 +124,7 @@ def _apply(
 ) -> None:
     stream, old = loaded.table.stream, loaded.configuration
     wanted = table_properties.make_stream_configuration(settings, {})
-    kept = table_properties.make_stored_properties(settings, comment)
+    kept = make_stored_properties(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that was never declared as a table may still become one of any format
     if SCHEMA_KEY in loaded.stored:

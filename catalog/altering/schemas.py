@@ -22,7 +22,7 @@ from pyspark_pravega.formats.core.format import Settings, find_format
 
 from ..protocol import TableChange
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .column_changes import edit_columns, list_changed_names
 from .compatibility import CHANGE_POLICY, check_compatible
 

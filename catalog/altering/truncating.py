@@ -10,7 +10,7 @@ from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 
 _TRIES = 5
@@ -32,7 +32,7 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
 
 def refuse_to_truncate(catalog: Catalog, table: StreamTable, *statements: str) -> None:
     """Raise UnsupportedOperationError, which names the statements, if a table's events cannot be removed."""
-    whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
+    whole = catalog.named(*(table.asked.called or (table.stream.scope, table.stream.name)))
     refused = find_table_kind(table).refusal_to_truncate(name_table(catalog, table), whole)
     if refused is not None:
         verb = "is" if len(statements) == 1 else "are"

@@ -19,8 +19,8 @@ from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import WRITE_AGAIN, explain_dropped_streams, prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream
 from .conforming import RowsOfTable
 

@@ -10,18 +10,19 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.datasource.connecting import client_config, first_contact
-from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
+from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError
 from pyspark_pravega.sql.connection_settings import convert_keywords
 from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all, split_name
 from pyspark_pravega.sql.options import resolve
 
 from ..creation.making import create
-from ..protocol.tables import CreateTable
+from ..names import find_in_scope
+from ..protocol.tables import CreateTable, Identifier
 from ..queries.relations import suggest_near_tables
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import resolve_stream
-from ..tables import namespaces, stream_tables
+from ..tables import namespaces
 from .arrow_columns import to_spark_columns
 from .details import ConsumerLag, inspect_table, list_lags, list_queries, refuse_metadata_table
 from .table import Table
@@ -165,7 +166,7 @@ class PravegaCatalog:
         """
         parts = self._split_namespace(namespace)
         with suggest_near_tables(self._catalog, parts):
-            return [quote_all((*parts, name)) for name in stream_tables.list_tables(self._catalog, parts)]
+            return [quote_all((*parts, name)) for name in namespaces.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
         """Return whether a table exists.
@@ -180,8 +181,7 @@ class PravegaCatalog:
         bool
             True if there is such a table, even if it cannot be read.
         """
-        namespace, table = self._split_name(name)
-        return stream_tables.exists(self._catalog, namespace, table, creating=False)
+        return find_in_scope(self._catalog, self._identify(name)).exists()
 
     def load_table(self, name: str) -> Table:
         """Load a table.
@@ -212,10 +212,10 @@ class PravegaCatalog:
         >>> pravega.load_table("iot.sensor").schema.names
         ['id', 'temp']
         """
-        namespace, table = self._split_name(name)
-        refuse_metadata_table(self._catalog, namespace, table)
-        with suggest_near_tables(self._catalog, namespace, table):
-            return Table(self._catalog, namespace, table)
+        identifier = self._identify(name)
+        refuse_metadata_table(self._catalog, identifier)
+        with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
+            return Table(self._catalog, identifier)
 
     def create_table(
         self,
@@ -271,16 +271,18 @@ class PravegaCatalog:
         >>> pravega.create_table("iot.sensor", columns, properties={"format": "avro", "routing-key": "id"})
         Table(pravega.iot.sensor: id, temp)
         """
-        namespace, table = self._split_name(name)
-        if stream_tables.exists(self._catalog, namespace, table, creating=True):
+        identifier = self._identify(name)
+        shown = self._catalog.named(*identifier.parts)
+        if find_in_scope(self._catalog, identifier).confirm_existence():
             if if_not_exists:
                 return self.load_table(name)
-            raise StreamExistsError(f"The table {self._catalog.named(*namespace, table)} exists.")
-        with prefix_errors("Table", self._catalog.named(*namespace, table)):
+            raise StreamExistsError(f"The table {shown} exists.")
+        with prefix_errors("Table", shown):
             columns = to_spark_columns(schema)
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
-            create(self._catalog, CreateTable.of(namespace, table, columns, given, adopt=True))
+            request = CreateTable.of(identifier.namespace, identifier.name, columns, given, adopt=True)
+            create(self._catalog, request)
         except StreamExistsError:  # another program has just made it
             if not if_not_exists:
                 raise
@@ -301,9 +303,9 @@ class PravegaCatalog:
         StreamNotFoundError
             If there is no such table, unless `if_exists`.
         """
-        namespace, table = self._split_name(name)
-        if not stream_tables.drop(self._catalog, namespace, table) and not if_exists:
-            raise StreamNotFoundError(f"There is no table {self._catalog.named(*namespace, table)}.")
+        named = find_in_scope(self._catalog, self._identify(name))
+        if not named.drop() and not if_exists:
+            named.raise_not_found()
 
     def inspect(self, table: str, name: str) -> pa.Table:
         """Read a metadata table of a table, even of one that cannot be loaded.
@@ -327,9 +329,9 @@ class PravegaCatalog:
         StreamNotFoundError
             If there is no such table.
         """
-        parts, table_name = self._split_name(table)
-        with suggest_near_tables(self._catalog, parts, table_name):
-            return inspect_table(self._catalog, parts, table_name, name)
+        identifier = self._identify(table)
+        with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
+            return inspect_table(self._catalog, identifier, name)
 
     def consumers(self, table: str | None = None) -> list[ConsumerLag]:
         """List the consumers of a table, or of all tables.
@@ -346,9 +348,10 @@ class PravegaCatalog:
         """
         if table is None:
             return list(list_lags(self._catalog, None))
-        parts, name = self._split_name(table)
-        with suggest_near_tables(self._catalog, parts, name):
-            return list(list_lags(self._catalog, resolve_stream(self._catalog, parts, name)))
+        identifier = self._identify(table)
+        with suggest_near_tables(self._catalog, identifier.namespace, identifier.name):
+            stream = resolve_stream(self._catalog, identifier.namespace, identifier.name)
+            return list(list_lags(self._catalog, stream))
 
     def queries(self) -> pa.Table:
         """List the streaming queries that SQL has started, as `SELECT * FROM pravega.system.queries` does.
@@ -364,8 +367,8 @@ class PravegaCatalog:
         parts = split_name(name)
         return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
 
-    def _split_name(self, name: str) -> tuple[tuple[str, ...], str]:
+    def _identify(self, name: str) -> Identifier:
         parts = split_name(name)
         if len(parts) in (3, 4) and parts[0] == self._catalog.name:
             parts = parts[1:]
-        return parts[:-1], parts[-1] if parts else ""
+        return Identifier(parts[:-1], parts[-1] if parts else "")

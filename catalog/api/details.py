@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers, list_consumers_of_scopes
 from pyspark_pravega.client.stream import Stream
@@ -23,8 +21,10 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all
 
 from ..metadata import system
-from ..metadata.tables_of_streams import TABLES, is_stream_namespace, load, read_rows
-from ..storage.connections import Catalog
+from ..metadata.tables_of_streams import TABLES, MetadataOfStream
+from ..names import find_named
+from ..protocol.tables import Identifier, LoadTable
+from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
 from .arrow_columns import to_arrow_columns
 
@@ -174,39 +174,39 @@ def list_versions(catalog: Catalog, table: StreamTable, newest: int | None) -> l
     ]
 
 
-def inspect_table(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
+def inspect_table(catalog: Catalog, identifier: Identifier, name: str) -> pa.Table:
     """Return the rows of a metadata table of a table, even of one that cannot be read.
 
     Raises StreamNotFoundError, and InvalidNameError if there is no such metadata table.
     """
-    place = (*namespace, TableName.parse(table).stream)
-    if len(place) != 2 or name.lower() not in TABLES:
+    place = Identifier((*identifier.namespace, TableName.parse(identifier.name).stream), name)
+    if len(place.namespace) != 2 or name.lower() not in TABLES:
         raise InvalidNameError(
             f"There is no metadata table {name}.{ask_did_you_mean(find_nearest(name, TABLES))} "
             f"A table has {', '.join(TABLES)}."
         )
-    found = load(catalog, place, name, {}, writing=False)
-    return _make_arrow_table(found.schema, read_rows(catalog, place, name, {}).rows)
+    return _read_metadata(catalog, place)
 
 
 def list_queries(catalog: Catalog) -> pa.Table:
     """Return the rows of the table `system.queries`."""
-    found = system.load(catalog, system.QUERIES, writing=False, asked=None)
-    return _make_arrow_table(found.schema, system.read_rows(catalog, system.QUERIES, {}).rows)
+    return _read_metadata(catalog, Identifier((system.NAMESPACE,), system.QUERIES))
 
 
-def _make_arrow_table(columns: StructType, rows: Sequence[Sequence[Any]]) -> pa.Table:
-    schema = to_arrow_columns(columns)
+def _read_metadata(catalog: Catalog, place: Identifier) -> pa.Table:
+    found = find_named(catalog, place)
+    schema = to_arrow_columns(found.load(LoadTable(place.namespace, place.name, {}, writing=False)).schema)
+    rows = found.read_rows({}).rows
     arrays = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
+def refuse_metadata_table(catalog: Catalog, identifier: Identifier) -> None:
     """Raise UnsupportedOperationError if a name is that of a metadata table; the message says how to read it."""
-    if is_stream_namespace(namespace) and name.lower() in TABLES:
-        call = f"inspect('{quote_all(namespace)}', '{name.lower()}')"
+    if isinstance(find_named(catalog, identifier), MetadataOfStream):
+        call = f"inspect('{quote_all(identifier.namespace)}', '{identifier.name.lower()}')"
         raise UnsupportedOperationError(
-            f"{catalog.named(*namespace, name)} is a metadata table, which cannot be loaded: {call} of the catalog "
+            f"{catalog.named(*identifier.parts)} is a metadata table, which cannot be loaded: {call} of the catalog "
             "returns its rows."
         )
 

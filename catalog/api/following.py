@@ -28,8 +28,8 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..protocol.replies import TableDescription
 from ..queries.merged_reading import FollowedStreams, MergedReading, check_followed
-from ..storage.connections import Catalog
-from ..storage.naming import explain_dropped_streams, prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream
 from .scan import read_planned, select_columns
 

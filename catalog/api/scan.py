@@ -31,8 +31,8 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
 from ..queries.changes import open_changes
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream
 from .arrow_columns import to_arrow_columns
 from .filters import find_columns, read_conditions
@@ -202,7 +202,7 @@ class Scan:
             filtered=condition is not None,
             limit=self.limit,
         )
-        if table.changes is not None:
+        if table.asked.changes is not None:
             with open_changes(self.catalog, table, self.options) as (_, opened):
                 return opened.plan_changes(request)
         with prefix_errors("Table", name_table_and_stream(self.catalog, table)):

@@ -12,13 +12,12 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.errors import UnsupportedTypeError
 from pyspark_pravega.sql.identifiers import split_name
 
-from ..altering.properties import alter
-from ..protocol import TableChange
+from ..names import find_in_scope
 from ..protocol.replies import TableDescription
+from ..protocol.tables import Identifier, TableChange
 from ..queries.changes import load_changes
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.table_properties import make_place_properties
-from ..tables import stream_tables, views
 from ..tables.time_travel import travel_to
 from .appending import append
 from .arrow_columns import to_arrow_columns, to_spark_field, to_spark_type
@@ -43,10 +42,10 @@ class Table:
     [{'id': 2}]
     """
 
-    def __init__(self, catalog: Catalog, namespace: tuple[str, ...], name: str) -> None:
+    def __init__(self, catalog: Catalog, identifier: Identifier) -> None:
         self._catalog = catalog
-        self._namespace = namespace
-        self._name = name
+        self._identifier = identifier
+        self._named = find_in_scope(catalog, identifier)
         self._described = self._load({})
 
     def __repr__(self) -> str:
@@ -192,7 +191,7 @@ class Table:
             If events were removed.
         """
         given = dict(options or {})
-        described = load_changes(self._catalog, self._namespace, self._name, make_change_range(start, end), given)
+        described = load_changes(self._named, make_change_range(start, end), given)
         return make_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
 
     def inspect(self, name: str) -> pa.Table:
@@ -213,7 +212,7 @@ class Table:
         InvalidNameError
             If there is no such metadata table; the message names those that exist.
         """
-        return inspect_table(self._catalog, self._namespace, self._name, name)
+        return inspect_table(self._catalog, self._identifier, name)
 
     def head(self, rows: int = 10) -> pa.Table:
         """Read the first rows, and no more events than they need.
@@ -265,7 +264,7 @@ class Table:
         TransactionOutcomeUnknownError
             If the servers do not say whether the commit succeeded.
         """
-        described = stream_tables.load(self._catalog, self._namespace, self._name, writing=True)
+        described = self._named.load_table({}, writing=True)
         return append(self._catalog, described, rows, options or {})
 
     def follow(  # noqa: PLR0913  (by keyword)
@@ -448,8 +447,7 @@ class Table:
         return list_schemas(self._catalog, self._described.table)
 
     def _load(self, options: Mapping[str, str]) -> TableDescription:
-        with views.refuse_views(self._catalog, self._namespace, self._name, "load_table"):
-            return stream_tables.load(self._catalog, self._namespace, self._name, options)
+        return self._named.load_for("load_table", options)
 
     def _split_path(self, name: str) -> tuple[str, ...]:
         """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
@@ -458,5 +456,5 @@ class Table:
         return parts if parts[0] in names else (name,)
 
     def _alter(self, *changes: TableChange) -> None:
-        alter(self._catalog, self._namespace, self._name, changes)
+        self._named.alter(changes)
         self.refresh()

@@ -32,7 +32,8 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import Constraint, CreateTable
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
+from ..storage.spelling import Address
 from ..tables.stream_tables import has_envelopes
 
 
@@ -48,22 +49,21 @@ class Declaration:
     """A stream that exists without a schema may become the table."""
     schema_text: str
     """The schema of the events; empty without columns."""
+    format: Format
+    """The format of the events."""
+    registry_format: str
+    """The registry's name of the format; empty for formats whose schemas are not there."""
 
-    @property
-    def format(self) -> Format:
-        """Return the format of the events."""
-        return find_format(self.settings.format)
 
-
-def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) -> Declaration:
-    """Check what a statement declares. `shown` names the table in messages.
+def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declaration:
+    """Check what a statement declares.
 
     Raises InvalidNameError, InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError naming the column.
     """
-    properties, columns = request.properties, request.schema
+    stream, properties, columns = address.stream, request.properties, request.schema
     if request.constraints:
         format = catalog.options(properties=properties).get(o.FORMAT)
-        properties = with_primary_key(shown, properties, format, request.constraints)
+        properties = with_primary_key(address.shown, properties, format, request.constraints)
     options = catalog.options(properties=properties)
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
@@ -72,13 +72,14 @@ def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) 
     if kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
         columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
-    columns = with_defaults(shown, columns, request.defaults, settings.format)
+    columns = with_defaults(address.shown, columns, request.defaults, settings.format)
     bad_event_rule(options, stream)
-    comment, text = properties.get("comment"), ""
+    comment, text, writer = properties.get("comment"), "", find_format(settings.format)
     if columns.fields:
-        writer = find_format(settings.format)
         text = writer.schema_text(columns, stream.name, stream.scope, comment, settings.format_settings)
-    return Declaration(stream, settings, options, comment, request.adopt, text)
+    return Declaration(
+        stream, settings, options, comment, request.adopt, text, writer, registry_format=writer.registry_format or ""
+    )
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:

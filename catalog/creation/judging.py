@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, stored_properties
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
+from pyspark_pravega.datasource.tables.stored_properties import stored_properties
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.creation_mark import CreationMark, mark_in
 from ..tables.stream_tables import has_envelopes, is_adoptable, wait_for_schema
 from .declaration import Declaration, find_table
@@ -39,30 +41,50 @@ class Rest:
     configuration: StreamConfiguration
 
 
-def judge(catalog: Catalog, declared: Declaration) -> New | Rest:
-    """Return what a statement has to make. Raises StreamExistsError if there is a table, and what `judge_rest` does."""
-    stream, settings = declared.stream, declared.settings
-    there = declared.adopt or catalog.pravega.controller.stream_exists(stream)
+@dataclass(frozen=True)
+class Unfinished:
+    """A stream that is declared as a table, but has no schema in the registry."""
+
+    configuration: StreamConfiguration
+    is_sealed: bool
+
+
+def look_up(catalog: Catalog, declared: Declaration) -> LoadedTable | Unfinished | None:
+    """Return what has the name of a new table, after a while in which others may complete it; None for no stream.
+
+    Raises SchemaNotFoundError for a table whose schema is in a registry, if none is set.
+    """
+    stream, controller = declared.stream, catalog.pravega.controller
+    if not declared.adopt and not controller.stream_exists(stream):
+        return None
     try:
-        found = find_table(catalog, stream) if there else None
+        return find_table(catalog, stream)
     except SchemaNotFoundError:
-        # Somebody else may come to its end in time.
         try:
-            wait_for_schema(catalog, stream)
+            return wait_for_schema(catalog, stream)
         except SchemaNotFoundError:
             if catalog.pravega.config.registry_uri is None:
                 raise
-        else:
-            raise StreamExistsError(f"The stream {stream} exists and has a schema.") from None
-        return judge_rest(catalog, declared)
-    if found is not None and not (declared.adopt and is_adoptable(found)):
+    configuration = controller.stream_configuration(stream)
+    return Unfinished(configuration, is_sealed=not controller.current_segments(stream))
+
+
+def judge(config: ClientConfig, declared: Declaration, there: LoadedTable | Unfinished | None) -> New | Rest:
+    """Return what a statement has to make where `there` is. Sends nothing.
+
+    Raises StreamExistsError if that is a table, and what `judge_rest` does.
+    """
+    if isinstance(there, Unfinished):
+        return judge_rest(config, declared, there)
+    stream, settings = declared.stream, declared.settings
+    if there is not None and not (declared.adopt and is_adoptable(there)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
-    if found is not None and has_envelopes(found):
-        check_envelopes(found, settings)
-    if settings.routing_key_of_all is None and found is None and not format_traits(settings.format).changes:
+    if there is not None and has_envelopes(there):
+        check_envelopes(there, settings)
+    if settings.routing_key_of_all is None and there is None and not format_traits(settings.format).changes:
         # All events come after the property, and what writes here keeps to it.
         settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
-    return New(replace(declared, settings=settings), found)
+    return New(replace(declared, settings=settings), there)
 
 
 def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
@@ -74,28 +96,26 @@ def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
         )
 
 
-def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
+def judge_rest(config: ClientConfig, declared: Declaration, there: Unfinished) -> Rest:
     """Judge whether a statement may complete a CREATE TABLE that was interrupted.
 
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """
-    stream, settings = declared.stream, declared.settings
-    controller, config = catalog.pravega.controller, catalog.pravega.config
-    configuration = controller.stream_configuration(stream)
-    there = stored_properties(configuration.tags)
+    stream, settings, configuration = declared.stream, declared.settings, there.configuration
+    stored = stored_properties(configuration.tags)
     lacking = f"the schema registry at {config.registry_uri} has no schema for it. Check 'schema-registry-uri'"
-    if not controller.current_segments(stream):
+    if there.is_sealed:
         raise SchemaNotFoundError(
             f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
             "DROP TABLE that was interrupted: repeat it to remove the stream with its events."
         )
-    if (mark := mark_in(there)) is None:
+    if (mark := mark_in(stored)) is None:
         # Rather this than to give its events the schemas of a registry that is the wrong one.
         raise SchemaNotFoundError(
             f"The stream {stream} is a table, but {lacking}. DROP TABLE removes it with its events."
         )
     if settings.routing_key_of_all is None:
-        settings = replace(settings, routing_key_of_all=there.get(o.ROUTING_KEY_OF_ALL.key) == "true")
+        settings = replace(settings, routing_key_of_all=stored.get(o.ROUTING_KEY_OF_ALL.key) == "true")
     differing = table_properties.find_differing(settings, declared.comment, declared.options, configuration)
     if differing or not mark.is_for(config, declared.schema_text):
         others = f"with other properties ({', '.join(differing)})" if differing else "with other columns"

@@ -36,8 +36,9 @@ from pyspark_pravega.sql.identifiers import check_new_stream
 
 from ..protocol import Constraint, CreateTable
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
+from ..storage.spelling import Address
 from ..tables.key_value_tables import OWN, describe, drop, find_configuration, load_declaration
 
 _PROPERTIES = (o.FORMAT, o.PRIMARY_KEY, o.SECONDARY_KEY, o.VALUE_FORMAT, o.EPOCH_COLUMN, o.PARTITIONS)
@@ -75,18 +76,19 @@ def check_name(catalog: Catalog, stream: Stream, properties: Mapping[str, str]) 
         )
 
 
-def create_entries(catalog: Catalog, stream: Stream, request: CreateTable) -> TableDescription:
+def create_entries(catalog: Catalog, address: Address, request: CreateTable) -> TableDescription:
     """Create a key-value table with its columns, or nothing.
 
     With `adopt` one that another program made gets columns, if its keys have their lengths. Raises StreamExistsError,
     ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the column.
     """
+    stream = address.stream
     check_new_stream(stream.name)
     table, options = _declare(catalog, stream, request)
     with shield():
         _make(catalog, table, options, request)
     configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
-    return describe(catalog, stream, configuration, (request.namespace[0], request.name))
+    return describe(catalog, address, configuration)
 
 
 def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: CreateTable) -> None:

@@ -7,22 +7,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
+from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import (
+    IncompatibleSchemaError,
     InvalidNameError,
+    InvalidOptionError,
+    SchemaExistsError,
     SchemaNotFoundError,
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
 )
+from pyspark_pravega.formats.core.format import find_format, find_registry_format
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
+from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..protocol import CreateTable
 from ..protocol.replies import TableDescription
 from ..storage import table_properties
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.creation_mark import (
     CreationMark,
     is_left_to,
@@ -32,15 +42,13 @@ from ..storage.creation_mark import (
     seconds_to_undo,
 )
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
-from ..storage.naming import prefix_errors
-from ..storage.spelling import add_stream_name, resolve_stream
+from ..storage.reporting import prefix_errors
+from ..storage.spelling import find_new_address
 from ..tables import merged_tables, views
 from ..tables.stream_tables import describe
-from .declaration import declare
-from .judging import New, Rest, describe_creation_in_progress, judge
+from .declaration import Declaration, declare
+from .judging import New, Rest, describe_creation_in_progress, judge, look_up
 from .key_value import check_name, create_entries, is_key_value_table
-from .merged import create_merged, is_merged
-from .registering import register
 
 
 def create(catalog: Catalog, request: CreateTable) -> TableDescription:
@@ -50,36 +58,36 @@ def create(catalog: Catalog, request: CreateTable) -> TableDescription:
     StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
     column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
-    namespace, name, properties = request.namespace, request.name, request.properties
-    if not name or len(name) > MAX_STREAM_NAME:
-        check_new_stream(name)
-    shown = catalog.named(*namespace, name)
-    with prefix_errors("Table", shown):
-        stream = resolve_stream(catalog, namespace, name)
-    called = namespace[0], name
-    with prefix_errors("Table", add_stream_name(shown, called, stream)):
+    properties = request.properties
+    if not request.name or len(request.name) > MAX_STREAM_NAME:
+        check_new_stream(request.name)
+    with prefix_errors("Table", catalog.named(*request.parts)):
+        address = find_new_address(catalog, request)
+    stream, shown = address.stream, address.shown
+    with prefix_errors("Table", address.about):
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, request.partitions)
-        views.check_no_view(catalog, namespace, name)
-        merged_tables.check_none(catalog, stream, shown)
-        if is_merged(properties):
-            return create_merged(catalog, stream, request)
+        views.check_no_view(catalog, request)
+        merged_tables.check_none(catalog, address)
+        if merged_tables.is_merged(properties):
+            return merged_tables.create(catalog, address, request)
         check_name(catalog, stream, properties)
         if is_key_value_table(properties):
-            return create_entries(catalog, stream, request)
-        judged = judge(catalog, declare(catalog, stream, shown, request))
+            return create_entries(catalog, address, request)
+        declared = declare(catalog, address, request)
+        judged = judge(catalog.pravega.config, declared, look_up(catalog, declared))
         loaded = _make(catalog, judged) if isinstance(judged, New) else _make_rest(catalog, judged)
-        return describe(catalog, stream, loaded, called=called)
+        return describe(catalog, address, loaded)
 
 
 def _make(catalog: Catalog, new: New) -> LoadedTable:
     """Make the stream and the schema of a table, or nothing."""
     declared, found, pravega = new.declared, new.found, catalog.pravega
     stream, settings, text = declared.stream, declared.settings, declared.schema_text
-    kept = table_properties.make_stored_properties(settings, declared.comment)
-    registering = declared.format.registry_format is not None and not new.has_schema
+    kept = make_stored_properties(settings, declared.comment)
+    registering = bool(declared.registry_format) and not new.has_schema
     if not registering and text:
         kept[SCHEMA_KEY] = text
     mark = CreationMark.new(pravega.config, text) if registering else None
@@ -97,7 +105,7 @@ def _make(catalog: Catalog, new: New) -> LoadedTable:
         cancellation.check()
         if registering:
             with cancellation.shield():
-                register(catalog, declared, undo)
+                _register(catalog, declared, undo)
             cancellation.check()
     return _publish(catalog, stream)
 
@@ -108,14 +116,65 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
     mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
     with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shield():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
-        stored = table_properties.make_stored_properties(declared.settings, declared.comment)
+        stored = make_stored_properties(declared.settings, declared.comment)
         _set_tags(catalog, stream, configuration, stored | mark.stored)
         other = mark_of(catalog, stream)
         if other is not None and other != mark:
             raise SchemaNotFoundError(describe_creation_in_progress(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.
-        register(catalog, declared, [], begun=True)
+        _register(catalog, declared, [], begun=True)
     return _publish(catalog, stream)
+
+
+def _register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun: bool = False) -> None:
+    """Register the schema of a new table in its group, which is made or joined; append to `undo` what takes that back.
+
+    `begun`: a CREATE TABLE that was interrupted may have made the group, whose policy is not yet the one asked for.
+    Raises IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
+    """
+    catalog.options().require(o.SCHEMA_REGISTRY_URI)
+    registry = catalog.pravega.registry(declared.stream.scope)
+    _make_or_join_group(registry, declared, undo, begun=begun)
+    if (codec := declared.settings.codec) != "none":
+        registry.add_codec(declared.stream.name, REGISTRY_CODECS[codec])
+    _add_schema(registry, declared, undo)
+
+
+def _make_or_join_group(registry: SchemaRegistry, declared: Declaration, undo: list[Undo], *, begun: bool) -> None:
+    """Make the schema group of a new table, or join one that an application made before its first event.
+
+    The rules of a joined group stay as they are, except those of a group that was `begun` and has no schema yet.
+    """
+    name, settings = declared.stream.name, declared.settings
+    wanted = table_properties.choose_creation_policy(settings)
+    try:
+        registry.create_group(name, GroupProperties(declared.registry_format, wanted))
+        undo.append(lambda: registry.delete_group(name))
+        if (policy := table_properties.choose_later_policy(settings)) is not None:
+            registry.set_compatibility(name, policy)
+    except SchemaExistsError:
+        _check_format(registry.group(name).format, settings)
+        _check_type(registry, declared.stream, declared.format.type_name(declared.schema_text))
+        if begun and not registry.latest_schemas(name):
+            registry.set_compatibility(name, table_properties.get_policy(settings))
+
+
+def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo]) -> None:
+    """Add the schema to the group of a new table. Raises IncompatibleSchemaError."""
+    name, format, text = declared.stream.name, declared.format, declared.schema_text
+    schema = SchemaInfo.of_text(format.type_name(text), declared.registry_format, text)
+    known = registry.find_version(name, schema)
+    try:
+        added = registry.add_schema(name, schema)
+        if known is None:
+            undo.append(lambda: registry.delete_schema(name, added.id))
+    except IncompatibleSchemaError as error:
+        rule = table_properties.name_policy(registry.group(name).compatibility)
+        newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(name)]
+        raise IncompatibleSchemaError(
+            f"{error.message}. The group existed before this table, with the policy '{rule}' and the newest "
+            f"schema {', '.join(newest) or 'none'}. Declare columns that fit, or choose another table name."
+        ) from None
 
 
 def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
@@ -154,3 +213,27 @@ def _create_stream(catalog: Catalog, stream: Stream, configuration: StreamConfig
 def _set_tags(catalog: Catalog, stream: Stream, configuration: StreamConfiguration, kept: Mapping[str, str]) -> None:
     tags = tags_for(kept, configuration.tags)
     catalog.pravega.controller.update_stream(stream, replace(configuration, tags=tags))
+
+
+def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
+    """Raise InvalidOptionError if a group holds another type: with a second one its stream would not be a table."""
+    others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != wanted)
+    if others:
+        raise InvalidOptionError(
+            f"The schema registry has a group for this stream, made by others, with the type {', '.join(others)}, but "
+            f"the table's type would be {wanted}. Choose another table name, or let the application create the "
+            "stream, which is then a table without CREATE TABLE."
+        )
+
+
+def _check_format(found: str, settings: TableSettings) -> None:
+    """Raise InvalidOptionError unless a group's format is that of the table."""
+    if found == find_format(settings.format).registry_format:
+        return
+    advice = "Choose another table name, or 'format'='raw' to read and write bytes."
+    if found in ("Avro", "Json"):  # of the others no schema can be made from columns
+        advice = f"Set 'format'='{find_registry_format(found).name}'."
+    raise InvalidOptionError(
+        f"'format'='{settings.format}' does not fit: the schema registry has a group of {found} schemas for this "
+        f"stream. {advice}"
+    )

@@ -8,7 +8,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, load_table, stored_properties, unread_parts
+from pyspark_pravega.datasource.tables.loading import load_table, unread_parts
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, stored_properties
 from pyspark_pravega.errors import (
     InvalidOptionError,
     InvalidSchemaError,

@@ -8,12 +8,14 @@ from typing import NoReturn
 
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
-from ..protocol import TimeTravel
 from ..protocol.replies import MetadataDescription, MetadataRows
+from ..protocol.tables import LoadTable, TableChange
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState, now
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
+from ..tables.named_table import NamedTable
 from .table import Rows, column
 
 NAMESPACE = "system"
@@ -53,38 +55,56 @@ def has_table(namespace: Sequence[str], name: str) -> bool:
     return name.lower() in list_tables(namespace)
 
 
-def load(catalog: Catalog, name: str, writing: bool, asked: TimeTravel | None) -> MetadataDescription:
-    """Describe a table. Raises UnsupportedOperationError for one that is to be written, or read as it was."""
-    shown = catalog.named(NAMESPACE, name.lower())
-    if writing:
-        refuse_change(catalog, name)
-    if asked is not None:
-        raise UnsupportedOperationError(f"{shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out.")
-    return MetadataDescription(shown, _COLUMNS)
+class TableOfCatalog(NamedTable):
+    """A table about the catalog."""
 
+    @property
+    def shown(self) -> str:
+        return self.catalog.named(NAMESPACE, self.identifier.name.lower())
 
-def read_rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> MetadataRows:
-    """Return the rows of a table, as they are now. Raises InvalidOptionError if the query has options."""
-    if options:
-        given = ", ".join(f"'{key}'" for key in sorted(options))
-        raise InvalidOptionError(f"{catalog.named(NAMESPACE, name)} takes no options, but got {given}. Use WHERE.")
-    return MetadataRows(tuple(tuple(row) for row in _read_queries(catalog)))
+    def load(self, request: LoadTable) -> MetadataDescription:
+        if request.writing:
+            self._refuse_change()
+        if request.at is not None:
+            raise UnsupportedOperationError(
+                f"{self.shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out."
+            )
+        return MetadataDescription(self.shown, _COLUMNS)
 
+    def load_for(self, statement: str, options: Mapping[str, str]) -> NoReturn:
+        raise UnsupportedOperationError(f"{self.shown} has no changes. Leave CHANGES out.")
 
-def refuse(catalog: Catalog, name: str, statement: str) -> NoReturn:
-    """Raise UnsupportedOperationError for a statement that such a table cannot do."""
-    if statement == "readStream.table":
-        shown = catalog.named(NAMESPACE, name.lower())
-        raise UnsupportedOperationError(f"{shown} cannot be read as a stream. Query it again for its present rows.")
-    refuse_change(catalog, name)
+    def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
+        if options:
+            given = ", ".join(f"'{key}'" for key in sorted(options))
+            raise InvalidOptionError(f"{self.shown} takes no options, but got {given}. Use WHERE.")
+        return MetadataRows(tuple(tuple(row) for row in _read_queries(self.catalog)))
 
+    def exists(self) -> bool:
+        return True
 
-def refuse_change(catalog: Catalog, name: str) -> NoReturn:
-    """Raise UnsupportedOperationError."""
-    raise UnsupportedOperationError(
-        f"{catalog.named(NAMESPACE, name.lower())} lists the streaming queries of the catalog, and can only be read. "
-        f"CALL {catalog.named(NAMESPACE, 'start_query')} and {catalog.named(NAMESPACE, 'stop_query')} change it."
-    )
+    def confirm_existence(self) -> bool:
+        return True
+
+    def alter(self, changes: Sequence[TableChange]) -> NoReturn:
+        self._refuse_change()
+
+    def drop(self) -> NoReturn:
+        self._refuse_change()
+
+    def refuse(self, statement: str, loaded: StreamTable | None) -> NoReturn:
+        if statement == "readStream.table":
+            raise UnsupportedOperationError(
+                f"{self.shown} cannot be read as a stream. Query it again for its present rows."
+            )
+        self._refuse_change()
+
+    def _refuse_change(self) -> NoReturn:
+        raise UnsupportedOperationError(
+            f"{self.shown} lists the streaming queries of the catalog, and can only be read. CALL "
+            f"{self.catalog.named(NAMESPACE, 'start_query')} and {self.catalog.named(NAMESPACE, 'stop_query')} "
+            "change it."
+        )
 
 
 def _read_queries(catalog: Catalog) -> Rows:

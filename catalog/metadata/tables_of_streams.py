@@ -1,10 +1,11 @@
-"""Finds the tables whose namespace is a stream: its metadata tables, and its parts that are tables."""
+"""Defines the tables whose namespace is a stream: its metadata tables, and its parts that are tables."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
-from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -14,12 +15,13 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
+from pyspark_pravega.sql.refusals import describe_metadata_refusal
 
-from ..protocol import TimeTravel
 from ..protocol.replies import MetadataDescription, MetadataRows, TableDescription
-from ..storage.connections import Catalog
+from ..protocol.tables import Identifier, LoadTable, TableChange
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_stream
-from ..tables import merged_tables, stream_tables
+from ..tables.named_table import NamedTable, TableInScope
 from ..tables.time_travel import travel_to
 from .history import CONSUMERS, HISTORY, STREAM_CUTS, TAGS, TRANSACTIONS
 from .schemas import ENCODINGS, PROPERTIES, SCHEMAS
@@ -43,95 +45,108 @@ TABLES: Mapping[str, MetadataTable] = {
 }
 
 
-def is_stream_namespace(namespace: Sequence[str]) -> bool:
-    """Return whether a namespace is a stream in its scope, so that its tables describe that stream."""
-    return len(namespace) == 2
+class TableOfStream(NamedTable):
+    """A table whose namespace is a stream. What it is made of can be changed only where the stream is."""
 
+    def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable) -> None:
+        super().__init__(catalog, identifier)
+        self._whole = whole
 
-def load(
-    catalog: Catalog,
-    namespace: Sequence[str],
-    name: str,
-    options: Mapping[str, str],
-    writing: bool,
-    asked: TimeTravel | None = None,
-) -> TableDescription | MetadataDescription:
-    """Describe a metadata table, or the changelog or one type of the events of a stream.
+    def exists(self) -> bool:
+        try:
+            self._find()
+        except (StreamNotFoundError, InvalidNameError):
+            return False
+        except PravegaError:
+            return True  # it exists, even if it cannot be loaded
+        return True
 
-    Raises StreamNotFoundError if there is no such stream, InvalidNameError if it has no table of this name,
-    UnsupportedOperationError if a metadata table is to be written, and the errors of `stream_tables.load`.
-    """
-    scope, stream = namespace
-    found = TABLES.get(name.lower())
-    if found is None:
-        return travel_to(catalog, _load_part(catalog, scope, stream, name, options, writing), asked)
-    _check_stream(catalog, scope, stream)
-    shown = catalog.named(*namespace, found.name)
-    if writing:
-        raise UnsupportedOperationError(_describe_refusal(shown, scope, stream, catalog))
-    if asked is not None:
-        raise UnsupportedOperationError(f"{shown} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out.")
-    return MetadataDescription(shown, found.columns)
+    def alter(self, changes: Sequence[TableChange]) -> TableDescription:
+        if self.exists():
+            self.refuse_change()
+        self.raise_not_found()
 
-
-def read_rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> MetadataRows:
-    """Return the rows of a metadata table, as they are now. Raises InvalidOptionError if the query has options."""
-    if options:
-        shown = catalog.named(*namespace, name)
-        given = ", ".join(f"'{key}'" for key in sorted(options))
-        raise InvalidOptionError(f"{shown} takes no options, but got {given}. Leave them out, and use WHERE.")
-    stream = resolve_stream(catalog, namespace[:1], namespace[1])
-    made = TABLES[name.lower()].rows(catalog.pravega, stream)
-    return MetadataRows(tuple(tuple(row) for row in made))
-
-
-def exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Return whether a stream has a table of this name."""
-    try:
-        load(catalog, namespace, name, {}, writing=False)
-    except (StreamNotFoundError, InvalidNameError):
+    def drop(self) -> bool:
+        if self.exists():
+            self.refuse_change()
         return False
-    except PravegaError:
-        return True  # it exists, even if it cannot be loaded
-    return True
+
+    def refuse_change(self) -> NoReturn:
+        """Raise UnsupportedOperationError, because only the stream can be changed."""
+        whole = self._whole.shown
+        raise UnsupportedOperationError(f"{self.shown} describes {whole}, and can only be read. Change {whole} itself.")
+
+    @abstractmethod
+    def _find(self) -> object:
+        """Raise StreamNotFoundError if there is no such stream, InvalidNameError if it has no table of this name."""
+
+    def _describe_refusal(self, statement: str, name: str) -> str:
+        return describe_metadata_refusal(statement, name)
 
 
-def refuse_change(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
-    """Raise UnsupportedOperationError if the table exists, because only its stream can be changed."""
-    if exists(catalog, namespace, name):
-        scope, stream = namespace
-        raise UnsupportedOperationError(_describe_refusal(catalog.named(*namespace, name), scope, stream, catalog))
+class MetadataOfStream(TableOfStream):
+    """A metadata table of a stream."""
+
+    def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable) -> None:
+        super().__init__(catalog, identifier, whole)
+        self._table = TABLES[identifier.name.lower()]
+
+    @property
+    def shown(self) -> str:
+        return self.catalog.named(*self.identifier.namespace, self._table.name)
+
+    def load(self, request: LoadTable) -> MetadataDescription:
+        described = self._find()
+        if request.writing:
+            self.refuse_change()
+        if request.at is not None:
+            raise UnsupportedOperationError(
+                f"{described.name} has no versions. Leave VERSION AS OF and TIMESTAMP AS OF out."
+            )
+        return described
+
+    def load_for(self, statement: str, options: Mapping[str, str]) -> TableDescription:
+        raise UnsupportedOperationError(f"{self._find().name} has no changes. Leave CHANGES out.")
+
+    def read_rows(self, options: Mapping[str, str]) -> MetadataRows:
+        if options:
+            given = ", ".join(f"'{key}'" for key in sorted(options))
+            raise InvalidOptionError(f"{self.shown} takes no options, but got {given}. Leave them out, and use WHERE.")
+        scope, stream = self.identifier.namespace
+        rows = self._table.rows(self.catalog.pravega, resolve_stream(self.catalog, (scope,), stream))
+        return MetadataRows(tuple(tuple(row) for row in rows))
+
+    def _find(self) -> MetadataDescription:
+        self._whole.check_is_stream()
+        return MetadataDescription(self.shown, self._table.columns)
 
 
-def _load_part(
-    catalog: Catalog, scope: str, stream: str, name: str, options: Mapping[str, str], writing: bool
-) -> TableDescription:
-    _check_stream(catalog, scope, stream)
-    try:
-        return stream_tables.load(catalog, (scope,), str(TableName(stream, name)), options, writing)
-    except SchemaNotFoundError as error:
-        like = METADATA_TABLES.get(name.lower())
-        hint = f" Did you mean {catalog.named(scope, stream, like)}?" if like is not None else ""
-        raise InvalidNameError(
-            f"{catalog.named(scope, stream)} has no table {name}.{hint} Its metadata tables are {', '.join(TABLES)}. "
-            f"Its events are tables too if they have several types, or are changes of rows (changelog). {error.message}"
-        ) from None
+class PartOfStream(TableOfStream):
+    """The changelog or one type of the events of a stream, in the namespace of the stream."""
 
+    def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable, part: TableInScope) -> None:
+        super().__init__(catalog, identifier, whole)
+        self._part = part
 
-def _check_stream(catalog: Catalog, scope: str, stream: str) -> None:
-    if stream_tables.is_stream(catalog, (scope,), stream):
-        return
-    found = resolve_stream(catalog, (scope,), stream)
-    if (row := merged_tables.find(catalog, found)) is not None:
-        raise InvalidNameError(
-            f"{catalog.named(scope, stream)} is {merged_tables.describe_members(catalog, found, row)}, and has no "
-            "metadata tables. Read those of its streams."
-        )
-    if stream_tables.exists(catalog, (scope,), stream, creating=False):
-        raise InvalidNameError(f"{catalog.named(scope, stream)} is not a stream, and has no metadata tables.")
-    raise StreamNotFoundError(f"There is no table {catalog.named(scope, stream)}.")
+    def load(self, request: LoadTable) -> TableDescription:
+        return travel_to(self.catalog, self._load(request.options, writing=request.writing), request.at)
 
+    def load_for(self, statement: str, options: Mapping[str, str]) -> TableDescription:
+        return self._load(options)
 
-def _describe_refusal(shown: str, scope: str, stream: str, catalog: Catalog) -> str:
-    whole = catalog.named(scope, stream)
-    return f"{shown} describes {whole}, and can only be read. Change {whole} itself."
+    def _find(self) -> TableDescription:
+        return self._load({})
+
+    def _load(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
+        self._whole.check_is_stream()
+        try:
+            return self._part.load_table(options, writing=writing)
+        except SchemaNotFoundError as error:
+            name = self.identifier.name
+            like = METADATA_TABLES.get(name.lower())
+            hint = f" Did you mean {self.catalog.named(*self.identifier.namespace, like)}?" if like is not None else ""
+            raise InvalidNameError(
+                f"{self._whole.shown} has no table {name}.{hint} Its metadata tables are {', '.join(TABLES)}. "
+                f"Its events are tables too if they have several types, or are changes of rows (changelog). "
+                f"{error.message}"
+            ) from None

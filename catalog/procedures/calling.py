@@ -12,8 +12,8 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 from .. import protocol as r
 from ..protocol.replies import MetadataRows, ProcedureDescription
 from ..running.servers import QueryServers
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
 from .dead_letters import REPLAY_DEAD_LETTER
 from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY

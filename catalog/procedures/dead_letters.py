@@ -33,7 +33,8 @@ from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, WriterSchemas
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.writer_schemas import WriterSchemas
 from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -41,7 +42,7 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
 from ..metadata.table import Rows, column
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")

@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 
 from ..metadata.table import Rows, column
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 
 _RIGHTS = "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope"

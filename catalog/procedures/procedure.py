@@ -22,15 +22,15 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.table_name import TableName
-from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
-from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_merged_refusal
+from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..metadata.table import Rows
+from ..names import find_in_scope
 from ..protocol.replies import Parameter
-from ..storage.connections import Catalog
-from ..storage.spelling import resolve_stream
-from ..tables import merged_tables, stream_tables, views
+from ..protocol.tables import Identifier
+from ..storage.catalogs import Catalog
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
@@ -127,20 +127,11 @@ def find_stream(catalog: Catalog, arguments: Mapping[str, str], name: str = TABL
     Raises InvalidNameError if the text cannot name a table of the catalog, UnsupportedOperationError for key-value
     tables and views, StreamNotFoundError if there is no such table.
     """
-    parts = split_table_name(catalog, arguments, name)
-    stream, shown = resolve_stream(catalog, parts[:1], parts[1]), catalog.named(*parts)
-    if stream_tables.is_stream(catalog, parts[:1], parts[1]):
-        return stream
-    if merged_tables.exists(catalog, stream):
-        raise UnsupportedOperationError(describe_merged_refusal("CALL", shown))
-    if stream_tables.exists(catalog, parts[:1], parts[1], creating=False):
-        raise UnsupportedOperationError(describe_key_value_refusal("CALL", shown))
-    with views.refuse_views(catalog, parts[:1], parts[1], "CALL"):
-        raise StreamNotFoundError(f"There is no table {shown}.")
+    return find_in_scope(catalog, name_table(catalog, arguments, name)).find_stream("CALL")
 
 
-def split_table_name(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> tuple[str, str]:
-    """Return the namespace and the name in the argument that names a table. Raises InvalidNameError."""
+def name_table(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Identifier:
+    """Return the name in the argument that names a table. Raises InvalidNameError."""
     text = require(arguments, name)
     parts = split_name(text)
     if len(parts) == 3 and parts[0] == catalog.name:
@@ -156,4 +147,4 @@ def split_table_name(catalog: Catalog, arguments: Mapping[str, str], name: str =
     if table.part is not None:
         whole = catalog.named(parts[0], table.stream)
         raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{whole}'.")
-    return parts[0], parts[1]
+    return Identifier(parts[:1], parts[1])

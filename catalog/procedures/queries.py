@@ -29,6 +29,8 @@ from pyspark_pravega.sql.option_types import Option
 
 from .. import protocol as r
 from ..metadata.table import Rows, column
+from ..names import find_in_scope
+from ..protocol.tables import Identifier
 from ..running.kept_query import (
     KeptQueries,
     KeptQuery,
@@ -39,11 +41,11 @@ from ..running.kept_query import (
 )
 from ..running.leases import take_lease
 from ..running.servers import QueryServers
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
-from ..tables import stream_tables, views
+from ..tables import views
 from ..writing.write_options import select_write_options
-from .procedure import Procedure, parameter, require, split_table_name
+from .procedure import Procedure, name_table, parameter, require
 
 _LONGEST_NAME = 200
 _FIRST_SPARK = (4, 3)
@@ -113,17 +115,17 @@ def _check_name(name: str) -> str:
 
 def _check_into(catalog: Catalog, arguments: Mapping[str, str], facts: r.QueryFacts) -> tuple[str, str]:
     """Return the scope of the table that the query writes to, and its name in SQL. Raises StreamNotFoundError."""
-    namespace, table = split_table_name(catalog, arguments, "into")
-    shown = catalog.named(namespace, table)
-    if views.find(catalog, (namespace,), table) is not None:
+    into = name_table(catalog, arguments, "into")
+    shown = catalog.named(*into.parts)
+    if views.find(catalog, into) is not None:
         raise UnsupportedOperationError(f"'into' is the view {shown}, but a query writes into a table.")
-    if not stream_tables.exists(catalog, (namespace,), table, creating=False):
+    if not find_in_scope(catalog, into).exists():
         columns = ", ".join(f"{quote(field.name)} {field.dataType.simpleString().upper()}" for field in facts.schema)
         raise StreamNotFoundError(
             f"There is no table {shown}, which 'into' names. Create it first: "
             f"CREATE TABLE {shown} ({columns}) USING pravega"
         )
-    return resolve_scope(catalog, (namespace,)), quote_all((namespace, table))
+    return resolve_scope(catalog, into.namespace), quote_all(into.parts)
 
 
 def _check_checkpoint(arguments: Mapping[str, str]) -> str:
@@ -164,7 +166,7 @@ def _check_options(catalog: Catalog, arguments: Mapping[str, str], into: str) ->
     options = {key: text for key, text in given.items() if text is not None}
     if options:
         namespace, table = split_name(into)
-        described = stream_tables.load(catalog, (namespace,), table, writing=True)
+        described = find_in_scope(catalog, Identifier((namespace,), table)).load_table({}, writing=True)
         write = catalog.options(write=select_write_options(described.table, options))
         open_table(catalog.pravega, described.table, write).prepare_insert(described.schema)
     return options

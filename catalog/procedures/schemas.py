@@ -27,7 +27,7 @@ from pyspark_pravega.sql import options as o
 from ..altering.compatibility import check_compatible
 from ..altering.schemas import check_settings
 from ..metadata.table import Rows, column
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.table_properties import find_policy, show_policy
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, is_set, parameter, require
 

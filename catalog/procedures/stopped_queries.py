@@ -16,9 +16,9 @@ from pyspark_pravega.sql.identifiers import hyphenate, split_name
 from ..metadata.table import Rows, column
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState
 from ..running.servers import QueryServers
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
-from .procedure import DRY_RUN, Procedure, is_set, parameter, require, split_table_name
+from .procedure import DRY_RUN, Procedure, is_set, name_table, parameter, require
 from .queries import NAME
 
 _LOOK_SECONDS = 0.1
@@ -40,10 +40,10 @@ def _find_to_stop(catalog: Catalog, queries: KeptQueries, arguments: Mapping[str
     name, into = require(arguments, "name"), ""
     found = queries.find(name)
     if "into" in arguments:
-        namespace, table = split_table_name(catalog, arguments, "into")
-        into = f" into {catalog.named(namespace, table)}"
-        scope = resolve_scope(catalog, (namespace,))
-        found = [kept for kept in found if kept.scope == scope and _is_into(kept, table)]
+        named = name_table(catalog, arguments, "into")
+        into = f" into {catalog.named(*named.parts)}"
+        scope = resolve_scope(catalog, named.namespace)
+        found = [kept for kept in found if kept.scope == scope and _is_into(kept, named.name)]
     if not found:
         known = ", ".join(f"'{other.name}'" for other in queries.all())
         raise QueryNotFoundError(f"There is no query '{name}'{into}. The catalog has {known or 'none'}.")

@@ -26,7 +26,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..metadata.table import Rows, column
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, find_stream, flag, is_set, parameter, require
 
 _COMPLETE = flag("complete", "true says that all of its events are written, and that nobody else commits or aborts it")

@@ -28,9 +28,7 @@ from .running_queries import RunningQueryRequest
 from .scans import *  # noqa: F403
 from .scans import PlanningRequest
 from .tables import *  # noqa: F403
-from .tables import LoadSource, TableRequest
-from .views import *  # noqa: F403
-from .views import ViewRequest
+from .tables import LoadSource, TableRequest, ViewRequest
 
 CatalogRequest: TypeAlias = (
     NamespaceRequest

@@ -1,4 +1,4 @@
-"""Requests about tables, each by its name: to load, create, alter and drop them."""
+"""Requests about tables and views, each by its name: to load, create, alter and drop them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,24 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+from .replies import ViewDefinition
+
+
+@dataclass(frozen=True)
+class Identifier:
+    """The name of a table or a view as a statement gives it: in a namespace, which may be a stream with its scope.
+
+    Requests about something by its name are such names, with what is asked of it.
+    """
+
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the parts of the name, as SQL writes them with dots between them."""
+        return *self.namespace, self.name
 
 
 @dataclass(frozen=True)
@@ -36,7 +54,7 @@ class TimeTravel:
 
 
 @dataclass(frozen=True)
-class LoadTable:
+class LoadTable(Identifier):
     """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
 
     `case_sensitive`: whether the session distinguishes names by their case. It is a `MetadataDescription` where the
@@ -44,8 +62,6 @@ class LoadTable:
     table of this name.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     options: Mapping[str, str]
     writing: bool
     at: TimeTravel | None = None
@@ -54,11 +70,9 @@ class LoadTable:
 
 
 @dataclass(frozen=True)
-class ReadMetadata:
+class ReadMetadata(Identifier):
     """The `MetadataRows` of a metadata table. `options` are those of the query."""
 
-    namespace: tuple[str, ...]
-    name: str
     options: Mapping[str, str]
 
 
@@ -77,30 +91,23 @@ class LoadSource:
 
 
 @dataclass(frozen=True)
-class LoadChangelog:
+class LoadChangelog(Identifier):
     """The `TableDescription` of the changes of a table in a range."""
 
-    namespace: tuple[str, ...]
-    name: str
     options: Mapping[str, str]
     range: ChangeRange
 
 
 @dataclass(frozen=True)
-class TableExists:
+class TableExists(Identifier):
     """Whether there is a table; `creating`: whether CREATE TABLE must fail because of it."""
 
-    namespace: tuple[str, ...]
-    name: str
     creating: bool
 
 
 @dataclass(frozen=True)
-class HintOfTable:
+class HintOfTable(Identifier):
     """A hint at what a name was meant to be, for the end of Spark's error about a missing table: a str, or empty."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 @dataclass(frozen=True)
@@ -114,14 +121,12 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreateTable(Identifier):
     """CREATE TABLE: the new table's `TableDescription`. `adopt`: a stream without a schema may become the table.
 
     `defaults` are those of columns as they are now, as text; their SQL is in the metadata of the columns.
     """
 
-    namespace: tuple[str, ...]
-    name: str
     schema: StructType
     partitions: tuple[str, ...]
     constraints: tuple[Constraint, ...]
@@ -179,20 +184,15 @@ class TableChange:
 
 
 @dataclass(frozen=True)
-class AlterTable:
+class AlterTable(Identifier):
     """ALTER TABLE: the `TableDescription` after all the changes."""
 
-    namespace: tuple[str, ...]
-    name: str
     changes: tuple[TableChange, ...]
 
 
 @dataclass(frozen=True)
-class DropTable:
+class DropTable(Identifier):
     """DROP TABLE: whether there was one."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 @dataclass(frozen=True)
@@ -204,11 +204,8 @@ class TakesChange:
 
 
 @dataclass(frozen=True)
-class LoadSegments:
+class LoadSegments(Identifier):
     """The `KeySpace` of a table."""
-
-    namespace: tuple[str, ...]
-    name: str
 
 
 @dataclass(frozen=True)
@@ -219,11 +216,9 @@ class TruncateTable:
 
 
 @dataclass(frozen=True)
-class Refuse:
+class Refuse(Identifier):
     """The error for a statement that tables cannot do; `table` is the one that was loaded, if one was."""
 
-    namespace: tuple[str, ...]
-    name: str
     statement: str
     table: StreamTable | None = None
 
@@ -247,3 +242,45 @@ TableRequest: TypeAlias = (
     | Refuse
 )
 """Requests about tables."""
+
+
+@dataclass(frozen=True)
+class ListViews:
+    """The names of the views of a namespace."""
+
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PutView(Identifier):
+    """CREATE VIEW and ALTER VIEW: whether a view of this name may be made, and whether one may be replaced.
+
+    `streaming`: the query reads a STREAM. No reply.
+    """
+
+    view: ViewDefinition
+    make: bool
+    replace: bool
+    streaming: bool
+
+
+@dataclass(frozen=True)
+class RenameView(Identifier):
+    """ALTER VIEW ... RENAME TO another name, maybe in another namespace; no reply."""
+
+    new_namespace: tuple[str, ...]
+    new_name: str
+
+    @property
+    def new(self) -> Identifier:
+        """Return the new name as one value."""
+        return Identifier(self.new_namespace, self.new_name)
+
+
+@dataclass(frozen=True)
+class DropView(Identifier):
+    """DROP VIEW: whether there was one."""
+
+
+ViewRequest: TypeAlias = ListViews | PutView | RenameView | DropView
+"""Requests about views."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,16 +12,13 @@ from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.read_options import drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from ..metadata import tables_of_streams as metadata
-from ..metadata.tables_of_streams import is_stream_namespace
-from ..protocol.replies import MetadataDescription, TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..protocol.replies import TableDescription
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
-from ..tables import stream_tables, views
+from ..tables.named_table import NamedTable
 
 
 @contextmanager
@@ -32,26 +29,14 @@ def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str
         yield f"changes of {name_table(catalog, table)}", open_table(catalog.pravega, table, resolved)
 
 
-def _load(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> TableDescription:
-    if not is_stream_namespace(namespace):
-        return stream_tables.load(catalog, namespace, name, options)
-    described = metadata.load(catalog, namespace, name, options, writing=False)
-    if isinstance(described, MetadataDescription):
-        raise UnsupportedOperationError(f"{described.name} has no changes. Leave CHANGES out.")
-    return described
-
-
-def load_changes(
-    catalog: Catalog, namespace: Sequence[str], name: str, changes: ChangeRange, options: Mapping[str, str]
-) -> TableDescription:
+def load_changes(named: NamedTable, changes: ChangeRange, options: Mapping[str, str]) -> TableDescription:
     """Describe the changes of a table in a range, for a query with these options.
 
-    Raises what `stream_tables.load` raises, and UnsupportedOperationError for a view and for a metadata table.
+    Raises what `NamedTable.load_for` raises.
     """
     options = drop_changes_options(options)
-    with views.refuse_views(catalog, namespace, name, "CHANGES"):
-        described = _load(catalog, namespace, name, options)
-    resolved = resolve_read(catalog.options, described.table, options)
+    described = named.load_for("CHANGES", options)
+    resolved = resolve_read(named.catalog.options, described.table, options)
     with prefix_errors("Table", described.name):
         return describe_changes(described, changes, resolved)
 
@@ -61,5 +46,6 @@ def describe_changes(described: TableDescription, changes: ChangeRange, options:
     table = described.table
     schema = find_table_kind(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
     changes.bounds()
-    table = replace(table, changes=changes)
-    return replace(described, schema=schema, table=table, of_changes=True, metadata_columns=())
+    return replace(
+        described, schema=schema, table=table.as_asked(changes=changes), of_changes=True, metadata_columns=()
+    )

@@ -27,7 +27,7 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import MicroBatchEnd
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..tables.description import identity
 
 _UNFINISHED_SECONDS = 30.0

@@ -24,8 +24,8 @@ from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
 from ..tables.time_travel import check_column_options
 from . import changes
@@ -128,7 +128,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
 def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     """Return whether the scan's tasks begin an aggregation."""
     table = request.table
-    if table.changes is not None:
+    if table.asked.changes is not None:
         return False
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = resolve_read(catalog.options, table, request.options)

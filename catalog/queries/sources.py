@@ -23,8 +23,8 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 
 from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
-from ..storage.connections import BY_OPTIONS, Catalog
-from ..tables.description import describe_columns, identify_members, identity
+from ..storage.catalogs import BY_OPTIONS, Catalog
+from ..tables.description import describe_table, identify_members, identity
 from .changes import describe_changes
 
 T = TypeVar("T")
@@ -153,8 +153,7 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
     name = kind.name_of(table)
     table = identify_members(catalog, table) if kind.is_merged else table
     id = None if kind.is_merged else identity(catalog, table.stream)
-    described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
-    return SourceDescription(conf, (table.stream.scope, name), described)
+    return SourceDescription(conf, (table.stream.scope, name), describe_table(catalog, table, id, columns=columns))
 
 
 def _describe_changes(

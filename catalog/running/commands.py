@@ -10,7 +10,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import split_name
 
 from ..protocol.replies import QueryCommands, QueryStart, QueryStop
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from .kept_query import KeptQuery
 

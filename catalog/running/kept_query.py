@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -16,14 +14,14 @@ from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.errors import PermissionDeniedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
+from ..storage.reporting import warn_once
 from ..storage.scope_table import Row, RowKind, ScopeTable
 from .empty_scopes import find_empty_scopes, note_written
 
 EMPTY_SECONDS = 20.0
 """For how long a scope without queries is not asked again: queries that other servers start there show by then."""
 _THREADS = 16
-_warn_once = lru_cache(1000)(logging.getLogger(__name__).warning)
 LEASE = 15.0
 """Seconds of the lease in rows of earlier versions, which have no `lease`."""
 
@@ -178,7 +176,7 @@ class KeptQueries:
         try:
             row = self._table(scope).read(RowKind.QUERY, name)
         except UnsupportedOperationError as error:
-            _warn_once(error.message)
+            warn_once(error.message)
             return None
         return None if row is None else _read_or_skip(scope, row)
 
@@ -232,7 +230,7 @@ def _read_or_skip(scope: str, row: Row) -> KeptQuery | None:
     try:
         return _parse_row(scope, row)
     except ValueError as error:
-        _warn_once(_describe_unreadable(scope, row, error))
+        warn_once(_describe_unreadable(scope, row, error))
         return None
 
 

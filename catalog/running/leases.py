@@ -8,19 +8,18 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 from typing import TypeAlias
 
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql import options as o
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
+from ..storage.reporting import warn_once
 from ..storage.spelling import spell_for_pravega
 from .kept_query import KeptQueries, KeptQuery, QueryState, now
 
 LOG = logging.getLogger(__name__)
-_warn_once = lru_cache(1000)(LOG.warning)
 _THREADS = 8
 _SHUNNED = 120.0
 """Seconds for which a server leaves a query to others that it could not start."""
@@ -150,7 +149,7 @@ class LeaseSearch:
                 with limit_retries(self._lease):
                     return scope, queries.of_scope(scope)
             except (PravegaError, ValueError) as error:  # a row may be no JSON
-                _warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
+                warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
                 return scope, None
 
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -161,6 +160,6 @@ class LeaseSearch:
         run = catalog.options().get(o.QUERIES_RUN)
         for name in () if isinstance(run, bool) else run:
             if spell_for_pravega(catalog, name) not in known:
-                _warn_once(
+                warn_once(
                     f"The conf 'queries.run' of catalog {catalog.name} names '{name}', but there is no such scope."
                 )

@@ -7,7 +7,7 @@ import threading
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.sql import options as o
 
-from ..storage.connections import CATALOG_NAME, Catalog, Connections
+from ..storage.catalogs import CATALOG_NAME, Catalog, Connections
 from .tending import QueryServer
 
 _RELEASE_SECONDS = 5.0

@@ -23,7 +23,7 @@ from pyspark_pravega.errors import InvalidNameError, PravegaError, ScopeNotFound
 
 from .. import protocol as r
 from ..protocol.replies import QueryCommands
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .commands import Commands
 from .kept_query import KeptQueries, KeptQuery, QueryState, now
 from .leases import Key, LeaseLostError, LeaseSearch, takes_queries_of

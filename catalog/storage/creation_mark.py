@@ -18,11 +18,12 @@ from datetime import UTC, datetime
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import CREATING_KEY, LoadedTable, stored_properties
+from pyspark_pravega.datasource.tables.loading import LoadedTable
+from pyspark_pravega.datasource.tables.stored_properties import CREATING_KEY, stored_properties
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.table_settings import TAG_PREFIX
 
-from .connections import Catalog
+from .catalogs import Catalog
 
 LOG = logging.getLogger(__name__)
 _LEAST_PATIENCE = 10.0

@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.errors import PravegaError, SchemaNotFoundError, StreamNotFoundError
 
-from .connections import Catalog
+from .catalogs import Catalog
 
 LOG = logging.getLogger(__name__)
 Undo: TypeAlias = Callable[[], None]

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pyspark_pravega.client import Pravega
@@ -26,7 +24,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 
-_warn_once = lru_cache(1000)(logging.getLogger(__name__).warning)
+from .reporting import warn_once
 
 TABLE_NAME = "pyspark-pravega-catalog"
 _KIND_BYTES, _NAME_BYTES = 4, 16
@@ -80,7 +78,7 @@ class ScopeTable:
                 try:
                     row = self._read_row(key, stored)
                 except UnsupportedOperationError as error:
-                    _warn_once(error.message)
+                    warn_once(error.message)
                     continue
                 if row is not None:
                     yield row

@@ -7,25 +7,87 @@ SQL takes `-` only in backticks. So the name alone says what it means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import hyphenate, is_internal, underscore
+from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, underscore
 
-from .connections import Catalog
-from .naming import get_scope
+from ..protocol.tables import Identifier
+from .catalogs import Catalog
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a name leads, to a stream, a key-value table or a row of its scope, and how a statement calls that."""
+
+    stream: Stream
+    """The scope and the name in Pravega."""
+    called: tuple[str, str]
+    """Both as the statement spells them."""
+    shown: str
+    """The whole name for messages."""
+    part: str | None = None
+    """The part of the stream that is meant, as in a `TableName`."""
+
+    @property
+    def about(self) -> str:
+        """Return the name for errors, with the stream if that has another name."""
+        return _add_stream_name(self.shown, self.called, self.stream)
+
+    def note_spelling(self, table: StreamTable) -> StreamTable:
+        """Return the table with how the statement calls it, if Pravega spells it differently."""
+        return table if self.called == (self.stream.scope, self.stream.name) else table.as_asked(called=self.called)
+
+
+def find_address(catalog: Catalog, identifier: Identifier) -> Address:
+    """Return where a table's identifier leads. Raises the errors of `resolve_scope`."""
+    return _address(catalog, identifier, TableName.parse(identifier.name))
+
+
+def find_new_address(catalog: Catalog, identifier: Identifier) -> Address:
+    """Return where a new table would be: its name has no parts. Raises the errors of `resolve_scope`."""
+    return _address(catalog, identifier, TableName(identifier.name))
+
+
+def _address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
+    stream = resolve_stream(catalog, identifier.namespace, name.stream)
+    return Address(stream, (identifier.namespace[0], name.stream), catalog.named(*identifier.parts), name.part)
 
 
 def resolve_scope(catalog: Catalog, namespace: Sequence[str]) -> str:
-    """Return the scope that a namespace means. Raises the errors of `get_scope`."""
-    return spell_for_pravega(catalog, get_scope(namespace, catalog.name))
+    """Return the scope that a namespace means.
+
+    Raises ScopeNotFoundError for several parts and for a name too long to exist, InvalidNameError without any part.
+    """
+    return spell_for_pravega(catalog, _get_scope(namespace, catalog.name))
 
 
 def resolve_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:
-    """Return the stream that a table's identifier means. Raises the errors of `get_scope`."""
+    """Return the stream that a table's identifier means. Raises the errors of `resolve_scope`."""
     return Stream(resolve_scope(catalog, namespace), spell_for_pravega(catalog, name))
+
+
+def _get_scope(namespace: Sequence[str], catalog: str) -> str:
+    """Return the scope of a namespace. Raises the errors of `resolve_scope`."""
+    if not namespace:
+        raise InvalidNameError(
+            f"No namespace is given and none is selected. Write {catalog}.<namespace>, or "
+            f"{catalog}.<namespace>.<table> for a table; or select a namespace with USE {catalog}.<namespace>. A "
+            "namespace is a Pravega scope."
+        )
+    if len(namespace) > 1:
+        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
+    if len(namespace[0]) > MAX_SCOPE_NAME:
+        raise ScopeNotFoundError(
+            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
+            f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
+        )
+    return namespace[0]
 
 
 def spell_for_pravega(catalog: Catalog, name: str) -> str:
@@ -43,19 +105,18 @@ def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
 def name_table(catalog: Catalog, table: StreamTable) -> str:
     """Return the name of a table for messages and plans, spelled as in the statement that loaded it."""
     name = find_table_kind(table).name_of(table)
-    if table.called is None:
+    if table.asked.called is None:
         return catalog.named(table.stream.scope, name)
-    scope, called = table.called
+    scope, called = table.asked.called
     return catalog.named(scope, called + name.removeprefix(table.stream.name))
 
 
 def name_table_and_stream(catalog: Catalog, table: StreamTable) -> str:
     """Return the name of a table for errors, with its stream if that has another name."""
-    return add_stream_name(name_table(catalog, table), table.called, table.stream)
+    return _add_stream_name(name_table(catalog, table), table.asked.called, table.stream)
 
 
-def add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:
-    """Return the name of a table, followed by its stream if SQL calls that by another name."""
+def _add_stream_name(name: str, called: Sequence[str] | None, stream: Stream) -> str:
     return name if called is None or tuple(called) == (stream.scope, stream.name) else f"{name} (stream {stream})"
 
 

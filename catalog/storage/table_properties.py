@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import (
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
+from pyspark_pravega.datasource.tables.stored_properties import (
     CREATING_KEY,
-    LoadedTable,
-    format_traits,
+    format_duration,
+    make_stored_properties,
     stored_properties,
     tags_for,
 )
@@ -21,7 +22,6 @@ from pyspark_pravega.sql.refusals import describe_refusal
 from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
-_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 _SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
 _POLICIES = {
     "allow-any": "AllowAny",
@@ -81,31 +81,6 @@ def check_partitions(name: str, partitions: Sequence[str]) -> None:
             f"PARTITIONED BY, CLUSTERED BY and CLUSTER BY are not possible on {name} ({shown}): a stream has a "
             "routing key instead. Set the table property 'routing-key'."
         )
-
-
-def make_stored_properties(settings: TableSettings, comment: str | None) -> dict[str, str]:
-    """Return the properties that are kept as tags of the stream: those that are stored nowhere else.
-
-    The schema registry knows the format too, but a table must be recognized even if the registry cannot be reached.
-    """
-    kept = {"format": settings.format}
-    if find_format(settings.format).registry_format is not None and (
-        settings.framing != "registry" or format_traits(settings.format).changes
-    ):
-        kept["framing"] = settings.framing
-    if settings.codec != "none":
-        kept["codec"] = settings.codec
-    if settings.routing_key is not None:
-        kept["routing-key"] = settings.routing_key
-    if settings.routing_key_of_all:
-        kept[o.ROUTING_KEY_OF_ALL.key] = "true"
-    if settings.event_time is not None:
-        kept[o.EVENT_TIME.key] = settings.event_time
-    if settings.event_time_delay:
-        kept[o.EVENT_TIME_DELAY.key] = _format_amount(settings.event_time_delay, _DURATIONS)
-    if comment:
-        kept["comment"] = comment
-    return kept | dict(settings.format_settings) | dict(settings.scan_properties)
 
 
 def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
@@ -212,15 +187,15 @@ def show_stream_properties(configuration: StreamConfiguration) -> dict[str, str]
         properties["scaling.target-rate"] = str(scaling.target_rate)
         properties["scaling.factor"] = str(scaling.factor)
     if retention is not None:
-        units = _DURATIONS if retention.kind == "time" else _SIZES
+        write = format_duration if retention.kind == "time" else _format_size
         properties["retention.type"] = retention.kind
-        properties["retention.minimum"] = _format_amount(retention.minimum, units)
+        properties["retention.minimum"] = write(retention.minimum)
         if retention.maximum is not None:
-            properties["retention.maximum"] = _format_amount(retention.maximum, units)
+            properties["retention.maximum"] = write(retention.maximum)
     if configuration.timestamp_aggregation_timeout_ms:
-        properties["event-time-timeout"] = _format_amount(configuration.timestamp_aggregation_timeout_ms, _DURATIONS)
+        properties["event-time-timeout"] = format_duration(configuration.timestamp_aggregation_timeout_ms)
     if configuration.rollover_size_bytes:
-        properties["rollover-size"] = _format_amount(configuration.rollover_size_bytes, _SIZES)
+        properties["rollover-size"] = _format_size(configuration.rollover_size_bytes)
     if tags := [tag for tag in configuration.tags if not tag.startswith(TAG_PREFIX)]:
         properties["tags"] = ",".join(sorted(tags))
     return properties
@@ -231,6 +206,6 @@ def make_place_properties(*streams: Stream) -> dict[str, str]:
     return {"location": ", ".join(map(str, streams)), "is_managed_location": "true"}
 
 
-def _format_amount(value: int, units: tuple[tuple[int, str], ...]) -> str:
-    size, unit = next((size, unit) for size, unit in units if value % size == 0)
+def _format_size(value: int) -> str:
+    size, unit = next((size, unit) for size, unit in _SIZES if value % size == 0)
     return f"{value // size}{unit}"

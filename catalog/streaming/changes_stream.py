@@ -12,7 +12,7 @@ from .. import protocol as r
 from ..protocol.replies import PlannedRead
 from ..queries.changes import open_changes
 from ..queries.planning import make_planned_read
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 
 
 def find_start(catalog: Catalog, request: r.StartOfChanges) -> str:

@@ -15,8 +15,8 @@ from .. import protocol as r
 from ..protocol.replies import MicroBatchEnd, PlannedRead
 from ..queries.merged_reading import FollowedStreams, MergedReading, check_followed
 from ..queries.planning import make_planned_read
-from ..storage.connections import Catalog
-from ..storage.naming import READ_AGAIN, explain_dropped_streams, prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import READ_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
 
 

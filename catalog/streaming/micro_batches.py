@@ -25,8 +25,8 @@ from pyspark_pravega.sql.refusals import refuse_drift
 from .. import protocol as r
 from ..protocol.replies import MicroBatchEnd, PlannedRead
 from ..queries.planning import make_planned_read
-from ..storage.connections import Catalog
-from ..storage.naming import READ_AGAIN, explain_dropped_streams, prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import READ_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
 
 

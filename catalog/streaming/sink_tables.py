@@ -16,12 +16,12 @@ from pyspark_pravega.sql.refusals import describe_key_value_refusal, describe_re
 
 from ..creation.key_value import is_key_value_table
 from ..creation.making import create
+from ..names import find_in_scope
 from ..protocol.replies import TableDescription
-from ..protocol.tables import CreateTable
-from ..storage.connections import Catalog
+from ..protocol.tables import CreateTable, Identifier
+from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream
-from ..storage.naming import prefix_errors
-from ..tables import stream_tables
+from ..storage.reporting import prefix_errors
 from ..writing.write_options import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
@@ -37,7 +37,7 @@ def settle(
     options that a write does not have, both after the table was dropped again.
     """
     stream = table.stream
-    scope, name = table.called or (stream.scope, stream.name)
+    scope, name = table.asked.called or (stream.scope, stream.name)
     shown = catalog.named(scope, name)
     given = {
         key: option
@@ -58,7 +58,7 @@ def settle(
             drop_stream(catalog, stream)
         raise
     if not properties:
-        return stream_tables.load(catalog, (scope,), name)
+        return find_in_scope(catalog, Identifier((scope,), name)).load_table({})
     if _is_written(catalog, stream):
         raise StreamExistsError(
             f"Table {shown} was created for this query, but somebody has written to it, so these properties "

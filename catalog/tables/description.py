@@ -1,48 +1,67 @@
-"""What descriptions of stream tables share: hidden columns, and what distinguishes a stream from a later one."""
+"""What descriptions of tables share: columns, hidden ones, and what distinguishes a stream from a later one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.table import origin_of
+from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PermissionDeniedError
+from pyspark_pravega.errors import InvalidSchemaError, PermissionDeniedError
+from pyspark_pravega.formats.core.spark_types import make_nullable
 
 from ..protocol.replies import HiddenColumn, TableDescription
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
+from ..storage.spelling import name_table
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
 
 
-def describe_columns(table: StreamTable, columns: StructType, *, name: str, id: str | None) -> TableDescription:
-    """Return what the adapter shows of a table with these columns, without properties."""
+def describe_table(
+    catalog: Catalog,
+    table: StreamTable,
+    id: str | None,
+    *,
+    columns: StructType | None = None,
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> TableDescription:
+    """Return what the adapter shows of a table and hands back when it is scanned or written.
+
+    `columns` are those of the table, unless a query gives others. To Spark none is NOT NULL if bad events are rows of
+    nulls.
+    """
     kind = find_table_kind(table)
+    if columns is None:
+        columns = make_nullable(table.schema) if table.asked.permissive else table.schema
     return TableDescription(
-        name=name,
+        name=name_table(catalog, table),
         schema=columns,
-        properties={},
-        metadata_columns=hidden_columns(table, columns),
+        properties=properties,
+        metadata_columns=_hidden_columns(kind, columns),
         table=table,
         id=id,
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key_of(table)),
+        takes_updates=kind.takes_updates,
     )
 
 
-def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
+def _hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[HiddenColumn, ...]:
     """Return the hidden columns of a table, without those whose names its own columns have."""
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
         HiddenColumn(field.name, field.dataType, field.nullable, comment)
-        for field, comment in map(_HIDDEN.__getitem__, find_table_kind(table).hidden_columns)
+        for field, comment in map(_HIDDEN.__getitem__, kind.hidden_columns)
         if field.name not in names
     )
 
@@ -63,3 +82,31 @@ def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return replace(table, members=tuple(threads.map(cancellation.carry_over(identify), table.members)))
+
+
+def check_letter_case(table: str, schema: StructType) -> None:
+    """Refuse what Spark would refuse in every query; but this message names both columns and the setting."""
+    pair = _find_alike(schema, "")
+    if pair is not None:
+        raise InvalidSchemaError(
+            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark treats them "
+            "as one unless the session distinguishes names by case: SET spark.sql.caseSensitive = true"
+        )
+
+
+def _find_alike(data_type: DataType, path: str) -> tuple[str, str] | None:
+    """Return two fields of one struct, at any depth, whose names differ only in case."""
+    if isinstance(data_type, StructType):
+        names: dict[str, str] = {}
+        for field in data_type:
+            first = names.setdefault(field.name.lower(), field.name)
+            if first != field.name:
+                return path + first, path + field.name
+        parts = [(field.dataType, f"{path}{field.name}.") for field in data_type]
+    elif isinstance(data_type, ArrayType):
+        parts = [(data_type.elementType, f"{path}element.")]
+    elif isinstance(data_type, MapType):
+        parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
+    else:
+        return None
+    return next((found for part in parts if (found := _find_alike(*part)) is not None), None)

@@ -31,11 +31,12 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import name_table
+from ..storage.spelling import Address
 from ..storage.table_properties import PROVIDER, make_place_properties
+from .description import describe_table
 
 OWN = (COMMIT_LOG, SCOPE_TABLE)
 """The key-value tables of this package, which come and go with their scope and are not tables of users."""
@@ -58,10 +59,10 @@ def is_declared(catalog: Catalog, stream: Stream) -> bool:
     return found is not None and load_declaration(catalog, stream, found)[1] is not None
 
 
-def load(catalog: Catalog, stream: Stream, called: tuple[str, str]) -> TableDescription | None:
-    """Describe a key-value table, None if there is none. `called`: its scope and name as the statement has them."""
-    configuration = find_configuration(catalog, stream)
-    return None if configuration is None else describe(catalog, stream, configuration, called)
+def load(catalog: Catalog, address: Address) -> TableDescription | None:
+    """Describe a key-value table, None if there is none."""
+    configuration = find_configuration(catalog, address.stream)
+    return None if configuration is None else describe(catalog, address, configuration)
 
 
 def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfiguration | None:
@@ -73,14 +74,12 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
         return None  # who may not read it is told that there is neither a stream nor this
 
 
-def describe(
-    catalog: Catalog, stream: Stream, configuration: KeyValueTableConfiguration, called: tuple[str, str]
-) -> TableDescription:
+def describe(catalog: Catalog, address: Address, configuration: KeyValueTableConfiguration) -> TableDescription:
+    """Describe a key-value table of this configuration."""
+    stream = address.stream
     segment, row = load_declaration(catalog, stream, configuration)
     table = _undeclared(stream, configuration) if row is None else _declared(stream, row)
-    table = replace(table, first_segment=segment)
-    if called != (stream.scope, stream.name):
-        table = replace(table, called=called)
+    table = address.note_spelling(replace(table, first_segment=segment))
     keys = table.keys
     assert keys is not None
     properties = {
@@ -94,17 +93,8 @@ def describe(
         properties[o.SECONDARY_KEY.key] = _spell_key(keys.secondary)
     if row is not None and row.get("comment"):
         properties["comment"] = row["comment"]
-    return TableDescription(
-        name=name_table(catalog, table),
-        schema=table.schema,
-        properties=properties | dict(table.settings) | make_place_properties(stream),
-        metadata_columns=(),
-        table=table,
-        id=f"{stream}/{KEY_VALUE_TABLE}/{segment}",
-        events_are_rows=False,
-        row_key=tuple(keys.names),
-        takes_updates=True,
-    )
+    properties |= dict(table.settings) | make_place_properties(stream)
+    return describe_table(catalog, table, f"{stream}/{KEY_VALUE_TABLE}/{segment}", properties=properties)
 
 
 def load_declaration(

@@ -1,4 +1,4 @@
-"""Tables of several streams: list, describe, load, drop. What names their streams is kept in the table of the scope.
+"""Tables of several streams: list, load, create, alter, drop. The table of the scope keeps what names their streams.
 
 Such a table is a name alone, as a view is: no stream is made or dropped with it. Nothing stops another program from
 making a stream of the same name, which the name then means until that is dropped.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.table_of_options import describe_no_match, member_tables
@@ -34,21 +38,24 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.core.defaults import without_defaults
-from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import is_internal
+from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_merged_refusal
 
+from ..protocol import CreateTable, TableChange
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
-from ..storage.spelling import add_stream_name, name_table
+from ..storage.spelling import Address
 from ..storage.table_properties import PROVIDER, make_place_properties
-from .description import hidden_columns, identify_members
+from . import key_value_tables
+from .description import describe_table, identify_members
 
 LOG = logging.getLogger(__name__)
 _NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
+_OTHER = {o.STREAMS.key: o.PATTERN_OF_STREAMS.key, o.PATTERN_OF_STREAMS.key: o.STREAMS.key}
+_SPARK_SETS = ("provider", "comment", "owner", "external", "location", "is_managed_location", "table_type", "collation")
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
 
@@ -78,34 +85,32 @@ def exists(catalog: Catalog, stream: Stream) -> bool:
     return find(catalog, stream) is not None
 
 
-def check_none(catalog: Catalog, stream: Stream, shown: str) -> None:
+def check_none(catalog: Catalog, address: Address) -> None:
     """Raise StreamExistsError if a new table or view would have the name of a table of several streams."""
-    if exists(catalog, stream):
+    if exists(catalog, address.stream):
         raise StreamExistsError(
-            f"There is a table {shown} of several streams. DROP TABLE drops it, and leaves its streams."
+            f"There is a table {address.shown} of several streams. DROP TABLE drops it, and leaves its streams."
         )
 
 
-def load(
-    catalog: Catalog, stream: Stream, called: tuple[str, str], read: Mapping[str, str], *, writing: bool
-) -> TableDescription | None:
+def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing: bool) -> TableDescription | None:
     """Describe a table of several streams for a query with the options `read`; None if there is none.
 
-    `called`: its scope and name as the statement has them. Raises MemberNotFoundError, DifferentSchemasError naming the
-    stream that does not fit the others, PermissionDeniedError naming one that the user may not read, and
-    UnsupportedOperationError for a table that is to be written.
+    Raises MemberNotFoundError, DifferentSchemasError naming the stream that does not fit the others,
+    PermissionDeniedError naming one that the user may not read, and UnsupportedOperationError for a table that is to be
+    written.
     """
-    row = find(catalog, stream)
+    row = find(catalog, address.stream)
     if row is None:
         return None
-    with prefix_errors("Table", add_stream_name(catalog.named(*called), called, stream)):
+    with prefix_errors("Table", address.about):
         try:
-            table = load_streams(catalog, stream, row["properties"], known=row["known"])
+            table = load_streams(catalog, address.stream, row["properties"], known=row["known"])
         except MemberNotFoundError as error:
             raise MemberNotFoundError(
                 f"{error.message} To name other streams, DROP TABLE, which drops no stream, and CREATE TABLE again."
             ) from None
-        described = describe(catalog, table, row, called, {} if writing else read)
+        described = describe(catalog, address, table, row, {} if writing else read)
     if writing:
         refused = MergedStreams.refusal("Writing", described.name)
         raise UnsupportedOperationError(f"{refused.rstrip('.')}: {described.properties['location']}.")
@@ -114,32 +119,22 @@ def load(
 
 def describe(
     catalog: Catalog,
+    address: Address,
     table: StreamTable,
     row: Mapping[str, Any],
-    called: tuple[str, str],
     read: Mapping[str, str] = MappingProxyType({}),
 ) -> TableDescription:
     """Describe a loaded table of which `row` is kept; see `load`."""
-    stream = table.stream
     options = resolve_read(catalog.options, table, read)
     if options.get(o.SCHEMA_VERSION) is not None:
-        refused = describe_merged_refusal("WITH ('schema-version'=...)", catalog.named(*called))
+        refused = describe_merged_refusal("WITH ('schema-version'=...)", address.shown)
         raise UnsupportedOperationError(refused)
-    if called != (stream.scope, stream.name):
-        table = replace(table, called=called)
     permissive = options.get(o.MODE) == PERMISSIVE
-    table = identify_members(catalog, replace(table, permissive=permissive))
+    table = identify_members(catalog, address.note_spelling(table).as_asked(permissive=permissive))
     place = make_place_properties(*(member.stream for member in table.members))
     comment = {"comment": row["comment"]} if row.get("comment") else {}
-    return TableDescription(
-        name=name_table(catalog, table),
-        schema=make_nullable(table.schema) if permissive else table.schema,
-        properties={"provider": PROVIDER, **row["properties"], **comment, **place},
-        metadata_columns=hidden_columns(table, table.schema),
-        table=table,
-        id=f"{stream}/several/{row['id']}",
-        events_are_rows=MergedStreams.events_are_rows,
-    )
+    properties = {"provider": PROVIDER, **row["properties"], **comment, **place}
+    return describe_table(catalog, table, f"{address.stream}/several/{row['id']}", properties=properties)
 
 
 def load_streams(
@@ -193,6 +188,79 @@ def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | N
     return {"properties": dict(properties), "comment": comment, "known": own}
 
 
+def is_merged(properties: Mapping[str, str]) -> bool:
+    """Return whether the properties of CREATE TABLE are those of a table of several streams."""
+    return any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties)
+
+
+def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDescription:
+    """Create a table of several streams. Columns that are given must be those that it has.
+
+    Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedOperationError for
+    constraints and defaults, and the errors of `load_streams`.
+    """
+    stream, shown = address.stream, address.shown
+    check_new_stream(stream.name)
+    for clause in (
+        *(constraint.text for constraint in request.constraints),
+        *(f"DEFAULT of {name}" for name in request.defaults),
+    ):
+        raise UnsupportedOperationError(
+            f"{clause} is not possible on {shown}: nothing is written to several streams. Leave it out."
+        )
+    given = {key: text for key, text in request.properties.items() if key.lower() not in _SPARK_SETS}
+    properties = check_properties(catalog, given, stream.scope)
+    if not catalog.pravega.controller.scope_exists(stream.scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+        raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
+    table = load_streams(catalog, stream, properties)
+    _check_columns(table, request.schema)
+    row = {"id": uuid.uuid4().hex, **make_row(table, properties, request.properties.get("comment"))}
+
+    def made(before: Mapping[str, Any]) -> Mapping[str, Any]:
+        if before and before["id"] != row["id"]:
+            raise StreamExistsError(f"There is a table {shown} of several streams.")
+        return row
+
+    with shield():
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, made)
+    return describe(catalog, address, table, {**row, "name": stream.name})
+
+
+def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) -> TableDescription | None:
+    """Change which streams a table of several streams is, and its comment; None if there is no such table.
+
+    Raises UnsupportedOperationError for other changes, InvalidOptionError, and the errors of `load_streams`.
+    """
+    stream, shown = address.stream, address.shown
+    row = find(catalog, stream)
+    if row is None:
+        return None
+    asked = _read_changes(changes, shown)
+    made: list[tuple[StreamTable, Mapping[str, Any]]] = []
+
+    def changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
+        if before.get("id") != row["id"]:
+            raise StreamNotFoundError(f"There is no table {shown} any more.")
+        given: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
+        for key, value in asked:
+            given[key] = value
+            if value is not None and _OTHER.get(key) in before["properties"]:
+                given[_OTHER[key]] = None
+        comment = given.pop("comment")
+        kept = {key: text for key, text in given.items() if text is not None}
+        properties = check_properties(catalog, kept, stream.scope)
+        table = load_streams(catalog, stream, properties)
+        made.append((table, {**before, **make_row(table, properties, comment)}))
+        return made[-1][1]
+
+    with prefix_errors("Table", address.about):
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, changed)
+    table, new = made[-1]
+    return describe(catalog, address, table, new)
+
+
 def drop(catalog: Catalog, stream: Stream, only: str | None = None) -> bool:
     """Drop the name of several streams; False if there is none. `only`: the table whose description has this id."""
 
@@ -208,6 +276,41 @@ def describe_members(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -
     if choice.pattern is not None:
         return f"the streams of {stream.scope} whose names match '{choice.pattern}'"
     return f"the streams {', '.join(str(member.stream) for member in choice.listed)}"
+
+
+def _read_changes(changes: Sequence[TableChange], shown: str) -> list[tuple[str, str | None]]:
+    """Return the keys and new values (None: removed) of properties. Raises UnsupportedOperationError for others."""
+    asked = []
+    for change in changes:
+        if change.kind not in ("SetProperty", "RemoveProperty") or change.property in ("location", "collation"):
+            raise UnsupportedOperationError(MergedStreams.refusal("ALTER TABLE", shown))
+        option = o.find_option(str(change.property))
+        asked.append((str(change.property) if option is None else option.key, change.value))
+    return asked
+
+
+def _check_columns(table: StreamTable, given: StructType) -> None:
+    """Raise InvalidOptionError if a statement declares other columns than the streams have."""
+    wanted = [(field.name, field.dataType.simpleString()) for field in given]
+    there = [(field.name, field.dataType.simpleString()) for field in table.schema]
+    if wanted in ([], there):
+        return
+    known = dict(there)
+    for name, type in wanted:
+        if known.get(name) != type:
+            has = f"there it is {known[name]}" if name in known else "they have no such column"
+            raise InvalidOptionError(
+                f"It declares the column {name} {type}, but its columns are those of its streams, and {has}. Declare "
+                f"no columns, or all of these: {_list(there)}."
+            )
+    raise InvalidOptionError(
+        f"It declares the columns {_list(wanted)}, but those of its streams are {_list(there)}. Declare no columns, or "
+        "all of these in this order."
+    )
+
+
+def _list(columns: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {type}" for name, type in columns)
 
 
 def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) -> list[StreamTable]:

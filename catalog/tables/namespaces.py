@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.consumers.consumer import list_foreign_groups
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
@@ -24,12 +25,12 @@ from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_
 from pyspark_pravega.sql.refusals import describe_refusal
 
 from ..protocol import NamespaceChange
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import resolve_scope, spell_for_pravega, spell_for_sql
-from . import merged_tables
+from . import key_value_tables, merged_tables
 from .key_value_tables import OWN
 from .views import list_names
 
@@ -43,6 +44,17 @@ _REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
 def list_namespaces(catalog: Catalog) -> list[str]:
     """Return the scopes a user may see; Pravega's own, which begin with `_`, are hidden."""
     return spell_for_sql(catalog, catalog.pravega.controller.list_scopes())
+
+
+def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
+    """Return the tables of a scope; internal ones are hidden.
+
+    They are its streams, with or without a schema, its key-value tables and its tables of several streams.
+    """
+    scope = resolve_scope(catalog, namespace)
+    others = run_in_background(lambda: key_value_tables.names(catalog, scope))
+    merged = run_in_background(lambda: merged_tables.names(catalog, scope))
+    return spell_for_sql(catalog, {*catalog.pravega.controller.list_streams(scope), *others(), *merged()})
 
 
 def default_namespace(catalog: Catalog) -> list[str]:

@@ -17,8 +17,8 @@ from pyspark_pravega.sql import options as o
 
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream
 
 _BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
@@ -41,7 +41,7 @@ def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel |
         else:
             point = point_of_version(catalog.pravega, stream, asked.text)
             words = f"VERSION AS OF '{asked.text}'"
-    return replace(described, table=replace(described.table, as_of=AsOf(words, point.cut.to_text(), point.about)))
+    return replace(described, table=described.table.as_asked(as_of=AsOf(words, point.cut.to_text(), point.about)))
 
 
 def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:
@@ -63,7 +63,7 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
 
 def _check_mode(table: StreamTable, options: o.Options) -> None:
     demanded = [field.name for field in table.schema if not field.nullable]
-    if options.get(o.MODE) == PERMISSIVE and demanded and not table.permissive:
+    if options.get(o.MODE) == PERMISSIVE and demanded and not table.asked.permissive:
         raise UnsupportedOperationError(
             f"'{o.MODE.key}'='{PERMISSIVE}' reads bad events as nulls, but only from Spark 4.3 on can an option of a "
             f"query make NOT NULL columns ({', '.join(demanded)}) nullable. Set the table property '{o.MODE.key}'. "

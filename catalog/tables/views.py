@@ -14,6 +14,7 @@ from operator import eq
 from typing import Any, assert_never
 
 from pyspark_pravega.client.cancellation import shield
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,
@@ -30,10 +31,10 @@ from pyspark_pravega.sql.refusals import describe_view_refusal
 
 from .. import protocol as r
 from ..protocol.replies import ViewDefinition
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.scope_table import Row, RowKind, ScopeTable
-from ..storage.spelling import resolve_scope, resolve_stream, spell_for_sql
+from ..storage.spelling import find_new_address, resolve_scope, resolve_stream, spell_for_sql
 from . import key_value_tables, merged_tables
 
 LOG = logging.getLogger(__name__)
@@ -49,21 +50,20 @@ def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
     match request:
         case r.ListViews(namespace):
             return list_views(catalog, namespace)
-        case r.PutView(namespace, name, view, make, replace, streaming):
+        case r.PutView(view=view, make=make, replace=replace, streaming=streaming):
             if streaming:
-                raise UnsupportedOperationError(
-                    describe_view_refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name))
-                )
+                shown = catalog.named(*request.parts)
+                raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... FROM STREAM", shown))
             with shield():
-                put(catalog, namespace, name, view, make=make, replace=replace)
+                put(catalog, request, view, make=make, replace=replace)
             return None
-        case r.RenameView(namespace, name, new_namespace, new_name):
+        case r.RenameView():
             with shield():
-                rename(catalog, (namespace, name), (new_namespace, new_name))
+                rename(catalog, request, request.new)
             return None
-        case r.DropView(namespace, name):
+        case r.DropView():
             with shield():
-                return drop(catalog, namespace, name)
+                return drop(catalog, request)
         case _:
             assert_never(request)
 
@@ -82,11 +82,11 @@ def list_names(catalog: Catalog, scope: str) -> list[str]:
     return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.VIEW)]
 
 
-def find(catalog: Catalog, namespace: Sequence[str], name: str) -> ViewDefinition | None:
+def find(catalog: Catalog, identifier: r.Identifier) -> ViewDefinition | None:
     """Return a view, or None if there is none or the user may not read the views of the scope."""
-    if len(namespace) != 1 or is_internal(namespace[0]):
+    if len(identifier.namespace) != 1 or is_internal(identifier.namespace[0]):
         return None
-    stream = resolve_stream(catalog, namespace, name)
+    stream = resolve_stream(catalog, identifier.namespace, identifier.name)
     try:
         row = ScopeTable(catalog.pravega, stream.scope).read(RowKind.VIEW, stream.name)
     except PermissionDeniedError as error:
@@ -96,37 +96,35 @@ def find(catalog: Catalog, namespace: Sequence[str], name: str) -> ViewDefinitio
 
 
 @contextmanager
-def refuse_views(catalog: Catalog, namespace: Sequence[str], name: str, statement: str) -> Iterator[None]:
+def refuse_views(catalog: Catalog, identifier: r.Identifier, statement: str) -> Iterator[None]:
     """Replace StreamNotFoundError by an error that views do not take a statement, if the name is that of a view."""
     try:
         yield
     except StreamNotFoundError:
-        if find(catalog, namespace, name) is None:
+        if find(catalog, identifier) is None:
             raise
-        raise UnsupportedOperationError(describe_view_refusal(statement, catalog.named(*namespace, name))) from None
+        raise UnsupportedOperationError(describe_view_refusal(statement, catalog.named(*identifier.parts))) from None
 
 
-def check_no_view(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
+def check_no_view(catalog: Catalog, identifier: r.Identifier) -> None:
     """Raise ViewExistsError if a new table would have the name of a view."""
-    if find(catalog, namespace, name) is not None:
-        raise ViewExistsError(f"There is a view {catalog.named(*namespace, name)}. DROP VIEW drops it.")
+    if find(catalog, identifier) is not None:
+        raise ViewExistsError(f"There is a view {catalog.named(*identifier.parts)}. DROP VIEW drops it.")
 
 
-def put(
-    catalog: Catalog, namespace: Sequence[str], name: str, view: ViewDefinition, *, make: bool, replace: bool
-) -> None:
+def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, make: bool, replace: bool) -> None:
     """Create a view, or replace one as a whole.
 
     Raises StreamExistsError if the name is that of a table, ViewExistsError, ViewNotFoundError, InvalidNameError,
     ScopeNotFoundError, UnsupportedOperationError for a metric view and for one WITH SCHEMA EVOLUTION,
     InvalidOptionError for one that is too large.
     """
-    shown = catalog.named(*namespace, name)
+    shown = catalog.named(*identifier.parts)
     if view.properties.get("table_type") == _METRIC_VIEW:
         raise UnsupportedOperationError(describe_view_refusal("CREATE VIEW ... WITH METRICS", shown))
     if str(view.schema_mode).endswith(_EVOLUTION):
         raise UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
-    scope, kept = _check_new_name(catalog, namespace, name)
+    new = _check_new_name(catalog, identifier)
 
     def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         if row and not replace:
@@ -136,64 +134,65 @@ def put(
         return {**row, **_make_row(catalog, view)}
 
     with prefix_errors("View", shown):
-        ScopeTable(catalog.pravega, scope).change(RowKind.VIEW, kept, changed)
+        ScopeTable(catalog.pravega, new.scope).change(RowKind.VIEW, new.name, changed)
 
 
-def rename(catalog: Catalog, old: tuple[Sequence[str], str], new: tuple[Sequence[str], str]) -> None:
+def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
     """Give a view another name, in one step; in another scope it has both names for a moment.
 
     Raises ViewNotFoundError, and for the new name what `put` raises.
     """
-    if len(new[0]) == 2 and new[0][0] == catalog.name:
-        new = new[0][1:], new[1]
-    stream = resolve_stream(catalog, *old)
-    scope, kept = _check_new_name(catalog, *new)
-    there, here = ScopeTable(catalog.pravega, scope), ScopeTable(catalog.pravega, stream.scope)
+    if len(new.namespace) == 2 and new.namespace[0] == catalog.name:
+        new = r.Identifier(new.namespace[1:], new.name)
+    before = resolve_stream(catalog, old.namespace, old.name)
+    after = _check_new_name(catalog, new)
+    there, here = ScopeTable(catalog.pravega, after.scope), ScopeTable(catalog.pravega, before.scope)
 
     def checked(row: Row | None, found: Row | None) -> Row:
         if row is None:
-            raise ViewNotFoundError(f"There is no view {catalog.named(*old[0], old[1])}.")
+            raise ViewNotFoundError(f"There is no view {catalog.named(*old.parts)}.")
         if found:
-            raise ViewExistsError(f"There is a view {catalog.named(*new[0], new[1])}.")
+            raise ViewExistsError(f"There is a view {catalog.named(*new.parts)}.")
         return row
 
-    if scope == stream.scope:
-        here.rename(RowKind.VIEW, stream.name, kept, checked)
+    if after.scope == before.scope:
+        here.rename(RowKind.VIEW, before.name, after.name, checked)
         return
     moved = False
     while not moved:
-        row = checked(here.read(RowKind.VIEW, stream.name), None)
-        there.change(RowKind.VIEW, kept, partial(checked, row))
+        row = checked(here.read(RowKind.VIEW, before.name), None)
+        there.change(RowKind.VIEW, after.name, partial(checked, row))
         try:
-            moved = here.remove(RowKind.VIEW, stream.name, partial(eq, row))
+            moved = here.remove(RowKind.VIEW, before.name, partial(eq, row))
         except PermissionDeniedError:
-            there.remove(RowKind.VIEW, kept, partial(eq, {**row, "name": kept}))
+            there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
             raise
         if not moved:  # it was replaced or dropped meanwhile
-            there.remove(RowKind.VIEW, kept, partial(eq, {**row, "name": kept}))
+            there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
 
 
-def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
+def drop(catalog: Catalog, identifier: r.Identifier) -> bool:
     """Drop a view; False if there is none."""
-    if len(namespace) != 1:
+    if len(identifier.namespace) != 1:
         return False
-    stream = resolve_stream(catalog, namespace, name)
+    stream = resolve_stream(catalog, identifier.namespace, identifier.name)
     return ScopeTable(catalog.pravega, stream.scope).remove(RowKind.VIEW, stream.name)
 
 
-def _check_new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tuple[str, str]:
+def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     """Return the scope and the name under which a new view is kept. Raises the errors of `put`."""
-    stream = resolve_stream(catalog, namespace, name)
+    address = find_new_address(catalog, identifier)
+    stream = address.stream
     check_new_view(stream.name)
     if is_internal(stream.scope):
-        raise InvalidNameError(f"The namespace {quote_all(namespace)} belongs to Pravega. Create the view in another.")
-    shown = catalog.named(*namespace, name)
+        scope = quote_all(identifier.namespace)
+        raise InvalidNameError(f"The namespace {scope} belongs to Pravega. Create the view in another.")
     if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
-        raise StreamExistsError(f"There is a table {shown}.")
-    merged_tables.check_none(catalog, stream, shown)
+        raise StreamExistsError(f"There is a table {address.shown}.")
+    merged_tables.check_none(catalog, address)
     if not catalog.pravega.controller.scope_exists(stream.scope):
-        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
-    return stream.scope, stream.name
+        raise ScopeNotFoundError(f"There is no scope {quote_all(identifier.namespace)}.")
+    return stream
 
 
 def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:

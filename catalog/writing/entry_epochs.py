@@ -15,7 +15,7 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, QueryFencedError
 from pyspark_pravega.sql import options as o
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from ..storage.scope_table import RowKind, ScopeTable
 from .insert import InsertStart, MicroBatch
 

@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import InsertBegun, InsertHandle
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .entry_epochs import begin_epoch_of_entries
 from .insert import InsertEnd, InsertStart, WriteKind
 from .several_streams import Dispatches

@@ -7,8 +7,8 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 
 from ..protocol import BeginKeyedWrite
 from ..protocol.replies import KeyedWriteBegun
-from ..storage.connections import Catalog
-from ..storage.naming import prefix_errors
+from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream
 
 

@@ -24,7 +24,7 @@ from pyspark_pravega.datasource.insert.outcomes import clean_up
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError
 
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 
 LOG = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 from ..protocol.replies import InsertBegun, InsertHandle
-from ..storage.connections import Catalog
+from ..storage.catalogs import Catalog
 from .insert import InsertEnd, InsertStart, WriteKind
 from .open_writes import OpenWrite, OpenWrites
 

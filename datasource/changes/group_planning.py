@@ -16,7 +16,8 @@ from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..tables.open_table import OpenTable, TableRead
-from ..tables.stream_table import StreamTable, WriterSchemas
+from ..tables.stream_table import StreamTable
+from ..tables.writer_schemas import WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, whole_snapshots
 from .rows.clearing import Clearings
 from .rows.names import OlderPositions

@@ -31,7 +31,8 @@ from ..scan.counts import Counts, ReadingCounts, with_counts
 from ..scan.dead_letters import DeadLetters, make_letter
 from ..scan.reader import chunks
 from ..tables.bad_events import FAILFAST, BadEventRule
-from ..tables.stream_table import StreamTable, WriterSchemas
+from ..tables.stream_table import StreamTable
+from ..tables.writer_schemas import WriterSchemas
 from ..workers.connections import borrow_connection
 from .rows.clearing import Clearings
 from .rows.entries import EntryReader, EventLocations

@@ -37,6 +37,7 @@ class KeyValueEntries(TableKind):
     hidden_columns = ()
     rows_have_keys = True
     of_stream = False
+    takes_updates = True
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:

@@ -59,6 +59,8 @@ class TableKind(OpenTable, ABC):
     """Whether it is a stream or a part of one, with versions, a commit log and metadata tables."""
     is_merged: ClassVar[bool] = False
     """Whether it is several streams that are read as one."""
+    takes_updates: ClassVar[bool] = False
+    """Whether rows that are written replace those with the same keys."""
     rows_are_all_events: ClassVar[bool] = False
     """Whether its rows are all events of one stream.
 

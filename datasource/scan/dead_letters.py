@@ -42,7 +42,8 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.format import BadEvent, find_format
 from pyspark_pravega.sql.options import ROUTING_KEY_OF_ALL
 
-from ..tables.loading import SCHEMA_KEY, load_table, tags_for
+from ..tables.loading import load_table
+from ..tables.stored_properties import SCHEMA_KEY, tags_for
 
 COLUMNS = StructType(
     [

@@ -11,7 +11,8 @@ from pyspark_pravega.client.config import ClientConfig
 
 from ..tables.bad_events import BadEventRule
 from ..tables.hidden_columns import REACHED_COLUMN
-from ..tables.stream_table import StreamTable, WriterSchemas
+from ..tables.stream_table import StreamTable
+from ..tables.writer_schemas import WriterSchemas
 from .counts import with_counts
 from .event_times import SegmentTimes
 from .places import Places

@@ -27,7 +27,8 @@ from ..positions.time_travel import end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenTable, TableRead
-from ..tables.stream_table import StreamTable, WriterSchemas
+from ..tables.stream_table import StreamTable
+from ..tables.writer_schemas import WriterSchemas
 from .borders import start_later
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
@@ -71,8 +72,8 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
     start = start_bound(pravega, table.stream, options, table.event_time_delay)
-    if table.as_of is not None:
-        end = Bound(end_as_of(pravega, table.stream, table.as_of, options), table.as_of.about)
+    if (as_of := table.asked.as_of) is not None:
+        end = Bound(end_as_of(pravega, table.stream, as_of, options), as_of.about)
     else:
         end = end_bound(pravega, table.stream, options)
     measured = _measure(opened, start.cut, end.cut)

@@ -23,10 +23,10 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError
 
 from ..positions.snapshot import SegmentSlice
-from ..tables.loading import promised_key, stored_properties
 from ..tables.named_columns import key_positions_of
 from ..tables.open_table import OpenTable
 from ..tables.routing_key import RoutingKey
+from ..tables.stored_properties import promised_key, stored_properties
 from .conditions import COLUMN, LITERAL, Condition, Term
 
 Keys: TypeAlias = frozenset[Any]

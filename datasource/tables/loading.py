@@ -1,15 +1,9 @@
-"""Loads the table that a stream is: from its configuration, its stored properties and its schema group.
-
-Properties that Pravega has no place for (format, routing key, framing, codec, comment) are kept as tags of the stream:
-they live and die with it, and the right to read the stream suffices to read them.
-"""
+"""Loads the table that a stream is: from its configuration, its stored properties and its schema group."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -20,30 +14,18 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, check_settings, is_change_format, make_table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import (
-    LONGEST_TAG,
-    TAG_PREFIX,
-    FormatTraits,
-    TableSettings,
-    milliseconds,
-    read_table_settings,
-)
+from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
+from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_stored_properties, stored_properties
 from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
 from .table_name import TableName
 
 LOG = logging.getLogger(__name__)
-
-SCHEMA_KEY = "schema"
-"""The tag that keeps the schema of a table outside the schema registry, as text of its format."""
-CREATING_KEY = "creating"
-"""The tag of a stream while a statement is making it a table."""
-_TAGS_LIMIT = 128
 
 _warned: set[tuple[Stream, str]] = set()
 """The schemas whose unread parts were warned of in this process."""
@@ -100,25 +82,25 @@ def load_table(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         ) from None
-    settings = _settings(stored)
+    kept = read_stored_properties(stored)
     columns = found.spark_schema(schema.schema.text)
     warn_of_unread(stream, found, schema.schema.text)
     of_changes = is_change_format(found.name)
     table = StreamTable(
         stream=stream,
         format=found.name,
-        framing=stored.get("framing", "registry"),
-        schema=make_table_schema(columns, settings) if of_changes else columns,
+        framing=kept.framing or "registry",
+        schema=make_table_schema(columns, kept.format_settings) if of_changes else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
-        codec=stored.get("codec", "none"),
-        routing_key=stored.get("routing-key"),
-        promised_key=None if of_changes else promised_key(stored),
-        event_time=stored.get(o.EVENT_TIME.key),
-        event_time_delay=_delay(stored),
+        codec=kept.codec,
+        routing_key=kept.routing_key,
+        promised_key=None if of_changes else kept.promised_key,
+        event_time=kept.event_time,
+        event_time_delay=kept.event_time_delay,
         kind=kind_of_events(found.name, event_type),
-        settings=settings,
-        scan_properties=_scan_properties(stored),
+        settings=kept.format_settings,
+        scan_properties=kept.scan_properties,
         event_type=None if event_type is None else schema.version.type,
     )
     return LoadedTable(table, configuration, group, stored)
@@ -152,42 +134,25 @@ def _format(registry_format: str, named: str | None) -> Format:
 
 def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
     """Describe a table outside the schema registry: with fixed columns, or with its schema kept with the stream."""
+    kept = read_stored_properties(stored)
     if format == "raw":
-        return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=_scan_properties(stored))
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=kept.scan_properties)
     found = find_format(format)
     text = stored.get(SCHEMA_KEY, "")
     return StreamTable(
         stream=stream,
         format=found.name,
-        framing=stored.get("framing", "none"),
+        framing=kept.framing or "none",
         schema=found.spark_schema(text),
         schema_text=text or None,
-        routing_key=stored.get("routing-key"),
-        promised_key=promised_key(stored),
-        event_time=stored.get(o.EVENT_TIME.key),
-        event_time_delay=_delay(stored),
+        routing_key=kept.routing_key,
+        promised_key=kept.promised_key,
+        event_time=kept.event_time,
+        event_time_delay=kept.event_time_delay,
         kind=kind_of_format(found.name),
-        settings=_settings(stored),
-        scan_properties=_scan_properties(stored),
+        settings=kept.format_settings,
+        scan_properties=kept.scan_properties,
     )
-
-
-def promised_key(stored: Mapping[str, str]) -> str | None:
-    """Return the column that a table's properties promise to be the routing key of all events; None if none."""
-    return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
-
-
-def _delay(stored: Mapping[str, str]) -> int:
-    text = stored.get(o.EVENT_TIME_DELAY.key)
-    return 0 if text is None else milliseconds(o.EVENT_TIME_DELAY.type.parse(text))
-
-
-def _settings(stored: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].of_formats}
-
-
-def _scan_properties(stored: Mapping[str, str]) -> dict[str, str]:
-    return {key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored}
 
 
 def _check_unregistered(stream: Stream, format: str, event_type: str | None, version: int | None) -> None:
@@ -269,68 +234,6 @@ def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str,
             f"{stream}. Its versions: {there}."
         )
     return found[0]
-
-
-def stored_properties(tags: Iterable[str]) -> dict[str, str]:
-    """Return the table properties in a stream's tags, without tags that are not ours."""
-    pieces: dict[str, dict[int, str]] = {}
-    for tag in tags:
-        name, equals, text = tag.removeprefix(TAG_PREFIX).partition("=")
-        if not tag.startswith(TAG_PREFIX) or not equals:
-            continue
-        key, hash_sign, number = name.partition("#")
-        if hash_sign and not number.isdigit():
-            continue
-        pieces.setdefault(key, {})[int(number or 0)] = text
-    stored = {}
-    for key, parts in pieces.items():
-        text = "".join(parts[number] for number in sorted(parts))
-        stored[key] = _unpack(text)
-    return stored
-
-
-def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the tags that keep these properties, in addition to the stream's other tags.
-
-    Raises InvalidNameError if they are too long for the tags that a stream can have (about 30 KB).
-    """
-    tags = [tag for tag in others if not tag.startswith(TAG_PREFIX)]
-    for key, value in sorted(properties.items()):
-        text = _pack(value)
-        room = LONGEST_TAG - len(f"{TAG_PREFIX}{key}#000=")
-        if len(text) <= room:
-            tags.append(f"{TAG_PREFIX}{key}={text}")
-            continue
-        parts = [text[at : at + room] for at in range(0, len(text), room)]
-        tags.extend(f"{TAG_PREFIX}{key}#{number}={part}" for number, part in enumerate(parts))
-    if len(names := [tag for tag in tags if not tag.startswith(TAG_PREFIX)]) + len(properties) > _TAGS_LIMIT:
-        raise InvalidNameError(
-            f"There are {len(names)} names in 'tags', and the table's properties take {len(tags) - len(names)} more of "
-            f"the {_TAGS_LIMIT} tags that a stream can have. Leave some out."
-        )
-    if len(tags) > _TAGS_LIMIT:
-        longest = max(properties, key=lambda key: len(properties[key]))
-        raise InvalidNameError(
-            f"The table's properties do not fit into the {_TAGS_LIMIT} tags of {LONGEST_TAG} characters that a stream "
-            f"can have; shorten '{longest}' ({len(properties[longest])} characters)."
-        )
-    return tuple(tags)
-
-
-def _pack(value: str) -> str:
-    """Keep plain text readable; encode what the tag store might not keep exactly as base64."""
-    if value.isascii() and value.isprintable() and not value.startswith("base64:"):
-        return value
-    return "base64:" + base64.b64encode(value.encode()).decode("ascii")
-
-
-def _unpack(text: str) -> str:
-    if not text.startswith("base64:"):
-        return text
-    try:
-        return base64.b64decode(text.removeprefix("base64:"), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return text  # another program's tag that happens to look like ours
 
 
 def declared_settings(options: o.Options) -> TableSettings:

@@ -45,9 +45,9 @@ def resolve_read(resolve: Resolve, table: StreamTable, given: Mapping[str, str])
     `given` are the options of the query; those that Spark itself has read are left out. Raises InvalidOptionError.
     """
     read = given
-    if table.as_of is not None:
+    if table.asked.as_of is not None:
         read = {key: text for key, text in read.items() if key.lower() not in _TIME_TRAVEL_OPTIONS}
-    if table.changes is not None:
+    if table.asked.changes is not None:
         read = drop_changes_options(read)
     return resolve(read=read, properties=table.scan_properties)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
-from pyspark_pravega.client.registry.types import Encoding
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.changes.feed import is_change_format
-from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
@@ -67,6 +63,39 @@ def kind_of_format(format: str) -> KindName:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """How a statement asked for a table: by which name, as of when, and for its rows or its changes."""
+
+    called: tuple[str, str] | None = None
+    """The scope and the stream as the statement spelled them, if Pravega spells them differently."""
+    as_of: AsOf | None = None
+    """The position up to which a query reads, if it asks for the table as it was."""
+    changes: ChangeRange | None = None
+    """The range of changes that a query with CHANGES reads instead of the table."""
+    permissive: bool = False
+    """All columns are nullable to Spark, since bad events are rows of nulls."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes an equal value."""
+        return {
+            "called": self.called,
+            "as_of": None if self.as_of is None else self.as_of.to_json(),
+            "changes": None if self.changes is None else self.changes.to_json(),
+            "permissive": self.permissive,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Asked:
+        """Make the value that `to_json` described."""
+        return cls(
+            called=None if value["called"] is None else tuple(value["called"]),
+            as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
+            changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
+            permissive=value["permissive"],
+        )
+
+
+@dataclass(frozen=True)
 class StreamTable:
     """A stream with the format of its events.
 
@@ -95,10 +124,6 @@ class StreamTable:
     """Table properties that apply to scans, unless a query says otherwise."""
     event_type: str | None = None
     """The registry's name of the events' type, if the stream has events of several types."""
-    changes: ChangeRange | None = None
-    """The range of changes that a query with CHANGES reads instead of the table."""
-    as_of: AsOf | None = None
-    """The position up to which a query reads, if it asks for the table as it was."""
     members: Sequence[StreamTable] = ()
     """The tables that are read as this one, which has the columns of all of them. Then `stream` holds a scope, and the
     name of the table or the text that named its members."""
@@ -108,10 +133,12 @@ class StreamTable:
     """The key columns of a key-value table. The others are in the values, in the table's format."""
     first_segment: int | None = None
     """The first segment's id of a key-value table, which distinguishes it from one recreated under its name."""
-    called: tuple[str, str] | None = None
-    """The scope and the stream as the loading statement spelled them, if Pravega spells them differently."""
-    permissive: bool = False
-    """All columns are nullable to Spark, since bad events are rows of nulls."""
+    asked: Asked = Asked()
+    """How the loading statement asked for it. All else is the same whoever asks."""
+
+    def as_asked(self, **asked: Any) -> StreamTable:
+        """Return the table as a statement asked for it, which gives these fields of `asked`."""
+        return replace(self, asked=replace(self.asked, **asked))
 
     @property
     def framed(self) -> bool:
@@ -121,8 +148,8 @@ class StreamTable:
     @property
     def changes_range(self) -> ChangeRange:
         """Return the range of changes that is read, of a table that has one."""
-        assert self.changes is not None
-        return self.changes
+        assert self.asked.changes is not None
+        return self.asked.changes
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal table."""
@@ -143,14 +170,11 @@ class StreamTable:
             "settings": dict(self.settings),
             "scan_properties": dict(self.scan_properties),
             "event_type": self.event_type,
-            "changes": None if self.changes is None else self.changes.to_json(),
-            "as_of": None if self.as_of is None else self.as_of.to_json(),
             "members": [member.to_json() for member in self.members],
             "identity": self.identity,
             "keys": None if self.keys is None else self.keys.to_json(),
             "first_segment": self.first_segment,
-            "called": self.called,
-            "permissive": self.permissive,
+            "asked": self.asked.to_json(),
         }
 
     @classmethod
@@ -172,69 +196,9 @@ class StreamTable:
             settings=value["settings"],
             scan_properties=value["scan_properties"],
             event_type=value["event_type"],
-            changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
-            as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
             members=tuple(map(cls.from_json, value["members"])),
             identity=value["identity"],
             keys=None if value["keys"] is None else KeyColumns.from_json(value["keys"]),
             first_segment=value["first_segment"],
-            called=None if value["called"] is None else tuple(value["called"]),
-            permissive=value["permissive"],
+            asked=Asked.from_json(value["asked"]),
         )
-
-
-class WriterSchemas:
-    """Finds the schema of an event's writer by the encoding id in its header.
-
-    Travels to tasks with the ids known at planning; the registry is asked once for an id that appears later.
-    """
-
-    def __init__(self, config: ClientConfig, stream: Stream) -> None:
-        self._config = config
-        self._stream = stream
-        self._known: dict[int, Encoding] = {}
-        self._registry: SchemaRegistry | None = None
-        self._kept: SchemaRegistry | None = None
-
-    def ask(self, registry: SchemaRegistry) -> None:
-        """Use this registry until `close`, which leaves it open, instead of its own connection."""
-        self._kept = registry
-
-    def know(self, encoding_id: int, encoding: Encoding) -> None:
-        """Note what an id stands for, so that the registry is not asked."""
-        self._known[encoding_id] = encoding
-
-    def __call__(self, encoding_id: int) -> WriterSchema:
-        """Return the writer's schema; SchemaNotFoundError if the registry has no such id."""
-        found = self.encoding(encoding_id)
-        return WriterSchema(schema_text=found.schema.text, format=found.schema.format, codec=found.codec)
-
-    def encoding(self, encoding_id: int) -> Encoding:
-        """Return what an encoding id stands for; SchemaNotFoundError if the registry has no such id."""
-        found = self._known.get(encoding_id)
-        if found is None:
-            if self._config.registry_uri is None:
-                raise SchemaNotFoundError(
-                    f"Events of stream {self._stream} carry encoding id {encoding_id}, but no schema registry is "
-                    "configured. Set 'schema-registry-uri'."
-                )
-            registry = self._kept or self._registry
-            if registry is None:
-                registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
-            # Kept connections outlive a group that is recreated, and its ids.
-            found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, refresh=True)
-        return found
-
-    def known(self, encoding_id: int) -> Encoding | None:
-        """Return what an encoding id stands for, without asking the registry; None if that is not known yet."""
-        return self._known.get(encoding_id)
-
-    def close(self) -> None:
-        """End the connection to the registry. Known ids stay known; an unknown one connects again."""
-        self._kept = None
-        if self._registry is not None:
-            self._registry.close()
-            self._registry = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_registry": None, "_kept": None}

@@ -43,7 +43,7 @@ def metrics(
     """
     try:
         require_extra("metrics", ("prometheus_client",))
-        from pyspark_pravega.catalog.storage.connections import Catalog
+        from pyspark_pravega.catalog.storage.catalogs import Catalog
         from pyspark_pravega.client import connect
         from pyspark_pravega.datasource.connecting import client_config, first_contact
         from pyspark_pravega.metrics.exporter import Exporter, serve

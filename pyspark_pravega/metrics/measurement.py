@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pyspark_pravega.catalog.api.details import list_queries
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     AuthenticationError,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.catalog import connect
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import tags_for
 from pyspark_pravega.local.state import ClusterInfo
 
 TABLES = 40

@@ -15,11 +15,12 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.protocol.tables import CreateTable
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.names import find_in_scope
+from pyspark_pravega.catalog.protocol.tables import CreateTable, Identifier
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import ScopeTable
 from pyspark_pravega.catalog.tables import stream_tables
-from pyspark_pravega.catalog.tables.stream_tables import drop, exists, list_tables, load
+from pyspark_pravega.catalog.tables.namespaces import list_tables
 from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, activate, check
 from pyspark_pravega.client.config import ClientConfig
@@ -78,10 +79,10 @@ def test_a_stream_that_becomes_a_table(
     catalog: Catalog, scope: str, cancelled_in: Callable[[type, str], Cancellation]
 ) -> None:
     catalog.pravega.controller.create_stream(Stream(scope, "t"), StreamConfiguration(ScalingPolicy(min_segments=1)))
-    before = load(catalog, [scope], "t")
+    before = find_in_scope(catalog, Identifier((scope,), "t")).load_table({})
     with activate(cancelled_in(Controller, "update_stream")), pytest.raises(Cancelled):
         create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
-    assert load(catalog, [scope], "t") == before
+    assert find_in_scope(catalog, Identifier((scope,), "t")).load_table({}) == before
     assert "t" not in catalog.pravega.registry(scope).groups()
 
 
@@ -109,14 +110,14 @@ def test_one_that_is_killed(
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     with pytest.raises(SchemaNotFoundError, match="Its CREATE TABLE .* was cut off.* DROP TABLE to remove it"):
-        load(catalog, [scope], "t")
+        find_in_scope(catalog, Identifier((scope,), "t")).load_table({})
     with pytest.raises(SchemaNotFoundError, match=r"with other properties \(codec, rollover-size\)"):
         create(catalog, CreateTable.of([scope], "t", SCHEMA, {"codec": "gzip", "rollover-size": "1g"}, adopt=True))
     with pytest.raises(SchemaNotFoundError, match="with other columns"):
         create(catalog, CreateTable.of([scope], "t", OTHER, {}, adopt=True))
     with pytest.raises(SchemaNotFoundError, match=r"From 20\S+Z on, .* the same statement completes the table"):
         create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
-    assert drop(catalog, [scope], "t")
+    assert find_in_scope(catalog, Identifier((scope,), "t")).drop()
     assert "t" not in catalog.pravega.registry(scope).groups()
     assert create(catalog, CreateTable.of([scope], "t", OTHER, {}, adopt=False)).schema == OTHER
 
@@ -142,7 +143,7 @@ def test_one_that_is_slow(catalog: Catalog, scope: str, monkeypatch: pytest.Monk
         assert begun.wait(30)
         monkeypatch.setattr(SchemaRegistry, "add_schema", add_schema)
         try:
-            assert not exists(catalog, [scope], "t", creating=True)
+            assert not find_in_scope(catalog, Identifier((scope,), "t")).confirm_existence()
             with pytest.raises(SchemaNotFoundError, match="Another CREATE TABLE is making a table of the stream"):
                 create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
             [mark] = controller.stream_configuration(stream).tags[:1]
@@ -160,7 +161,7 @@ def test_one_that_is_slow(catalog: Catalog, scope: str, monkeypatch: pytest.Monk
                 created.result(60)
         else:
             assert created.result(60) == made
-    assert load(catalog, [scope], "t") == made
+    assert find_in_scope(catalog, Identifier((scope,), "t")).load_table({}) == made
     assert controller.stream_configuration(stream).tags == others
     assert len(catalog.pravega.registry(scope).versions("t")) == 1
 
@@ -188,7 +189,7 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
     with ThreadPoolExecutor(1) as threads:
         created = threads.submit(create, catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=False))
         assert between.wait(30)
-        assert load(catalog, [scope], "t").schema == SCHEMA
+        assert find_in_scope(catalog, Identifier((scope,), "t")).load_table({}).schema == SCHEMA
         assert created.result(30).schema == SCHEMA
 
 
@@ -197,7 +198,7 @@ def test_a_key_value_table_that_is_cancelled_is_whole(
 ) -> None:
     with activate(cancelled_in(Controller, "create_key_value_table")), pytest.raises(Cancelled):
         create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
-    assert load(catalog, [scope], "k").schema.names == ENTRIES.names
+    assert find_in_scope(catalog, Identifier((scope,), "k")).load_table({}).schema.names == ENTRIES.names
 
 
 @pytest.mark.parametrize("answer", ["lost", "late"])
@@ -219,7 +220,7 @@ def test_a_key_value_table_whose_creation_is_answered(
     else:
         with pytest.raises(StreamExistsError, match="The key-value table .*k exists"):
             create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
-    assert load(catalog, [scope], "k").schema.names == ENTRIES.names
+    assert find_in_scope(catalog, Identifier((scope,), "k")).load_table({}).schema.names == ENTRIES.names
 
 
 def test_a_key_value_table_whose_columns_cannot_be_kept(

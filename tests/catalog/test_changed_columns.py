@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.catalog.altering.schemas import change_columns
 from pyspark_pravega.catalog.protocol import TableChange
-from pyspark_pravega.catalog.storage.connections import Connections
+from pyspark_pravega.catalog.storage.catalogs import Connections
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration

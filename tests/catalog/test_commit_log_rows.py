@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from pyspark_pravega.catalog.names import find_in_scope
+from pyspark_pravega.catalog.protocol.tables import Identifier
 from pyspark_pravega.catalog.storage import dropping
-from pyspark_pravega.catalog.storage.connections import Catalog
-from pyspark_pravega.catalog.tables.namespaces import create_namespace, drop_namespace
-from pyspark_pravega.catalog.tables.stream_tables import drop, list_tables
+from pyspark_pravega.catalog.storage.catalogs import Catalog
+from pyspark_pravega.catalog.tables.namespaces import create_namespace, drop_namespace, list_tables
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
@@ -38,7 +39,7 @@ def fill(catalog: Catalog, scope: str, *names: str) -> None:
 def test_drop_table_deletes_the_rows_of_its_stream_alone(catalog: Catalog, scope: str) -> None:
     fill(catalog, scope, "first", "second")
     assert list_tables(catalog, [scope]) == ["first", "second"]
-    assert drop(catalog, [scope], "first")
+    assert find_in_scope(catalog, Identifier((scope,), "first")).drop()
     assert [(row["stream"], row["version"]) for row in log_rows(catalog.pravega, scope)] == [
         ("second", 2),
         ("second", 1),
@@ -66,7 +67,7 @@ def test_a_table_that_is_made_again_while_it_is_dropped(
         fill(catalog, scope, "table")
 
     monkeypatch.setattr(dropping, "delete_stream", delete_and_make)
-    assert drop(catalog, [scope], "table")
+    assert find_in_scope(catalog, Identifier((scope,), "table")).drop()
     assert [row["version"] for row in log_rows(catalog.pravega, scope)] == [2, 1, 2]
     assert [each.number for each in CommitLog(catalog.pravega, Stream(scope, "table")).versions()] == [1, 2]
 
@@ -89,7 +90,7 @@ def test_drop_namespace_deletes_the_log(catalog: Catalog, scope: str) -> None:
 
 def test_a_namespace_without_tables_is_empty_although_it_has_a_log(catalog: Catalog, scope: str) -> None:
     fill(catalog, scope, "stream")
-    assert drop(catalog, [scope], "stream")
+    assert find_in_scope(catalog, Identifier((scope,), "stream")).drop()
     assert catalog.pravega.controller.list_key_value_tables(scope) == [TABLE_NAME]
     drop_namespace(catalog, [scope], cascade=False)
     assert not catalog.pravega.controller.scope_exists(scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.catalog.storage.connections import KEPT, Connections
+from pyspark_pravega.catalog.storage.catalogs import KEPT, Connections
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import ClientClosedError
 

@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega.catalog.creation.making import create
-from pyspark_pravega.catalog.protocol.tables import CreateTable
+from pyspark_pravega.catalog.names import find_in_scope
+from pyspark_pravega.catalog.protocol.tables import CreateTable, Identifier
 from pyspark_pravega.catalog.storage import table_properties
-from pyspark_pravega.catalog.storage.connections import Catalog
-from pyspark_pravega.catalog.tables.namespaces import drop_namespace
-from pyspark_pravega.catalog.tables.stream_tables import drop, exists, list_tables, load
+from pyspark_pravega.catalog.storage.catalogs import Catalog
+from pyspark_pravega.catalog.tables.namespaces import drop_namespace, list_tables
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.loading import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import tags_for
 from pyspark_pravega.errors import ServerFailedError
 
 TOO_MANY = StreamConfiguration(ScalingPolicy(min_segments=60_000))
@@ -47,9 +47,9 @@ def stream(catalog: Catalog, scope: str) -> Iterator[Stream]:
 
 def test_they_are_dropped(catalog: Catalog, scope: str, stream: Stream) -> None:
     with pytest.raises(ServerFailedError, match="is only half made.*drop it if that lasts"):
-        load(catalog, [scope], stream.name)
-    assert drop(catalog, [scope], "half")
-    assert not exists(catalog, [scope], "half", creating=False)
+        find_in_scope(catalog, Identifier((scope,), stream.name)).load_table({})
+    assert find_in_scope(catalog, Identifier((scope,), "half")).drop()
+    assert not find_in_scope(catalog, Identifier((scope,), "half")).exists()
 
 
 @pytest.mark.usefixtures("stream")

@@ -13,7 +13,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.protocol.replies import InsertHandle
 from pyspark_pravega.catalog.protocol.tables import CreateTable
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.writing.insert import InsertEnd, InsertStart
 from pyspark_pravega.catalog.writing.inserts import Inserts
 from pyspark_pravega.client import connect

@@ -8,8 +8,10 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.protocol.tables import Identifier
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
+from pyspark_pravega.catalog.storage.spelling import find_address
 from pyspark_pravega.catalog.tables.key_value_tables import load
 from pyspark_pravega.catalog.writing.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
 from pyspark_pravega.catalog.writing.insert import InsertStart, MicroBatch
@@ -80,7 +82,7 @@ def test_epochs_of_micro_batches(spark: SparkSession, pravega: Pravega, namespac
     """They grow, repetitions of the newest one included; an older one keeps its own, and an overtaken run gets none."""
     stream = Stream(scope, "latest")
     catalog = Catalog({}, pravega)
-    described = load(catalog, stream, (stream.scope, stream.name))
+    described = load(catalog, find_address(catalog, Identifier((scope,), stream.name)))
     assert described is not None
     rows = described.schema.__class__(described.schema.fields[:2])
 

@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.catalog.procedures.calling import PROCEDURES
 from pyspark_pravega.catalog.procedures.procedure import Procedure
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, QueryState
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import children, running

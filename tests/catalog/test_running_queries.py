@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
 from tests.sql_clients import SqlClient, SqlError
 from tests.streams import PATIENCE

@@ -7,7 +7,7 @@ import pytest
 from pyspark_pravega.catalog import protocol as r
 from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.protocol.replies import MicroBatchEnd, PlannedRead
-from pyspark_pravega.catalog.storage.connections import BY_OPTIONS, Catalog
+from pyspark_pravega.catalog.storage.catalogs import BY_OPTIONS, Catalog
 from pyspark_pravega.catalog.storage.dropping import drop_stream
 from pyspark_pravega.catalog.streaming import merged_streams
 from pyspark_pravega.catalog.tables.description import identify_members

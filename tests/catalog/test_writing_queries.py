@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.writing import queries as writing_queries
 from pyspark_pravega.catalog.writing.queries import WritingQueries
 from pyspark_pravega.client import Pravega, connect

@@ -20,7 +20,7 @@ import yaml
 from click.testing import CliRunner
 
 from pyspark_pravega.catalog import connect as connect_catalog
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega, StreamConfiguration, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.consumers.consumer import Consumer

@@ -13,7 +13,7 @@ from pyspark_pravega.catalog.protocol.replies import QueryCommands, QueryStart
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus
 from pyspark_pravega.catalog.running.kept_query import now as wall_clock
 from pyspark_pravega.catalog.running.tending import QueryServer
-from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.sql.identifiers import quote_all

@@ -26,7 +26,8 @@ from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, DeadLetters, Letter, create_target
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.bad_events import BadEventRule, bad_event_rule
-from pyspark_pravega.datasource.tables.loading import load_table, stored_properties, tags_for
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.stored_properties import stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,

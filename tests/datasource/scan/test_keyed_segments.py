@@ -14,7 +14,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.conditions import Condition, Sieve, Term, can_evaluate
 from pyspark_pravega.datasource.scan.keyed_segments import possible_keys
-from pyspark_pravega.datasource.tables.loading import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from tests.catalog.changes_streams import scale
 from tests.datasource.scan.test_places import column, compare, text

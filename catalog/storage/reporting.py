@@ -1,9 +1,11 @@
-"""Finds the scope of a namespace, and adds to errors which table or catalog they are about."""
+"""Reports to users: adds to errors what they are about, and gives each warning once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from pyspark_pravega.errors import (
     DifferentSchemasError,
@@ -12,12 +14,11 @@ from pyspark_pravega.errors import (
     InvalidOptionError,
     InvalidSchemaError,
     MemberNotFoundError,
-    ScopeNotFoundError,
     StreamNotFoundError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
+LOG = logging.getLogger(__name__)
 READ_AGAIN = "If it is created again, start the query with a new checkpoint location."
 WRITE_AGAIN = "Create the table again, and start the query or the statement again."
 
@@ -50,22 +51,7 @@ def explain_dropped_streams(advice: str) -> Iterator[None]:
         raise StreamNotFoundError.dropped(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
 
 
-def get_scope(namespace: Sequence[str], catalog: str) -> str:
-    """Return the scope of a namespace.
-
-    Raises ScopeNotFoundError for several parts and for a name too long to exist, InvalidNameError without any part.
-    """
-    if not namespace:
-        raise InvalidNameError(
-            f"No namespace is given and none is selected. Write {catalog}.<namespace>, or "
-            f"{catalog}.<namespace>.<table> for a table; or select a namespace with USE {catalog}.<namespace>. A "
-            "namespace is a Pravega scope."
-        )
-    if len(namespace) > 1:
-        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
-    if len(namespace[0]) > MAX_SCOPE_NAME:
-        raise ScopeNotFoundError(
-            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, "
-            f"that of a Pravega scope at most {MAX_SCOPE_NAME}."
-        )
-    return namespace[0]
+@lru_cache(1000)
+def warn_once(text: str) -> None:
+    """Log a warning, unless it was logged before in this process."""
+    LOG.warning("%s", text)

@@ -1,4 +1,4 @@
-"""Connections of the service, one for each way to connect that the driver's sessions use."""
+"""The configured catalogs of the driver's sessions, and their connections: one for each way to connect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 
-from .naming import prefix_errors
+from .reporting import prefix_errors
 
 BY_OPTIONS = "by-options"
 """Marks the conf of a table by `format("pravega")`, whose options say how to connect and which stream is meant."""

@@ -1,0 +1,63 @@
+"""What the tags of a stream keep of its table is read as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from pyspark_pravega.catalog.storage.creation_mark import CreationMark, mark_in
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.datasource.tables.loading import declared_settings
+from pyspark_pravega.datasource.tables.stored_properties import (
+    make_stored_properties,
+    read_stored_properties,
+    stored_properties,
+    tags_for,
+)
+from pyspark_pravega.errors import InvalidNameError
+from pyspark_pravega.sql.options import resolve
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "defaults": {},
+    "avro": {"format": "avro", "codec": "gzip", "routing-key": "id", "routing-key.of-all-events": "true"},
+    "json without header": {"format": "json", "framing": "none", "mode": "PERMISSIVE", "dead-letter": "iot.bad"},
+    "csv": {"format": "csv", "csv.delimiter": ";", "csv.null-value": "-"},
+    "times": {"format": "json", "event-time": "at", "event-time.delay": "90s"},
+    "changes": {"format": "debezium-json", "primary-key": "id"},
+    "tags": {"format": "raw", "tags": "red,green"},
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("comment", [None, "of a day", "Größe = 10\nzweite Zeile", "base64:eA==", "x" * 1000])
+def test_properties_are_read_as_they_were_written(name: str, comment: str | None) -> None:
+    settings = declared_settings(resolve(conf={}, properties=TABLES[name]))
+    tags = tags_for(make_stored_properties(settings, comment), settings.tags)
+    read = read_stored_properties(stored_properties(tags))
+    assert read.format == settings.format
+    assert read.framing in (None, settings.framing)
+    assert (
+        read.framing is not None
+        or settings.framing == declared_settings(resolve(conf={}, properties={"format": settings.format})).framing
+    )
+    assert (read.codec, read.routing_key, read.comment) == (settings.codec, settings.routing_key, comment)
+    assert read.promised_key == (settings.routing_key if settings.routing_key_of_all else None)
+    assert (read.event_time, read.event_time_delay) == (settings.event_time, settings.event_time_delay)
+    assert read.format_settings == settings.format_settings
+    assert read.scan_properties == settings.scan_properties
+    assert [tag for tag in tags if not tag.startswith("spark.")] == list(settings.tags)
+
+
+def test_a_mark_is_read_as_it_was_written() -> None:
+    config = ClientConfig("tcp://localhost:9090", registry_uri="http://localhost:9092")
+    mark = CreationMark.new(config, "schema")
+    stored = stored_properties(tags_for({"format": "json", **mark.stored}, ["red"]))
+    assert mark_in(stored) == mark
+    assert mark.is_for(config, "schema") and not mark.is_for(config, "another")
+    assert mark_in({"format": "json"}) is None
+
+
+def test_properties_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidNameError, match="shorten 'comment'"):
+        tags_for({"comment": "x" * 40_000})
