@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from .insert.dispatch_task import DispatchMessage
+from .dispatch.dispatch_task import DispatchMessage
 from .insert.reports import InsertMessage
 from .scan.reader import BATCH_EVENTS
 from .source import PravegaDataSource

@@ -272,9 +272,9 @@ def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -
 def _fits(hint: Any, value: Any) -> bool:
     """Return whether a value of JSON is one of a field."""
     if isinstance(hint, UnionType):
-        return any(_fits(each, value) for each in get_args(hint))
+        return any(_fits(choice, value) for choice in get_args(hint))
     if get_origin(hint) is Mapping:
-        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+        return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
     if get_origin(hint) is tuple:
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
     return type(value) is hint or (hint is float and type(value) is int)

@@ -95,25 +95,25 @@ class QueryServer:
         queries, commands = KeptQueries(catalog), Commands(catalog)
         with self._lock:
             self._find_unsent(reports)
-            news = self._each(lambda report: self._note(catalog, queries, report, commands), reports)
+            news = self._act_on_all(lambda report: self._note(catalog, queries, report, commands), reports)
         if not any(news):
             self._woken.wait(TICK)
         self._woken.clear()
         with self._lock:
             self._take_adopted()
-            self._each(lambda each: self._look(queries, *each, commands), list(self._tended.items()))
+            self._act_on_all(lambda tended: self._look(queries, *tended, commands), list(self._tended.items()))
             self._search.begin(catalog, frozenset(self._tended))
         return commands.all()
 
-    def _each(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
+    def _act_on_all(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
         """Act on several queries side by side, so that none waits for another one's servers, and none takes long."""
 
-        def bounded(each: T) -> R:
+        def bounded(query: T) -> R:
             with limit_retries(self._renewal):
-                return act(each)
+                return act(query)
 
         if len(all) < 2:
-            return [bounded(each) for each in all]
+            return [bounded(query) for query in all]
         with ThreadPoolExecutor(min(_THREADS, len(all))) as threads:
             return list(threads.map(carry_over(bounded), all))
 

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.insert.ledger import Epoch
-from pyspark_pravega.datasource.insert.unit import Unit
+from pyspark_pravega.datasource.insert.outcomes import Unit
 from pyspark_pravega.errors import TransactionMismatchError
 
 from ..protocol.replies import InsertHandle

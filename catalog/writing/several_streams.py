@@ -9,18 +9,17 @@ from dataclasses import replace
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import limit_retries
-from pyspark_pravega.datasource.insert.dispatch import Dispatch
-from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
+from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
+from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
+from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.ledger import writer_of_query
-from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS
+from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, Unit
 from pyspark_pravega.datasource.insert.prepare import (
     epoch_of_application,
     find_stream_column,
     rows_to_write,
     write_settings,
 )
-from pyspark_pravega.datasource.insert.roster import QueryRun, Roster
-from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable

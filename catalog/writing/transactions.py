@@ -16,11 +16,10 @@ from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
-from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, outcome_unknown_error
+from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, outcome_unknown_error
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter, encoding_id
-from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable

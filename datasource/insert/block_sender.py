@@ -74,7 +74,7 @@ class BlockSender:
             appender.close()
             self._connected.pop(segment, None)
         left += [(block.data, block.events) for of, block in self._waiting if of == segment]
-        self._waiting = deque(each for each in self._waiting if each[0] != segment)
+        self._waiting = deque(waiting for waiting in self._waiting if waiting[0] != segment)
         self._waiting_bytes = sum(len(block.memory) for _, block in self._waiting)
         return left
 

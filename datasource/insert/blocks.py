@@ -88,8 +88,8 @@ class Blocks:
     def take_down_to(self, held: int) -> Iterator[tuple[SegmentAddress, Block]]:
         """Yield blocks, those with the most events first, until at most `held` bytes are left."""
         largest = sorted(
-            (each for each in self._filled.items() if each[1].blocks),
-            key=lambda each: each[1].blocks[0].length,
+            (filled for filled in self._filled.items() if filled[1].blocks),
+            key=lambda filled: filled[1].blocks[0].length,
             reverse=True,
         )
         for segment, filled in largest:

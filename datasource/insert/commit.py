@@ -26,10 +26,17 @@ from ..commit_log.table import CompanionRow, Content
 from ..positions.snapshot import tail_cut
 from .copying import copy_winners
 from .noted_times import INSERTS, noted_time, remove_inserts
-from .outcomes import CLEAN_UP_SECONDS, NO_ANSWER, clean_up, given_up_error, lost_track_error, outcome_unknown_error
+from .outcomes import (
+    CLEAN_UP_SECONDS,
+    NO_ANSWER,
+    Unit,
+    clean_up,
+    given_up_error,
+    lost_track_error,
+    outcome_unknown_error,
+)
 from .reports import InsertMessage
 from .sealing import content_of, reported_lengths, seal
-from .unit import Unit
 
 LOG = logging.getLogger(__name__)
 

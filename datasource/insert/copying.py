@@ -23,10 +23,9 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError
 
-from .outcomes import lost_rows_error, mixed_error, scaled_error
+from .outcomes import Unit, lost_rows_error, mixed_error, scaled_error
 from .reports import InsertMessage
 from .sealing import reported_lengths, seal
-from .unit import Unit
 
 LOG = logging.getLogger(__name__)
 

@@ -1,10 +1,11 @@
-"""The errors of a commit that came to nothing or whose outcome is unknown, and cleaning up after it."""
+"""Says what became of a commit: the errors of one that failed or whose outcome is unknown; cleans up after it."""
 
 from __future__ import annotations
 
 import logging
 import uuid
 from collections.abc import Callable
+from enum import Enum
 
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream
@@ -18,8 +19,6 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
-from .unit import Unit
-
 LOG = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
@@ -27,6 +26,34 @@ CLEAN_UP_SECONDS = 5.0
 
 NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
 """Errors that leave open what another process has done with a transaction."""
+
+
+class Unit(Enum):
+    """The unit of work that one transaction holds."""
+
+    INSERT = "INSERT"
+    MICRO_BATCH = "micro-batch"
+    PART_OF_INSERT = "INSERT in this stream"
+    PART_OF_MICRO_BATCH = "micro-batch in this stream"
+
+    @property
+    def nothing_visible(self) -> str:
+        """Return the sentence that says that no row of it is visible."""
+        return f"No row of this {self.value} is visible"
+
+    @property
+    def next_step(self) -> str:
+        """Return how to write its rows after all."""
+        if self is Unit.INSERT:
+            return "run it again"
+        if self is Unit.PART_OF_INSERT:
+            return "write the rows for this stream again"
+        return "start the query again, and it continues from its checkpoint"
+
+    @property
+    def write_again(self) -> str:
+        """Return both."""
+        return f"{self.nothing_visible}; {self.next_step}"
 
 
 def clean_up(step: Callable[[], None]) -> None:

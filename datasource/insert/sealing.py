@@ -10,9 +10,8 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import TransactionNotOpenError
 
 from ..commit_log.table import Content
-from .outcomes import ended_error
+from .outcomes import Unit, ended_error
 from .reports import InsertMessage
-from .unit import Unit
 
 
 def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, int]:

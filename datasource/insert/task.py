@@ -40,10 +40,10 @@ from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .noted_times import ReachedTime
+from .outcomes import Unit
 from .reports import InsertMessage, SegmentWrite
 from .routes import KeyPositions, make_key_hasher
 from .task_output import TaskOutput
-from .unit import Unit
 
 
 @dataclass(frozen=True)

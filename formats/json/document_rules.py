@@ -11,11 +11,11 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 
-from . import schema_model as model
 from .documents import DEEPEST, is_too_deep
 from .plain_cells import CONTAINERS
-from .schema_parser import read_schema
-from .schema_references import BY_NAME, DATA, iterate_inside
+from .schemas import schema_model as model
+from .schemas.schema_parser import read_schema
+from .schemas.schema_references import BY_NAME, DATA, iterate_inside
 from .timestamps import ISO
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from ..core.defaults import read_initial_value
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_visitor import join_path
-from .schema_references import make_foreign_portable, make_portable, read_full_schema
-from .schema_to_spark import json_schema_to_spark
-from .spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
+from .schemas.schema_references import make_foreign_portable, make_portable, read_full_schema
+from .schemas.schema_to_spark import json_schema_to_spark
+from .schemas.spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
 from .timestamps import ISO
 from .writing import JsonEncoder
 

@@ -33,13 +33,13 @@ from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
-from . import schema_model as model
 from .documents import DEEPEST, DocumentParser
 from .edited_schema import edit_json, write_json_defaults
-from .schema_parser import parse_json_schema
-from .schema_references import make_portable
-from .schema_to_spark import json_schema_to_spark
-from .spark_to_schema import spark_to_json_schema
+from .schemas import schema_model as model
+from .schemas.schema_parser import parse_json_schema
+from .schemas.schema_references import make_portable
+from .schemas.schema_to_spark import json_schema_to_spark
+from .schemas.spark_to_schema import spark_to_json_schema
 from .timestamps import ISO, read_timestamp_format
 from .values import make_column, make_struct_column, needs_number_text, plan_column, plan_struct
 from .writing import JsonEncoder

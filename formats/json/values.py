@@ -61,7 +61,7 @@ from ..core.scalars import (
 from ..core.spark_visitor import find_map_without_string_keys, join_path
 from ..core.times_of_day import is_time_of_day, make_time_column, parse_time_of_day
 from ..native import Spec, Unplanned
-from . import schema_model as model
+from .schemas import schema_model as model
 from .timestamps import ISO, make_counted_time_column, make_epoch_column
 from .variants import make_variant_column
 

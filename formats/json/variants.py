@@ -84,7 +84,7 @@ def _check_order_of_keys(value: Any) -> None:
 
 def write_variants(array: pa.Array) -> pa.StringArray:
     """Return the JSON text of each value, null for a JSON null. Raises Misfit for a value that could not be read."""
-    texts = [None if each is None else _write_variant(each, DEEPEST) for each in array.to_pylist()]
+    texts = [None if value is None else _write_variant(value, DEEPEST) for value in array.to_pylist()]
     return pa.array([None if text == "null" else text for text in texts], pa.string())
 
 

@@ -34,11 +34,11 @@ from ..core.spark_visitor import join_path
 from ..core.times_of_day import is_time_of_day
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
 from ..native import NativeWriter, Spec, make_json_writer
-from . import schema_model as model
 from .document_rules import make_document_rules
 from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimeCells, TimestampCells
-from .schema_parser import parse_json_schema
-from .schema_to_spark import make_spark_struct
+from .schemas import schema_model as model
+from .schemas.schema_parser import parse_json_schema
+from .schemas.schema_to_spark import make_spark_struct
 from .timestamps import ISO
 from .variants import VariantCells
 

@@ -35,7 +35,7 @@ def current(maker: Maker) -> None:
 
 
 def bad(maker: Maker) -> None:
-    """JSON without framing, every twentieth event of which is none of the table."""
+    """JSON without framing; every twentieth event does not fit the table."""
     name = _with_bad_events(maker, "bad", "'format'='json', 'framing'='none'")
     for mode, (options, weight, hidden) in MODES.items():
         maker.add(mode, columns(JSON), ways_of(name, options), weight, sequential=True, hidden=hidden)

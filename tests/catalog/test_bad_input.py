@@ -813,7 +813,7 @@ def test_a_column_of_a_table_that_is_called_history(watched: Watched, fresh_name
 
 
 def test_statements_of_others_on_tables_of_others(watched: Watched) -> None:
-    """Spark's own words stay where a table is none of Pravega's."""
+    """Spark's own words stay for tables of other catalogs."""
     for statement in ("VACUUM t", "OPTIMIZE spark_catalog.default.t", "VACUUM nothing.s.t RETAIN 1 HOURS", "VACUUM"):
         with pytest.raises(SqlError) as caught:
             watched.sql.run(statement)

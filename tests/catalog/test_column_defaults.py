@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.formats.json.schema_references import read_full_schema
+from pyspark_pravega.formats.json.schemas.schema_references import read_full_schema
 
 FORMATS = ("avro", "json")
 JSON_AT_LENGTH = ("avro", pytest.param("json", marks=pytest.mark.long))

@@ -285,7 +285,10 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
     assert rows(spark, f"SELECT * FROM pravega.`{scope}`.copy") == rows(spark, f"SELECT * FROM {table}")
     pravega.controller.delete_key_value_table(scope, "state")
     pravega.key_value_table(scope, "state").create(1, 2)
-    assert spark.table(table).columns == ["key", "value"]  # of a table made anew the old columns say nothing
+    assert spark.table(table).columns == [
+        "key",
+        "value",
+    ]  # a table that is made again has no old columns
     spark.sql(f"CREATE TABLE pravega.`{scope}`.both (n INT) USING pravega")
     pravega.key_value_table(scope, "both").create(1, 2)
     assert spark.table(f"pravega.`{scope}`.both").columns == ["n"]

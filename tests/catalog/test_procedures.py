@@ -505,7 +505,7 @@ def test_rights_are_those_of_the_user(
     assert [row.tag for row in secure_spark.sql(f"SELECT tag FROM {name}.{table}.tags").collect()] == ["x"]
     cuts = secure_spark.sql(f"SELECT kind FROM {name}.{table}.stream_cuts").collect()
     assert [row.kind for row in cuts] == ["head", "tail", "tag"]
-    with connect(secure_client_config()) as pravega:  # tags of a stream that others drop and make again are none of it
+    with connect(secure_client_config()) as pravega:  # the tags go with a stream that others drop and make again
         stream = Stream(secure_scope, "t")
         configuration = pravega.controller.stream_configuration(stream)
         pravega.controller.seal_stream(stream)

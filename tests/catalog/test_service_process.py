@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage
+from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.local.state import ClusterInfo

@@ -114,7 +114,7 @@ def test_checkpoints_of_others(spark: SparkSession, table: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("start", [pytest.param("earliest", marks=pytest.mark.long), "latest"])
 def test_the_first_micro_batch_is_done_again(spark: SparkSession, table: str, start: str, tmp_path: Path) -> None:
-    """Where it began is known, although Spark asks for it anew when there are events that it would begin behind."""
+    """Where it began is known, although Spark asks for it again when there are events that it would begin behind."""
     found: list[list[int]] = []
 
     def take(batch: DataFrame, number: int) -> None:

@@ -136,7 +136,7 @@ def test_tables_of_changes(spark: SparkSession, pravega: Pravega, scope: str) ->
 def test_a_tag_of_a_stream_that_is_made_again_meanwhile(
     pravega: Pravega, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is none of the new stream, whose tags stay."""
+    """The tag of the old stream is gone; those of the new stream stay."""
     create_stream(pravega, stream, 1)
     find = time_travel.point_now
 

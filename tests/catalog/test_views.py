@@ -166,7 +166,7 @@ def test_the_name_of_a_view_and_that_of_a_stream(
 
 
 def in_python(api: PravegaCatalog, scope: str) -> None:
-    """Without Spark a view is none of the tables, and its name is taken."""
+    """Without Spark a view is not among the tables, and its name is taken."""
     assert api.list_tables(scope) == [f"{scope}.readings"] and not api.table_exists(f"{scope}.of_today")
     with pytest.raises(UnsupportedOperationError, match=f"pravega.{scope}.of_today: it is a view"):
         api.load_table(f"{scope}.of_today")

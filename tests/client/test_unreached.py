@@ -1,4 +1,4 @@
-"""Servers that take no connection: how long they are tried before and after their first answer, and what is told."""
+"""Servers that take no connection: how long they are tried before and after their first answer, and the errors."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_typ
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
 from ...core.writing import BatchEncoder, make_constant
-from ...json.schema_to_spark import json_schema_to_spark
+from ...json.schemas.schema_to_spark import json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules

@@ -17,7 +17,7 @@ from pyspark_pravega import configure
 def main(master: str, table: str, controller: str, registry: str, log: str, padding: str) -> None:
     """Insert with speculation; a file in the directory `log` tells of each attempt that wrote the last row.
 
-    Each row has a text of so many characters as `padding`.
+    Each row has a text of `padding` characters.
     """
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")

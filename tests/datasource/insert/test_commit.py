@@ -22,9 +22,9 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
+from pyspark_pravega.datasource.insert.outcomes import Unit
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
-from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (

@@ -70,7 +70,7 @@ def test_the_later_event_counts_where_nothing_else_tells() -> None:
     "tails",
     [
         [[change({"id": BIGINT, "tier": TEXT})], [change(OLD)]],
-        # The database was restored, and its log began anew.
+        # The database was restored, and its log began again.
         [[change(OLD, 900, 100), change({"id": BIGINT, "tier": TEXT}, 5, 101)]],
     ],
 )

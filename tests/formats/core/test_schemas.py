@@ -35,8 +35,8 @@ from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark
 from pyspark_pravega.formats.avro.spark_to_schema import spark_to_avro
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.schema_to_spark import json_schema_to_spark
-from pyspark_pravega.formats.json.spark_to_schema import spark_to_json_schema
+from pyspark_pravega.formats.json.schemas.schema_to_spark import json_schema_to_spark
+from pyspark_pravega.formats.json.schemas.spark_to_schema import spark_to_json_schema
 from tests.formats.strategies import schemas
 
 AVRO, JSON = find_format("avro"), find_format("json")

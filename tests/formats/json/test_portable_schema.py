@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, Struc
 
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.schema_to_spark import json_schema_to_spark
+from pyspark_pravega.formats.json.schemas.schema_to_spark import json_schema_to_spark
 
 SCHEMA = StructType(
     [

@@ -19,7 +19,7 @@ COUNT = 20_000
 
 
 def between_two_doubles(chance: random.Random) -> str:
-    """Just between two neighbours, of which the even one counts; or a little beside that."""
+    """Halfway between two neighbours, where the even one counts; or close to that."""
     half = (chance.getrandbits(52) | 1 << 52) * 2 + 1
     digits = str(half * 5 ** (places := chance.randrange(0, 4)) + chance.choice((-1, 0, 0, 1)))
     return f"{digits[:-places]}.{digits[-places:]}" if places else digits

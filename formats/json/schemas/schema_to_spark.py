@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
-from ..core.spark_types import ROOT_COLUMN
+from ...core.spark_types import ROOT_COLUMN
 from . import schema_model as model
 from .schema_parser import parse_json_schema
 

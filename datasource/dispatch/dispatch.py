@@ -18,16 +18,15 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import PINGS_PER_LEASE, Transaction
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
 
+from ..insert.commit import CommitRequest, WriteSettings
+from ..insert.epoch_commit import commit_epoch
+from ..insert.insert import Insert
+from ..insert.ledger import Epoch
+from ..insert.outcomes import Unit, clean_up
+from ..insert.reports import InsertMessage
 from ..tables.stream_table import StreamTable
-from .commit import CommitRequest, WriteSettings
 from .dispatch_task import DispatchMessage
-from .epoch_commit import commit_epoch
-from .insert import Insert
-from .ledger import Epoch
-from .outcomes import clean_up
-from .reports import InsertMessage
 from .roster import Roster
-from .unit import Unit
 
 LOG = logging.getLogger(__name__)
 

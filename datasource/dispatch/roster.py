@@ -20,7 +20,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import QueryFencedError, UnsupportedOperationError
 
 from ..commit_log.commit_log import CommitLog
-from .ledger import row_number
+from ..insert.ledger import row_number
 
 MOST_STREAMS = 100
 """The most streams that one write may have rows for."""

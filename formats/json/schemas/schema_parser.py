@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, VARIANT, parse_spark_type
-from ..core.spark_visitor import join_path
+from ...core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, VARIANT, parse_spark_type
+from ...core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
 from .schema_parts import TYPES, Part, Parts, Source, Splitter, drop_null, list_choices

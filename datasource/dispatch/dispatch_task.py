@@ -34,18 +34,18 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql.identifiers import check_new_stream, hyphenate
 from pyspark_pravega.sql.options import Options
 
+from ..insert.commit import WriteSettings
+from ..insert.insert import Insert
+from ..insert.prepare import fit_to_rows, with_write_options
+from ..insert.reports import InsertMessage, SegmentWrite
+from ..insert.task import TaskRows
+from ..insert.task_output import TaskOutput
 from ..tables.loading import load_table
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
-from .commit import WriteSettings
-from .insert import Insert
-from .prepare import fit_to_rows, with_write_options
-from .reports import InsertMessage, SegmentWrite
 from .roster import Roster, check_number
-from .task import TaskRows
-from .task_output import TaskOutput
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,15 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert import dispatch as dispatching
-from pyspark_pravega.datasource.insert import roster as rosters
+from pyspark_pravega.datasource.dispatch import dispatch as dispatching
+from pyspark_pravega.datasource.dispatch import roster as rosters
+from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
+from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
+from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.commit import WriteSettings
-from pyspark_pravega.datasource.insert.dispatch import Dispatch
-from pyspark_pravega.datasource.insert.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
-from pyspark_pravega.datasource.insert.roster import QueryRun, Roster
-from pyspark_pravega.datasource.insert.unit import Unit
+from pyspark_pravega.datasource.insert.outcomes import Unit
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA
 from pyspark_pravega.errors import (
     InvalidRowError,

@@ -50,8 +50,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from ..core.defaults import drop_initial_value
-from ..core.spark_types import (
+from ...core.defaults import drop_initial_value
+from ...core.spark_types import (
     FLOATING_POINT,
     SPARK_MAP,
     SPARK_METADATA,
@@ -60,8 +60,8 @@ from ..core.spark_types import (
     is_valid_decimal,
     split_comment,
 )
-from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported
-from ..core.times_of_day import is_time_of_day
+from ...core.spark_visitor import SparkTypeVisitor, explain_unsupported
+from ...core.times_of_day import is_time_of_day
 
 SPARK_CONTAINS_NULL = "spark.containsNull"
 

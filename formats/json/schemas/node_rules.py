@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql.types import DataType, DateType, TimestampType
 
-from ..core.spark_visitor import join_path
+from ...core.spark_visitor import join_path
 from . import schema_model as model
 from .schema_parts import Part, Parts, Splitter, drop_null, list_choices, list_joined_schemas
 

@@ -1,0 +1,1 @@
+"""Writes into several streams: each row goes to the stream that a column names."""

@@ -1,0 +1,1 @@
+"""JSON Schemas: parsed, mapped to Spark types and back, and edited."""
