@@ -57,10 +57,10 @@ def find_in_scope(catalog: Catalog, identifier: Identifier) -> TableInScope:
     """
     name = TableName.parse(identifier.name)
     if _is_impossible(identifier.namespace, name):
-        return Nothing(catalog, identifier)
+        return NoTable(catalog, identifier)
     if name.part is None:
         return TableOfScope(catalog, identifier)
-    return KeyValueTable(catalog, identifier) if name.is_key_value_table else Part(catalog, identifier)
+    return NamedKeyValueTable(catalog, identifier) if name.is_key_value_table else NamedPart(catalog, identifier)
 
 
 def _is_impossible(namespace: Sequence[str], name: TableName) -> bool:
@@ -101,7 +101,7 @@ class _Scoped(TableInScope):
         self.raise_not_found()
 
 
-class Nothing(_Scoped):
+class NoTable(_Scoped):
     """A name that no table can have."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
@@ -118,7 +118,7 @@ class Nothing(_Scoped):
         return False
 
 
-class KeyValueTable(_Scoped):
+class NamedKeyValueTable(_Scoped):
     """A key-value table whose name says that it is one."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
@@ -138,7 +138,7 @@ class KeyValueTable(_Scoped):
         return key_value_tables.drop(self.catalog, self.address.stream)
 
 
-class Part(_Scoped):
+class NamedPart(_Scoped):
     """A changelog, or one type of the events of a stream, by the name `stream$part`."""
 
     @property

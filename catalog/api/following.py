@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.datasource.kinds.kind import MicroBatch
+from pyspark_pravega.datasource.kinds.kind import MicroBatchScan
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
@@ -182,7 +182,7 @@ class _OneStream:
 
     def plan(self, since: str, until: str) -> PlannedScan:
         slices = self._stream.slices(self._read.read_offset(since), self._read.read_offset(until))
-        batch = MicroBatch(slices, self._read.required, self._query)
+        batch = MicroBatchScan(slices, self._read.required, self._query)
         return open_table(self._pravega, self._read.table, self._read.options).plan_micro_batch(batch)
 
 

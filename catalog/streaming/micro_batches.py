@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.kinds.kind import MicroBatch
+from pyspark_pravega.datasource.kinds.kind import MicroBatchScan
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
@@ -84,7 +84,7 @@ def plan_micro_batch(
             marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
             known = marks.end() if until.marks is None else until.marks
             times = marks.times(begin.positions, until.cut.positions, known)
-        batch = MicroBatch(stream.slices(since, until), request.columns, request.checkpoint, times)
+        batch = MicroBatchScan(stream.slices(since, until), request.columns, request.checkpoint, times)
         planned = open_table(catalog.pravega, read.table, read.options).plan_micro_batch(batch)
         return make_planned_read(name_table(catalog, read.table), read.table, planned, ScanRequest(request.columns))
 
@@ -102,7 +102,7 @@ def plan_real_time(
         refuse_drift(read.options, "real-time mode")
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)
-        batch = MicroBatch(stream.open_slices(since), request.columns, request.checkpoint)
+        batch = MicroBatchScan(stream.open_slices(since), request.columns, request.checkpoint)
         planned = follow(open_table(catalog.pravega, read.table, read.options).plan_micro_batch(batch))
         return make_planned_read(name_table(catalog, read.table), read.table, planned, ScanRequest(request.columns))
 

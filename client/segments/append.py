@@ -21,7 +21,7 @@ from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
 from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo, WrongHost
-from .append_blocks import Block, Ranges, cut_into_blocks, find_blocks
+from .append_blocks import AppendBlock, Ranges, cut_into_blocks, find_blocks
 from .connection import Connection
 from .delegation import refresh_time
 from .failures import TRANSIENT, SegmentAddress, reply_error
@@ -111,7 +111,7 @@ class SegmentAppender:
         self._set_up = False
         self._stored = 0
         self._given = 0
-        self._blocks: deque[Block] = deque()
+        self._blocks: deque[AppendBlock] = deque()
         self._in_flight = 0
         self._in_flight_bytes = 0
         self._ranges = Ranges()
@@ -252,7 +252,7 @@ class SegmentAppender:
             else:
                 self._receive(connection)
 
-    def _send(self, connection: Connection, block: Block) -> None:
+    def _send(self, connection: Connection, block: AppendBlock) -> None:
         size = len(block)
         end = wire.append_block_end(connection.next_request_id(), self._writer_id, size, block.events, block.last)
         block.sent = True
@@ -337,7 +337,7 @@ class SegmentAppender:
 
     def _skip(self, stored: int) -> None:
         """Leave out the events up to the number `stored`, none of which may be on its way."""
-        own: list[Block] = []
+        own: list[AppendBlock] = []
         while len(self._blocks) > self._in_flight and self._blocks[self._in_flight].last <= stored:
             block = self._blocks[self._in_flight]
             del self._blocks[self._in_flight]
@@ -359,7 +359,7 @@ class SegmentAppender:
             raise ProtocolError(
                 f"the segment store acknowledged a block of writer {reply.writer_id}, not of writer {self._writer_id}"
             )
-        blocks: list[Block] = []
+        blocks: list[AppendBlock] = []
         while self._in_flight and self._blocks[0].last <= reply.event_number:
             block = self._blocks.popleft()
             self._in_flight -= 1
@@ -389,7 +389,7 @@ class SegmentAppender:
         self._ranges.add(start, end)
         self._known_end = end
 
-    def _locate(self, blocks: list[Block], before: int | None = None) -> None:
+    def _locate(self, blocks: list[AppendBlock], before: int | None = None) -> None:
         """Find stored blocks by reading back the bytes between the known ones and `before` (default: the end)."""
         stream, segment_id, transaction = self._address.stream, self._address.segment_id, self._address.transaction
         if before is None:

@@ -15,7 +15,7 @@ from .event_frames import HEADER_BYTES, Offsets, split
 
 
 @dataclass
-class Block:
+class AppendBlock:
     """Whole framed events; the last of them has the number `last`, the first `last - events + 1`.
 
     `sent` says that the block went out on some connection, so that this appender may have stored it.
@@ -41,13 +41,13 @@ class Block:
         self.events -= events
 
 
-def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterator[Block]:
+def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterator[AppendBlock]:
     """Yield the data as one block, or as several that fit into wire commands, cut between events.
 
     Raises ProtocolError if the data to be cut are not `events` whole events, or one event does not fit.
     """
     if len(data) <= wire.MAX_BLOCK:
-        yield Block(data, events, first_number + events - 1)
+        yield AppendBlock(data, events, first_number + events - 1)
         return
     starts, lengths, consumed = split(data, 0, len(data), available=len(data))
     if len(starts) != events or consumed != len(data):
@@ -62,7 +62,7 @@ def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterato
                 f"{wire.MAX_BLOCK - HEADER_BYTES:,} are possible"
             )
         end = int(ends[fitting - 1])
-        yield Block(data[begin:end], fitting - done, first_number + fitting - 1)
+        yield AppendBlock(data[begin:end], fitting - done, first_number + fitting - 1)
         done, begin = fitting, end
 
 
@@ -88,7 +88,7 @@ class Ranges:
         return list(self._ranges)
 
 
-def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tuple[int, int]] | None:
+def find_blocks(content: bytes | bytearray, blocks: Sequence[AppendBlock]) -> list[tuple[int, int]] | None:
     """Return the ranges of the blocks in `content`, which begins at an event; other writers' events may lie between.
 
     None unless each block is found exactly once, in order, and begins at an event: other writers may have stored the

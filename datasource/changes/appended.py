@@ -27,13 +27,13 @@ from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
-from ..tables.open_table import TableRead
+from ..tables.open_table import OpenRead
 from .changes_offset import ChangesOffset
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]
 
 
-def plan_appended(read: TableRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
+def plan_appended(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
     The choosing conditions are about the version alone: events of other versions are not read.
@@ -86,7 +86,7 @@ def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Chang
     return ChangesOffset(before or pravega.controller.head(stream), first - 1)
 
 
-def plan_new_appended(read: TableRead, columns: StructType, since: ChangesOffset, until: ChangesOffset) -> PlannedScan:
+def plan_new_appended(read: OpenRead, columns: StructType, since: ChangesOffset, until: ChangesOffset) -> PlannedScan:
     """Fix what a batch of a stream of changes reads between two positions."""
     first, last = since.version + 1, until.known or until.version
     versions = CommitLog(read.pravega, read.stream).versions(first, last) if last >= first else []

@@ -21,7 +21,7 @@ from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
-from ..tables.open_table import TableRead
+from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
@@ -106,7 +106,7 @@ def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
     return pa.nulls(len(entries), field.type)
 
 
-def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
+def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
     """Fix how the current rows are read, now, or up to the end of an earlier scan.
 
     Raises InvalidOptionError if a start is given, and MalformedEventError if a truncation cannot be read.

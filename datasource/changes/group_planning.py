@@ -15,7 +15,7 @@ from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..tables.open_table import OpenTable, TableRead
+from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, whole_snapshots
@@ -86,7 +86,7 @@ def check_whole(options: o.Options, what: str) -> None:
         )
 
 
-def group_plan(read: TableRead, schema: StructType, columns: StructType) -> GroupPlan:
+def group_plan(read: OpenRead, schema: StructType, columns: StructType) -> GroupPlan:
     """Return the plan of tasks that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
     options = read.options
     return GroupPlan(

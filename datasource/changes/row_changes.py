@@ -27,7 +27,7 @@ from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
-from ..tables.open_table import TableRead
+from ..tables.open_table import OpenRead
 from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.clearing import Clearing
@@ -181,7 +181,7 @@ def _column(history: pa.Table, field: pa.Field) -> pa.Array:
     return array if array.type == field.type else array.cast(field.type)
 
 
-def plan_row_changes(read: TableRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
+def plan_row_changes(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
     Raises InvalidOptionError for options that do not fit the changes of rows.
@@ -209,7 +209,7 @@ def check_key_of_table(options: o.Options) -> None:
         )
 
 
-def row_changes_plan(read: TableRead, required: StructType) -> GroupPlan:
+def row_changes_plan(read: OpenRead, required: StructType) -> GroupPlan:
     """Return how the changes of rows are read. Raises InvalidOptionError for options that do not fit them."""
     table = read.table
     check_whole(read.options, "changes of its rows")

@@ -23,7 +23,7 @@ from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, extent_of
 from ..scan.scan_request import Search
 from ..tables.change_range import ChangeRange
-from ..tables.open_table import TableRead
+from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
 from .changes_offset import ChangesOffset, check_endless
@@ -87,7 +87,7 @@ class ChangesBatch:
     search: Search
 
 
-def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBatch) -> PlannedScan:
+def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBatch) -> PlannedScan:
     """Fix what a batch reads."""
     pravega, table, stream = read.pravega, read.table, read.stream
     plan = row_changes_plan(read, batch.columns)
@@ -138,7 +138,7 @@ def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBa
     )
 
 
-def _measure_past(read: TableRead, since: ChangesOffset) -> Sequence[SegmentSlice]:
+def _measure_past(read: OpenRead, since: ChangesOffset) -> Sequence[SegmentSlice]:
     """Return the events of the query before a batch. Raises DataLossError if some of them were removed."""
     begin = since.begin or since
     try:

@@ -23,9 +23,9 @@ from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import POSITION_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
-from ..tables.open_table import TableRead
+from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from .kind import MicroBatch, TableKind
+from .kind import MicroBatchScan, TableKind
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ChangeTable(TableKind):
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
         return changes_schema(table.schema, cls.row_key_of(table))
 
-    def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
+    def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
         raise UnsupportedOperationError(
             f"The rows of stream {self.stream} change, so they cannot be streamed. Use spark.readStream.changes."
         )
@@ -102,10 +102,10 @@ class ChangeTable(TableKind):
         check_key_of_table(self.options)
         return plan_row_changes(self._read(), bounds, wanted)
 
-    def _read(self) -> TableRead:
+    def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
         rule = rule_for_rows(self.table, self.options)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)
         table = with_statement_settings(self.table, self.table.schema, self.options)
-        return TableRead(self.pravega, table, self.options, rule)
+        return OpenRead(self.pravega, table, self.options, rule)

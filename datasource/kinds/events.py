@@ -37,10 +37,10 @@ from ..scan.scan_request import WantedRows
 from ..tables.bad_events import bad_event_rule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
-from ..tables.open_table import TableRead
+from ..tables.open_table import OpenRead
 from ..tables.stream_table import KindName, StreamTable
 from ..tables.table_name import CHANGELOG, TableName
-from .kind import MicroBatch, TableKind
+from .kind import MicroBatchScan, TableKind
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class EventTable(TableKind):
         schema = changes_schema(table.schema, ())
         return make_nullable(schema) if permissive else schema
 
-    def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
+    def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
         wanted = WantedRows(batch.columns, counted=True)
         selection = EventSelection(query=batch.query, times=batch.times)
         return plan_events(self._read(), Measured(batch.slices), wanted, selection)
@@ -109,12 +109,12 @@ class EventTable(TableKind):
     def _chooses_changes(self, condition: Condition) -> bool:
         return is_about_versions(condition)
 
-    def _read(self) -> TableRead:
+    def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
         rule = bad_event_rule(self.options, self.stream)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)
-        return TableRead(self.pravega, self.table, self.options, rule)
+        return OpenRead(self.pravega, self.table, self.options, rule)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Changelog(EventTable):
             f"The changelog of stream {self.stream} cannot be written to. Insert rows into the table itself."
         )
 
-    def _read(self) -> TableRead:
+    def _read(self) -> OpenRead:
         read = super()._read()
         columns = self.table.schema["after"].dataType
         assert isinstance(columns, StructType)

@@ -28,7 +28,7 @@ from ..tables.stream_table import StreamTable
 
 
 @dataclass(frozen=True)
-class MicroBatch:
+class MicroBatchScan:
     """A request of a micro-batch of a streaming query: columns of the events in some slices.
 
     `query` identifies the query, even after a restart. `times` are those of its rows, if requested.
@@ -129,7 +129,7 @@ class TableKind(OpenTable, ABC):
         scan = PushDown.of(self, request, self._chooses_changes)
         return scan.finish(self._plan_changes(scan.wanted))
 
-    def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
+    def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
         """Fix what a micro-batch reads.
 
         Raises what `plan_scan` does, and UnsupportedOperationError for a table that cannot be streamed like that.

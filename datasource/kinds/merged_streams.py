@@ -28,7 +28,7 @@ from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
 from ..tables.merged_table import no_such_column, origin_of_member
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
-from .kind import MicroBatch
+from .kind import MicroBatchScan
 
 _BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
 _ORIGIN = StructType([field for field, _ in ORIGIN_COLUMNS.values()])
@@ -163,7 +163,9 @@ class MergedStreams(EventTable):
         """Fix how a micro-batch reads these slices, by the places of their streams among the table's members."""
         return self._merge(
             columns,
-            lambda number, columns: self._member(number).plan_micro_batch(MicroBatch(slices[number], columns, query)),
+            lambda number, columns: self._member(number).plan_micro_batch(
+                MicroBatchScan(slices[number], columns, query)
+            ),
             list(slices),
         )
 

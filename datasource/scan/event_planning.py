@@ -26,7 +26,7 @@ from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
 from ..positions.time_travel import end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
-from ..tables.open_table import OpenTable, TableRead
+from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from .borders import start_later
@@ -132,7 +132,7 @@ ALL_EVENTS = EventSelection()
 
 
 def plan_events(
-    read: TableRead, measured: Measured, wanted: WantedRows, selection: EventSelection = ALL_EVENTS
+    read: OpenRead, measured: Measured, wanted: WantedRows, selection: EventSelection = ALL_EVENTS
 ) -> PlannedScan:
     """Fix how measured events are read as rows.
 

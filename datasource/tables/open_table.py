@@ -31,7 +31,7 @@ class OpenTable:
 
 
 @dataclass(frozen=True)
-class TableRead(OpenTable):
+class OpenRead(OpenTable):
     """A table as one read sees it, with the settings of its statement."""
 
     rule: BadEventRule

@@ -25,7 +25,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class SchemaVersion:
+class ShownSchema:
     """A version of a schema, with what it changed from the version before it of the same type."""
 
     version: int
@@ -37,16 +37,16 @@ class SchemaVersion:
     """Why its columns cannot be told."""
 
 
-def compare_versions(rows: Sequence[Mapping[str, Any]]) -> list[SchemaVersion]:
+def compare_versions(rows: Sequence[Mapping[str, Any]]) -> list[ShownSchema]:
     """Compare rows of the metadata table `schemas`, each with the one before of its type; return the newest first."""
-    found: list[SchemaVersion] = []
+    found: list[ShownSchema] = []
     before: dict[str, tuple[dict[str, str], list[str]]] = {}
     for row in sorted(rows, key=lambda row: row["schema_id"]):
         columns, problem = _describe_columns(row["format"], row["schema"])
         lines = _split_text(row["schema"])
         old_columns, old_lines = before.get(row["type"], ({}, []))
         found.append(
-            SchemaVersion(
+            ShownSchema(
                 version=row["version"],
                 type=row["type"],
                 format=row["format"],

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, DateType, TimestampType
 
 from ...core.spark_visitor import join_path
 from . import schema_model as model
-from .schema_parts import Part, Parts, Splitter, drop_null, list_choices, list_joined_schemas
+from .schema_parts import Parts, SchemaPart, Splitter, drop_null, list_choices, list_joined_schemas
 
 _RESTRICTING = frozenset({
     "enum", "const", "not", "if", "disallow",
@@ -92,7 +92,7 @@ class NodeRules:
             if names:
                 self._note_unread("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
 
-    def _note_part_of_object(self, part: Part, path: str, found: model.Object) -> None:
+    def _note_part_of_object(self, part: SchemaPart, path: str, found: model.Object) -> None:
         value = part.value
         for keyword, schemas in _iterate_alternatives(value):
             if names := _list_names(

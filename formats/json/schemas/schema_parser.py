@@ -29,7 +29,7 @@ from ...core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK
 from ...core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
-from .schema_parts import TYPES, Part, Parts, Source, Splitter, drop_null, list_choices
+from .schema_parts import TYPES, Parts, SchemaPart, SchemaSource, Splitter, drop_null, list_choices
 from .schema_references import read_full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
@@ -46,7 +46,7 @@ def parse_json_schema(text: str) -> Schema:
     root = read_schema(text)
     try:
         parser = _Parser(root)
-        node = parser.node([Source(root)], "", frozenset())
+        node = parser.node([SchemaSource(root)], "", frozenset())
     except RecursionError:
         raise InvalidSchemaError("the JSON schema is nested too deeply") from None
     return Schema(node, tuple(dict.fromkeys(parser.rules.unread)), parser.rules.first)
@@ -70,7 +70,7 @@ class _Parser:
         self.rules = NodeRules(self._splitter)
         self._count = 0
 
-    def node(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Node:
+    def node(self, sources: Sequence[SchemaSource], path: str, around: frozenset[int]) -> Node:
         """Return the shape of a value that fits all sources; `around` are the schemas around it."""
         self._count += 1
         if self._count > LARGEST_SCHEMA:
@@ -103,10 +103,10 @@ class _Parser:
         if entries is not None:
             return Scalar(entries, **annotations)
         self.rules.note_array(parts, path)
-        items = [Source(part.value["items"], part.unsure) for part in parts.select("items")]
+        items = [SchemaSource(part.value["items"], part.unsure) for part in parts.select("items")]
         if parts.select("prefixItems") or any(isinstance(item.value, list) for item in items):
             items = []  # each place has its own type
-        element = self.node(items or [Source(True)], join_path(path, "element"), around)
+        element = self.node(items or [SchemaSource(True)], join_path(path, "element"), around)
         return Array(_apply_contains_null(element, parts), **annotations)
 
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
@@ -114,11 +114,12 @@ class _Parser:
         if not properties:
             self.rules.note_map(parts, path)
             values = [
-                Source(part.value["additionalProperties"], part.unsure) for part in _select_parts_with_values(parts)
+                SchemaSource(part.value["additionalProperties"], part.unsure)
+                for part in _select_parts_with_values(parts)
             ]
             if parts.select("patternProperties"):
                 values = []  # the values of some keys have their own type
-            node = self.node(values or [Source(True)], join_path(path, "value"), around)
+            node = self.node(values or [SchemaSource(True)], join_path(path, "value"), around)
             return Map(_apply_contains_null(node, parts), **annotations)
         required = _collect_required(parts)
         members = {}
@@ -136,7 +137,7 @@ class _Parser:
         return found
 
 
-def _read_annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
+def _read_annotations(sources: Sequence[SchemaSource], parts: Parts) -> dict[str, Any]:
     """Return the annotations of a value; the one nearest to the value counts."""
     annotations: dict[str, Any] = {}
     for value in [*(source.value for source in sources), *(part.value for part in parts.found)]:
@@ -200,14 +201,14 @@ def _describe_types(types: frozenset[str]) -> str:
     return " or ".join(sorted(types - {"integer"} if "number" in types else types))
 
 
-def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
+def _collect_properties(parts: Parts) -> dict[str, list[SchemaSource]]:
     """Return the schemas that the parts have for each property."""
     order = [name for part in parts.select(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
-    found: dict[str, list[Source]] = {}
+    found: dict[str, list[SchemaSource]] = {}
     for part in parts.select("properties"):
         properties = part.value["properties"]
         for name, schema in properties.items() if isinstance(properties, dict) else ():
-            found.setdefault(name, []).append(Source(schema, part.unsure))
+            found.setdefault(name, []).append(SchemaSource(schema, part.unsure))
     return {name: found[name] for name in (*order, *found) if name in found}
 
 
@@ -232,7 +233,7 @@ def _read_entries_type(parts: Parts) -> MapType | None:
     return None
 
 
-def _select_parts_with_values(parts: Parts) -> list[Part]:
+def _select_parts_with_values(parts: Parts) -> list[SchemaPart]:
     return [part for part in parts.found if isinstance(part.value.get("additionalProperties"), dict)]
 
 

@@ -36,7 +36,7 @@ class Siblings(Enum):
     UNKNOWN = auto()
 
 
-class Source(NamedTuple):
+class SchemaSource(NamedTuple):
     """A schema, and whether some readers may ignore it."""
 
     value: Any
@@ -44,7 +44,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class SchemaPart:
     """A schema without the parts that its `$ref` and `allOf` add. `or_null`: null fits in any case."""
 
     value: dict[str, Any]
@@ -61,7 +61,7 @@ class Part:
 class Parts:
     """All parts of one value."""
 
-    found: list[Part] = field(default_factory=list)
+    found: list[SchemaPart] = field(default_factory=list)
     inside: set[int] = field(default_factory=set)
     """The ids of all visited schemas."""
     ignored: list[dict[str, Any]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Parts:
     never: bool = False
     """Whether a part is `false`, which no value fits."""
 
-    def select(self, *keywords: str) -> list[Part]:
+    def select(self, *keywords: str) -> list[SchemaPart]:
         """Return the parts with one of these keywords."""
         return [part for part in self.found if any(keyword in part.value for keyword in keywords)]
 
@@ -118,7 +118,7 @@ class Splitter:
         self._types: dict[int, tuple[Any, frozenset[str]]] = {}
         """By id, with the schema itself: `list_choices` makes temporary schemas, whose ids could be reused."""
 
-    def split(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Parts:
+    def split(self, sources: Sequence[SchemaSource], path: str, around: frozenset[int]) -> Parts:
         """Return the parts of a value that fits all sources. `around`: ids of the schemas around it.
 
         Raises InvalidSchemaError for a value that is not a schema, and for a schema that is a part of itself.
@@ -161,7 +161,7 @@ class Splitter:
             add(target, unsure, or_null, chain)
 
         def add_keywords(value: dict[str, Any], unsure: bool, or_null: bool, chain: tuple[int, ...]) -> None:
-            own = Part(value, unsure, or_null)
+            own = SchemaPart(value, unsure, or_null)
             keys = list(value)
             first = "properties" in value and not {"allOf", "extends"} & {*keys[: keys.index("properties")]}
             if first:  # columns in the order of the text

@@ -16,7 +16,7 @@ import pytest
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
-from pyspark_pravega.client.segments.append_blocks import Block, find_blocks
+from pyspark_pravega.client.segments.append_blocks import AppendBlock, find_blocks
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.segments.delegation import DelegationTokens
 from pyspark_pravega.client.segments.failures import SegmentAddress
@@ -143,8 +143,8 @@ def test_finding_blocks_refuses_to_guess(events: Make) -> None:
     given = events([3, 4, 5, 6])
     frames, ends = given.frames, given.ends
 
-    def block(first: int, last: int) -> Block:
-        return Block(memoryview(frames)[ends[first - 1] if first else 0 : ends[last - 1]], last - first, last)
+    def block(first: int, last: int) -> AppendBlock:
+        return AppendBlock(memoryview(frames)[ends[first - 1] if first else 0 : ends[last - 1]], last - first, last)
 
     other = struct.pack(">ii", 0, 30) + bytes(30)
     content = frames[: ends[0]] + other + frames[ends[0] : ends[2]] + other + frames[ends[2] :]
