@@ -20,8 +20,8 @@ from pyspark_pravega.sql.options import resolve
 
 
 @contextmanager
-def open_cluster() -> Iterator[ClientConfig]:
-    """Yield how to connect."""
+def open_cluster(properties: Mapping[str, str] | None = None) -> Iterator[ClientConfig]:
+    """Yield how to connect. `properties` are further settings of a local cluster's Pravega."""
     if os.environ.get("PRAVEGA_CONTROLLER_URI"):
         # Registry, trust store and login too, by the variables that a session takes them from.
         yield client_config(resolve(env=os.environ))
@@ -33,7 +33,7 @@ def open_cluster() -> Iterator[ClientConfig]:
             heap="4g",
             storage=storage,
             # A server whose cache is full delays every append by up to 25 s until it has written some of it to disk.
-            properties={CACHE_SIZE: str(3 << 30)},
+            properties={CACHE_SIZE: str(3 << 30), **(properties or {})},
             end_with_parent=True,
         ) as local:
             yield ClientConfig(controller_uri=local.info.controller_uri, registry_uri=local.info.registry_uri)

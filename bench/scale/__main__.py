@@ -1,6 +1,6 @@
-"""How time and memory grow with events, segments, columns and streams.
+"""How time and memory grow with events, segments, columns and streams, and writes with the size of events.
 
-    python -m bench.scale [events] [segments] [columns] [streams] [--out build/scale]
+    python -m bench.scale [events] [segments] [columns] [streams] [writes] [--out build/scale]
     python -m bench.scale plot [--out build/scale] [--pictures docs/benchmarks]
 
 Without a part, all are measured and drawn. Each part writes JSON files into the directory `--out`, so that they can be
@@ -12,9 +12,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import columns, events, pictures, segments, streams
+from . import columns, events, pictures, segments, streams, writes
 
-PARTS = {"events": events.main, "segments": segments.main, "columns": columns.main, "streams": streams.main}
+PARTS = {
+    "events": events.main,
+    "segments": segments.main,
+    "columns": columns.main,
+    "streams": streams.main,
+    "writes": writes.main,
+}
+INSIDE = {"links": writes.measure_inside}
+"""What a part starts inside of a link."""
 
 
 def main() -> None:
@@ -22,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", help="events, segments, columns, streams, plot; all by default")
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}, plot; all by default")
     parser.add_argument("--out", type=Path, default=Path("build/scale"))
     parser.add_argument("--pictures", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--cores", type=int, default=2)
@@ -34,15 +42,16 @@ def main() -> None:
     parser.add_argument("--formats-of-columns", default="avro,json", help="formats by which columns are counted")
     parser.add_argument("--values", default="4e6", help="values of each table, in however many columns")
     parser.add_argument("--streams", default="1e4", help="streams of the largest scope")
+    parser.add_argument("--megabytes", type=int, default=128, help="megabytes of each INSERT of writes")
     arguments = parser.parse_args()
     parts = arguments.parts or [*PARTS, "plot"]
-    if unknown := set(parts) - {*PARTS, "plot"}:
+    if unknown := set(parts) - {*PARTS, *INSIDE, "plot"}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     for part in parts:
         if part == "plot":
             pictures.main(arguments.out, arguments.pictures)
         else:
-            PARTS[part](arguments, arguments.out)
+            (PARTS | INSIDE)[part](arguments, arguments.out)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,29 @@ def _draw_streams(results: Path) -> Iterator[Chart]:
         yield Chart("Loading a table", "streams in the scope", "ms", loads, goal, ticks=ticks)
 
 
-PICTURES = {"events": _draw_events, "segments": _draw_segments, "columns": _draw_columns, "streams": _draw_streams}
+def _compute_rates(rows: Sequence[Row], x: str, statement: str) -> Points:
+    return [(row[x], row["bytes"] / row[statement]["best"] / 1e6) for row in rows]
+
+
+def _draw_writes(results: Path) -> Iterator[Chart]:
+    if rows := _read_rows(results, "writes"):
+        lines = {name: _compute_rates(rows, "size", name) for name in ("bare write", "INSERT")}
+        yield Chart("INSERT by the size of events", "bytes of an event", "MB/s", lines)
+    if rows := _read_rows(results, "links"):
+        limited = [row for row in rows if row["rate"] is not None]
+        link: Points = [(row["rate"], row["rate"]) for row in limited]
+        rates = {"the link": link, "INSERT": _compute_rates(limited, "rate", "INSERT")}
+        ticks = sorted(row["rate"] for row in limited)
+        yield Chart("INSERT of 1.3 KB by the rate of the link", "MB/s of the link", "MB/s", rates, ticks=ticks)
+
+
+PICTURES = {
+    "events": _draw_events,
+    "segments": _draw_segments,
+    "columns": _draw_columns,
+    "streams": _draw_streams,
+    "writes": _draw_writes,
+}
 
 
 def main(results: Path, pictures: Path) -> None:
