@@ -32,11 +32,11 @@ from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
 from .insert.ledger import Epoch
 from .insert.outcomes import clean_up
-from .insert.prepare import epoch_of_application, refuse_stream_column, write_settings
+from .insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
 from .insert.reports import InsertMessage
 from .insert.task import InsertSpec, InsertWriter
 from .kinds.opening import open_table
-from .scan.event_planning import full_schema
+from .scan.event_planning import make_full_schema
 from .scan.scan_request import ScanRequest
 from .table_of_options import table_of_options
 from .tables.read_options import resolve_read
@@ -78,7 +78,7 @@ class PravegaDataSource(DataSource):
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, None)
-            return full_schema(table, resolve_read(o.resolve, table, self.options))
+            return make_full_schema(table, resolve_read(o.resolve, table, self.options))
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -105,7 +105,7 @@ class PravegaDataSource(DataSource):
             if (plain := prepared.plain_writer(schema)) is not None:
                 return plain
             table = prepared.table
-            if (epoch := epoch_of_application(options)) is not None:
+            if (epoch := find_epoch_of_application(options)) is not None:
                 epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
             insert = Insert.begin(pravega, table, settings)
             try:

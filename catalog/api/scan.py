@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.borders import count_events_by_log
-from pyspark_pravega.datasource.scan.counts import counts_of
+from pyspark_pravega.datasource.scan.counts import find_counts
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
@@ -83,7 +83,7 @@ class ScanTask:
             Other errors of the servers.
         """
         for batch in self.reader.batches(self.partition):
-            if self.counted and counts_of(batch) is not None:
+            if self.counted and find_counts(batch) is not None:
                 continue
             if self.condition is not None:
                 batch = batch.filter(self.condition)
@@ -173,7 +173,7 @@ class Scan:
             counted = False
             batches = self._read_batches(self.tasks(), _THREADS)
         with closing(batches):
-            return sum(batch.num_rows for _, batch in batches if not counted or counts_of(batch) is None)
+            return sum(batch.num_rows for _, batch in batches if not counted or find_counts(batch) is None)
 
     def tasks(self) -> list[ScanTask]:
         """Plan the scan as parts, to be read in other threads, processes or machines.

@@ -15,9 +15,9 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StructField, Struc
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
-from pyspark_pravega.datasource.key_value.scan import RAW, entries_of, value_columns
+from pyspark_pravega.datasource.key_value.scan import RAW, open_entries, select_value_columns
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -94,7 +94,7 @@ def create_entries(catalog: Catalog, address: Address, request: CreateTable) -> 
 def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: CreateTable) -> None:
     """Make or adopt a key-value table, and keep its columns."""
     assert table.keys is not None
-    stream, entries = table.stream, entries_of(catalog.pravega, table)
+    stream, entries = table.stream, open_entries(catalog.pravega, table)
     partitions = options.get(o.PARTITIONS)
     found = find_configuration(catalog, stream)
     made = False
@@ -175,8 +175,8 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
         settings[o.EPOCH_COLUMN.key] = _check_epoch_column(epoch, schema, keys)
     named = set(keys.names)
     columns = StructType([_never_null(field) if field.name in named else field for field in schema])
-    table = entries_table(stream, format, columns, keys, settings=settings)
-    values = value_columns(table, columns)
+    table = make_entries_table(stream, format, columns, keys, settings=settings)
+    values = select_value_columns(table, columns)
     if not values.fields:
         raise UnsupportedTypeError(
             "All of its columns are in the key, but an entry needs a value. Declare a column that is not in the key."

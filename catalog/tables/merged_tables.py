@@ -21,7 +21,7 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
-from pyspark_pravega.datasource.table_of_options import describe_no_match, member_tables
+from pyspark_pravega.datasource.table_of_options import describe_no_match, load_members
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.members import MemberChoice
 from pyspark_pravega.datasource.tables.merged_table import merged_table
@@ -317,7 +317,7 @@ def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) ->
     until = time.monotonic() + _CREATION_SECONDS
     while True:
         try:
-            return member_tables(catalog.pravega, options, choice.scope, choice.find(catalog.pravega))
+            return load_members(catalog.pravega, options, choice.scope, choice.find(catalog.pravega))
         except (SchemaNotFoundError, StreamNotFoundError) as error:
             listed = isinstance(error, StreamNotFoundError) and choice.pattern is None
             if listed or time.monotonic() > until:

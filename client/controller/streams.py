@@ -13,7 +13,7 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import TRIES_OF_FAILED_CALLS, ControllerCalls, lost_reply_remark, scope_resource, stream_not_found
+from .channel import TRIES_OF_FAILED_CALLS, ControllerCalls, describe_lost_reply, scope_resource, stream_not_found
 from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
@@ -97,7 +97,7 @@ class StreamCalls(ControllerCalls):
             if failures and self.stream_configuration(stream) == configuration:
                 return
             raise StreamExistsError(
-                f"stream '{stream.name}' already exists in scope '{stream.scope}'{lost_reply_remark(tries)}"
+                f"stream '{stream.name}' already exists in scope '{stream.scope}'{describe_lost_reply(tries)}"
             )
         if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
             raise scope_not_found(stream.scope)

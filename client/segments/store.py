@@ -35,7 +35,7 @@ from ..wire.replies import (
     WrongHost,
 )
 from .connection import Connection, ConnectionPool
-from .delegation import DelegationTokens, granted_access
+from .delegation import DelegationTokens, read_granted_access
 from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
 
 _log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class SegmentStore:
 
         `access` is by default what the token itself grants.
         """
-        granted = granted_access(token) if access is None else access
+        granted = read_granted_access(token) if access is None else access
         for right in (granted,) if granted is Access.READ else tuple(Access):
             self._tokens.seed(stream, right, token)
 

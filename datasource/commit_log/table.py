@@ -96,7 +96,7 @@ class Version:
     transaction: uuid.UUID | None = None
 
 
-def content_value(content: Content | None) -> list[int] | None:
+def encode_content(content: Content | None) -> list[int] | None:
     """Return a content as a row stores it."""
     return None if content is None else [content.events, content.bytes]
 
@@ -254,7 +254,7 @@ class LogTable:
                 "transaction": str(entry.transaction),
                 "rows": entry.rows,
                 "operation": entry.operation,
-                "content": content_value(entry.content),
+                "content": encode_content(entry.content),
             }
             for entry in new.queue
         ]
@@ -265,7 +265,7 @@ class LogTable:
             "origin": new.origin,
             "timestamp_ms": new.timestamp_ms,
             "ordered_from": new.ordered_from,
-            "content": content_value(new.content),
+            "content": encode_content(new.content),
         }
         self._known = None
         try:

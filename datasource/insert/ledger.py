@@ -38,7 +38,7 @@ _FIRST = 1 << 63
 _IN_FLIGHT = (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
 
 
-def writer_of_query(query: str) -> str:
+def name_writer_of_query(query: str) -> str:
     """Return the name of a streaming query as a writer."""
     return f"query {query}"
 
@@ -64,7 +64,7 @@ class Epoch:
     def of_query(cls, query: str, number: int, run: str, offsets: str, watermark: int | None = None) -> Epoch:
         """Return the epoch of a streaming query. `offsets` is the text of what the micro-batch reads."""
         digest = hashlib.blake2b(offsets.encode(), digest_size=8).hexdigest()
-        return cls(writer_of_query(query), number, run, digest, watermark=watermark)
+        return cls(name_writer_of_query(query), number, run, digest, watermark=watermark)
 
     @classmethod
     def of_application(cls, application: str, number: int) -> Epoch:
@@ -288,13 +288,13 @@ class EpochRecorder:
         return replace(row, done=True).value()
 
 
-def row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
+def find_row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
     """Return the row of a query in a stream's ledger. Raises InvalidOptionError without one, naming others."""
     rows = read_ledger(log)
     for row in rows:
-        if row.writer == writer_of_query(query):
+        if row.writer == name_writer_of_query(query):
             return row
-    prefix = writer_of_query("")
+    prefix = name_writer_of_query("")
     known = [row.writer.removeprefix(prefix) for row in rows if row.writer.startswith(prefix)]
     raise InvalidOptionError(
         f"Stream {stream} has no micro-batches of a query '{query}'. "

@@ -44,7 +44,7 @@ from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .noted_times import ReachedTime, note_stored
 from .reports import InsertMessage
-from .routes import key_positions
+from .routes import choose_key_positions
 from .task_output import TaskOutput
 
 LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class PlainWriter(DataSourceArrowWriter):
         encoder = find_format(table.format).encoder(
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
-        positions = key_positions(table, spec.schema, partition)
+        positions = choose_key_positions(table, spec.schema, partition)
         rows = stored = 0
         reached = ReachedTime(table)
         segments = None

@@ -25,7 +25,7 @@ from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
-from ..tables.merged_table import no_such_column, origin_of_member
+from ..tables.merged_table import make_missing_column_error, origin_of_member
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatchScan
@@ -215,7 +215,7 @@ class MergedStreams(EventTable):
             origin = origin_of_member(table.members, member)
             for field in required:
                 if field.name not in names and field.name not in origin and not field.nullable:
-                    raise no_such_column(field, member)
+                    raise make_missing_column_error(field, member)
             return plan(number, StructType([field for field in required if field.name in names]))
 
         with ThreadPoolExecutor(_THREADS) as threads:

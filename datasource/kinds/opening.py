@@ -36,7 +36,7 @@ def open_table(pravega: Pravega, table: StreamTable, options: Options) -> TableK
     return KINDS[table.kind](pravega, table, options)
 
 
-def kind_with_format(format: str) -> type[TableKind]:
+def find_kind_with_format(format: str) -> type[TableKind]:
     """Return the kind of the tables that are made with a format. Raises InvalidOptionError for an unknown format."""
     return KINDS[kind_of_format(format)]
 

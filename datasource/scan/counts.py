@@ -61,7 +61,7 @@ class Counts:
             encoded.append(number)
         bits = pa.array(np.unpackbits(np.frombuffer(encoded, np.uint8), bitorder="little").astype(bool))
         behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
-        return counts_batch(bits, schema, behind)
+        return make_counts_batch(bits, schema, behind)
 
 
 class ReadingCounts:
@@ -82,8 +82,8 @@ class ReadingCounts:
         return found
 
 
-def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
-    """Return a batch with counts, such as `counts_of` returns, in the columns of a task.
+def make_counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
+    """Return a batch with counts, such as `find_counts` returns, in the columns of a task.
 
     `behind` are the values of columns after that of the counts.
     """
@@ -101,7 +101,7 @@ def no_counts(rows: int) -> pa.Array:
     return pa.nulls(rows, pa.bool_())
 
 
-def counts_of(batch: pa.RecordBatch) -> pa.Array | None:
+def find_counts(batch: pa.RecordBatch) -> pa.Array | None:
     """Return the last column of a task that counts, if it holds counts; None for rows of the table.
 
     It is found by its place, because a column of the table may have the same name.

@@ -16,7 +16,7 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import origin_of
-from ..positions.bounds import bounds_text, end_bound, end_option, start_bound
+from ..positions.bounds import describe_bounds, end_bound, end_option, start_bound
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
@@ -249,7 +249,7 @@ class TableStream:
 
     def _end_bound(self) -> EndCut | None:
         options = self._read.options
-        return self._segments.bound(f"{self._read.identity} {bounds_text(options)[1]}", self._find_end_bound)
+        return self._segments.bound(f"{self._read.identity} {describe_bounds(options)[1]}", self._find_end_bound)
 
     def _find_end_bound(self) -> EndCut | None:
         stream = self._read.stream

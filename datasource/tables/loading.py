@@ -22,7 +22,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
 from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_stored_properties, stored_properties
-from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
+from .stream_table import RAW_SCHEMA, StreamTable, find_kind_of_events, kind_of_format
 from .table_name import TableName
 
 LOG = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def load_table(
         promised_key=None if of_changes else kept.promised_key,
         event_time=kept.event_time,
         event_time_delay=kept.event_time_delay,
-        kind=kind_of_events(found.name, event_type),
+        kind=find_kind_of_events(found.name, event_type),
         settings=kept.format_settings,
         scan_properties=kept.scan_properties,
         event_type=None if event_type is None else schema.version.type,
@@ -106,7 +106,7 @@ def load_table(
     return LoadedTable(table, configuration, group, stored)
 
 
-def unread_parts(format: Format, schema_text: str) -> Sequence[str]:
+def list_unread_parts(format: Format, schema_text: str) -> Sequence[str]:
     """Return a phrase for each part of a schema whose values are in no column; none for formats that show all."""
     return format.unread(schema_text) if isinstance(format, PartlyReadFormat) else ()
 
@@ -116,7 +116,7 @@ def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
     if (stream, schema_text) in _warned:
         return
     _warned.add((stream, schema_text))
-    if unread := unread_parts(format, schema_text):
+    if unread := list_unread_parts(format, schema_text):
         LOG.warning(
             "The schema of %s, made by another program, describes values that are in no column: %s. The column "
             "`unread` of the metadata table `schemas` lists them too.",
@@ -236,7 +236,7 @@ def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str,
     return found[0]
 
 
-def declared_settings(options: o.Options) -> TableSettings:
+def read_declared_settings(options: o.Options) -> TableSettings:
     """Return the settings that options give a table. Raises InvalidOptionError, including for an unknown format."""
     return read_table_settings(options, format_traits(options.get(o.FORMAT)))
 
