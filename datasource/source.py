@@ -48,18 +48,24 @@ _LONGEST_LEASE = 600.0  # seconds; the server's limit
 class PravegaDataSource(DataSource):
     """Reads and writes a stream without a catalog, by `spark.read` and `df.write`.
 
-    Spark finds it by its name where this package is installed:
+    Where this package is installed, Spark finds it by the name `pravega`. The stream may be `name$type`, for its events
+    of one type, or `name$changelog`.
 
-        temperatures = (
-            spark.read.format("pravega")
-            .option("controller-uri", "tcp://localhost:9090")
-            .option("scope", "plant")
-            .option("stream", "temperatures")
-            .load()
-        )
-        temperatures.where("celsius > 80").show()
+    Parameters
+    ----------
+    options : dict of str to str
+        Read or write options of docs/options.md. Spark passes what `option` and `options` set.
 
-    The stream may be `name$type`, for its events of one type, or `name$changelog`. docs/options.md lists the options.
+    Examples
+    --------
+    >>> temperatures = (
+    ...     spark.read.format("pravega")
+    ...     .option("controller-uri", "tcp://localhost:9090")
+    ...     .option("scope", "plant")
+    ...     .option("stream", "temperatures")
+    ...     .load()
+    ... )
+    >>> temperatures.where("celsius > 80").show()
     """
 
     def __init__(self, options: dict[str, str]) -> None:

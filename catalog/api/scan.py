@@ -94,10 +94,10 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scan:
-    """Rows of a table that are to be read, as `Table.scan` and `Table.changes` return them.
+    """Describes rows to read from a table; `Table.scan` and `Table.changes` return it.
 
-    Each method that reads rows reads them again; nothing is read before. Other libraries take a scan as it is, through
-    Arrow's C stream interface: `polars.DataFrame(scan)`.
+    Making a scan reads nothing, and each call of a method reads the rows anew. Other libraries take a scan as it is,
+    through Arrow's C stream interface: `polars.DataFrame(scan)`.
 
     Examples
     --------
@@ -133,6 +133,13 @@ class Scan:
         -------
         pyarrow.Table
             The rows in the order of the table's segments, oldest first.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        DataLossError
+            If events were removed before they were read.
         """
         return _collect_in_order(self._read_batches(self.tasks(), threads), self.schema)
 
@@ -180,8 +187,9 @@ class Scan:
 
         Returns
         -------
-        list of ScanTask The parts. The scan's `limit` applies to each of them: a program that puts their rows together
-        keeps only that many.
+        list of ScanTask
+            The parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps only
+            that many.
         """
         planned = self._plan(select_columns(self.described, self.columns, self.condition))
         return _make_tasks(planned, self.schema, self.condition)
