@@ -100,7 +100,7 @@ def find_server_archive(server: str, java: Java, class_path: Sequence[Path]) -> 
 def list_recording_options(recording: Path, log_level: str = "off") -> list[str]:
     """Return the options with which Java writes an archive to `recording` when it ends.
 
-    `log_level` is that of Java's messages about the archive; by default it has none.
+    `log_level` is the level of Java's messages about the archive; by default Java writes none.
     """
     return [f"-XX:ArchiveClassesAtExit={recording}", *_log_options(log_level)]
 

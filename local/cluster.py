@@ -177,7 +177,7 @@ class LocalCluster:
 
     @classmethod
     def find(cls, directory: Path | str | None = None) -> LocalCluster | None:
-        """Return the cluster of the directory, whether or not it runs; None if there is none."""
+        """Return the cluster of the directory, whether or not it runs, or None."""
         path = (Path(directory) if directory is not None else find_default_cluster_directory()).absolute()
         state = ClusterState.read(path / "state.json")
         return None if state is None else cls(path, state)

@@ -210,7 +210,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         # The log stays in the heap until the oldest write in it has been flushed. By default that may take 30 s.
         "writer.flush.threshold.milliseconds": "1000",
         # If a stream is dropped while it is flushed, the writer fails and pauses, by default for 1 s. The log is not
-        # truncated meanwhile.
+        # truncated in the meantime.
         "writer.error.sleep.milliseconds": "50",
     }
     if settings.storage is not None:

@@ -90,8 +90,8 @@ def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edit
     for version in versions:
         if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
             raise UnsupportedOperationError(
-                f"Column {'.'.join(used)} cannot exist again: events of version {version.version.version} of the "
-                "schema have other values under this name, which would be read as the new column's. Choose another "
+                f"Column {'.'.join(used)} cannot be added again: events of version {version.version.version} of "
+                "the schema have other values under this name, which would appear in the new column. Choose another "
                 "name."
             )
 

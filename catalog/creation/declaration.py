@@ -174,7 +174,7 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
 
 
 def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
-    """Load the table that a stream is now, None if there is none."""
+    """Load a stream as a table; return None if there is no such stream."""
     try:
         return load_table(catalog.pravega, stream)
     except StreamNotFoundError:

@@ -72,7 +72,7 @@ def look_up(catalog: Catalog, declared: Declaration) -> LoadedTable | Unfinished
 def judge(config: ClientConfig, declared: Declaration, there: LoadedTable | Unfinished | None) -> New | Rest:
     """Return what a statement has to make where `there` is. Sends nothing.
 
-    Raises StreamExistsError if that is a table, and what `judge_rest` does.
+    Raises StreamExistsError if that is a table, and the errors of `judge_rest`.
     """
     if isinstance(there, Unfinished):
         return judge_rest(config, declared, there)

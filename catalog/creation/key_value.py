@@ -49,7 +49,7 @@ _KEY_COLUMN = re.compile(r"\s*([^(),]+?)\s*(?:\(\s*(\d+)\s*\))?\s*")
 
 
 def is_key_value_table(properties: Mapping[str, str]) -> bool:
-    """Return whether the properties of CREATE TABLE are those of a key-value table."""
+    """Return whether the properties of CREATE TABLE ask for a key-value table."""
     return any(
         o.find_option(key) is o.FORMAT and text.strip().lower() == o.KEY_VALUE_FORMAT
         for key, text in properties.items()
@@ -127,7 +127,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
 
 
 def _declaration(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row of a table that nobody else has declared meanwhile."""
+    """Return the row of a table that nobody else has declared in the meantime."""
     if _is_of_others(before, row):
         raise StreamExistsError(f"The key-value table {stream} exists.")
     return row
@@ -165,7 +165,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
             text = options.text(option)
             if text is None or not option.known_to(format, False):
                 raise InvalidOptionError(
-                    f"'{option.key}' has no meaning with 'format'='{o.KEY_VALUE_FORMAT}'"
+                    f"'{option.key}' does not apply with 'format'='{o.KEY_VALUE_FORMAT}'"
                     + (f" and '{o.VALUE_FORMAT.key}'='{format}'. " if option.of_formats else ". ")
                     + "Leave it out."
                 )

@@ -227,7 +227,7 @@ def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
 
 
 def _check_format(found: str, settings: TableSettings) -> None:
-    """Raise InvalidOptionError unless a group's format is that of the table."""
+    """Raise InvalidOptionError unless a group and the table have the same format."""
     if found == find_format(settings.format).registry_format:
         return
     advice = "Choose another table name, or 'format'='raw' to read and write bytes."

@@ -240,7 +240,7 @@ def _find_next_range(
 def _find_last_replayed(
     catalog: Catalog, into: StreamTable, log: CommitLog, row: LedgerRow, dry_run: bool
 ) -> tuple[StreamCut, StreamCut] | None:
-    """Return the head and the end of the last range that was replayed, None if there is none."""
+    """Return the head and the end of the last range that was replayed, or None."""
     if dry_run:
         state = (
             None

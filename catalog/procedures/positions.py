@@ -57,7 +57,7 @@ def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: Stre
         walked += offset - known.start
         if walked > MOST_WALKED:
             raise InvalidOptionError(
-                f"It cannot be checked that the stream cut in '{name}' lies between events of stream {stream}: more "
+                f"The stream cut in '{name}' cannot be checked: to see that it lies between events of {stream}, more "
                 f"than {MOST_WALKED >> 20} MiB would have to be read. Give a version, '{TAIL}', or a stream cut of "
                 "the metadata table history."
             )

@@ -92,7 +92,7 @@ class PlanChanges:
 
 @dataclass(frozen=True)
 class StartOfChanges:
-    """The position (a text) at which a stream of changes begins that has no checkpoint."""
+    """The position (a text) at which a stream of changes without a checkpoint begins."""
 
     table: StreamTable
     options: Mapping[str, str]

@@ -155,7 +155,7 @@ class UndoCreation:
 class SettleTable:
     """The `TableDescription` of a table that toTable has made, with the properties that the query's options name.
 
-    `output_mode` is that of the query, in small letters.
+    `output_mode` is the query's, in lower case.
     """
 
     table: StreamTable

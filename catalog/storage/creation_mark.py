@@ -77,7 +77,7 @@ class CreationMark:
 
 
 def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
-    """Return the mark among the properties of a stream, None if there is none."""
+    """Return the mark among the properties of a stream, or None."""
     match stored.get(CREATING_KEY, "").split(" "):
         case [owner, digest, until] if until.isdecimal():
             return CreationMark(owner, digest, int(until))

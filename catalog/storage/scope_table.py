@@ -135,7 +135,7 @@ class ScopeTable:
         """Move what is kept under a name to another name, in one step.
 
         `check` gets what is kept under the two names, and returns the first or raises; it may be called several times.
-        Raises what `change` raises.
+        Raises the errors of `change`.
         """
         keys = [_make_key(kind, name), _make_key(kind, new_name)]
         while True:

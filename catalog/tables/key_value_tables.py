@@ -60,7 +60,7 @@ def is_declared(catalog: Catalog, stream: Stream) -> bool:
 
 
 def load(catalog: Catalog, address: Address) -> TableDescription | None:
-    """Describe a key-value table, None if there is none."""
+    """Describe a key-value table, or None."""
     configuration = find_configuration(catalog, address.stream)
     return None if configuration is None else describe(catalog, address, configuration)
 

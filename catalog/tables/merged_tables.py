@@ -94,7 +94,7 @@ def check_none(catalog: Catalog, address: Address) -> None:
 
 
 def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing: bool) -> TableDescription | None:
-    """Describe a table of several streams for a query with the options `read`; None if there is none.
+    """Describe a table of several streams for a query with the options `read`, or None.
 
     Raises MemberNotFoundError, DifferentSchemasError naming the stream that does not fit the others,
     PermissionDeniedError naming one that the user may not read, and UnsupportedOperationError for a table that is to be
@@ -168,7 +168,7 @@ def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> 
     for option in o.OPTIONS.values():
         if option not in _NAMING and options.source(option) is o.Source.PROPERTY:
             raise InvalidOptionError(
-                f"'{options.name(option)}' has no meaning with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
+                f"'{options.name(option)}' does not apply with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
                 "table of several streams has the settings of its streams. Leave it out."
             )
     found = [option for option in _NAMING if options.is_set(option)]
@@ -183,13 +183,13 @@ def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> 
 
 
 def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | None) -> dict[str, Any]:
-    """Return what is kept of a table of several streams, except its id."""
+    """Make the stored row of a table of several streams, without its id."""
     own = [member.stream.name for member in table.members if member.stream.scope == table.stream.scope]
     return {"properties": dict(properties), "comment": comment, "known": own}
 
 
 def is_merged(properties: Mapping[str, str]) -> bool:
-    """Return whether the properties of CREATE TABLE are those of a table of several streams."""
+    """Return whether the properties of CREATE TABLE ask for a table of several streams."""
     return any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties)
 
 

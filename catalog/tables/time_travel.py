@@ -77,7 +77,7 @@ def _check_version(table: StreamTable, version: int | None) -> None:
         return
     if loaded is None:
         raise UnsupportedOperationError(
-            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for a table without schemas in the schema registry. "
+            f"'{o.SCHEMA_VERSION.key}'='{version}' does not apply to a table without schemas in the schema registry. "
             "Leave it out."
         )
     raise UnsupportedOperationError(

@@ -167,7 +167,7 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
         except PermissionDeniedError:
             there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
             raise
-        if not moved:  # it was replaced or dropped meanwhile
+        if not moved:  # it was replaced or dropped in the meantime
             there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
 
 

@@ -115,7 +115,7 @@ class TransactionCalls(ControllerCalls):
                 "a longer lease"
             )
         raise TransactionNotOpenError(
-            f"transaction {transaction} on stream '{stream}' is not open any more "
+            f"transaction {transaction} on stream '{stream}' is no longer open "
             f"({status.Status.Name(reply.status).lower()})"
         )
 

@@ -338,7 +338,7 @@ class SegmentAppender:
         self._drop_connection()
 
     def _skip(self, stored: int) -> None:
-        """Leave out the events up to the number `stored`, none of which may be on its way."""
+        """Leave out the events up to the number `stored`. None of them may be on its way."""
         own: list[AppendBlock] = []
         while len(self._blocks) > self._in_flight and self._blocks[self._in_flight].last <= stored:
             block = self._blocks[self._in_flight]

@@ -47,7 +47,7 @@ class DelegationTokens:
     def token(self, stream: Stream, access: Access) -> str:
         """Return a token with at least a fifth of its life left; "" if the server requires none.
 
-        Raises what `Controller.delegation_token` raises: AuthenticationError, PermissionDeniedError and others.
+        Raises the errors of `Controller.delegation_token`: AuthenticationError, PermissionDeniedError and others.
         """
         entry = self._entry(stream, access)
         # One lock per token: a slow refresh must not delay other streams, and many callers ask only once.

@@ -235,7 +235,7 @@ def _request_bounds(offset: int, end: int) -> list[int]:
 def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: int) -> bytearray:
     """Return the bytes [start, end) of a segment, which must lie below its write offset.
 
-    Raises what `SegmentFetch.fill` raises, and SegmentNotFoundError if some of them were truncated.
+    Raises the errors of `SegmentFetch.fill`, and SegmentNotFoundError if some of them were truncated.
     """
     content = bytearray(end - start)
     fetch = SegmentFetch(store, address)

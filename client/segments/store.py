@@ -263,7 +263,7 @@ class SegmentStore:
             asked = outstanding.pop(reply.request_id, None)
             if asked is None:
                 raise ProtocolError(
-                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} for which nobody asked"
+                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} that nobody asked for"
                 )
             results.append((asked, reply))
         return results

@@ -218,7 +218,7 @@ class LogTable:
                 continue
 
     def remove_companion(self, number: int, is_removed: Callable[[Entry], bool]) -> None:
-        """Remove a companion row if it exists, `is_removed` says so, and nobody changes it meanwhile."""
+        """Remove a companion row if it exists, `is_removed` says so, and nobody changes it in the meantime."""
         self._known = None
         try:
             stored = self._table.get(self._key(number))

@@ -94,20 +94,20 @@ class VersionTable(LogTable):
         return [] if head is None else self._versions(head, first, head.version if last is None else last)
 
     def newest(self) -> int:
-        """Return the number of the newest version, 0 if nothing was logged; raises what `versions` does."""
+        """Return the number of the newest version, 0 if nothing was logged; raises the errors of `versions`."""
         head = self._valid_head()
         return 0 if head is None else head.version
 
     def oldest(self) -> Version | None:
-        """Return the oldest version in the log, None if there is none; raises what `versions` does."""
+        """Return the oldest version in the log, or None; raises the errors of `versions`."""
         found = self.versions(1, 1)
         return found[0] if found else None
 
     def newest_by(self, timestamp: int) -> Version | None:
-        """Return the newest version published at a time (microseconds since 1970) or before, None if there is none.
+        """Return the newest version published at a time (microseconds since 1970) or before, or None.
 
-        Looks at a few versions, and at all that older releases published, whose times may be in any order. Raises what
-        `versions` does.
+        Looks at a few versions, and at all that older releases published, whose times may be in any order. Raises
+        the errors of `versions`.
         """
         head = self._valid_head()
         if head is None:

@@ -60,8 +60,8 @@ class Dispatch:
     def commit(self, messages: Sequence[DispatchMessage], epoch: Epoch | None, *, again: bool) -> int:
         """Make the rows for each stream visible at once, one stream after the other; return the number of all rows.
 
-        Raises what `Insert.commit` and `commit_epoch` raise. Then the rows for earlier streams are visible, as the
-        message says. `again` is that of a `CommitRequest`.
+        Raises the errors of `Insert.commit` and `commit_epoch`. Then the rows for earlier streams are visible, as the
+        message says. `again` is as in `CommitRequest`.
         """
         parts = self._rejoin(messages)
         self.stop()

@@ -69,7 +69,7 @@ class Roster:
             if there is None:
                 raise QueryFencedError(
                     f"Another attempt of this write to stream {self.stream} has begun, or it has ended. No row of "
-                    "this one is visible. If two runs of one query are alive, stop one of them."
+                    "this attempt is visible. If two runs of one query are alive, stop one of them."
                 )
             joined.clear()
             joined.update({**begun, **there})

@@ -45,7 +45,7 @@ class Insert:
         return self._transaction
 
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
-        """Return what the tasks need. `schema` is that of the rows Spark will send.
+        """Return what the tasks need. `schema` describes the rows that Spark will send.
 
         `encoding` waits for the `encoding_id`, if that is being looked up.
         """

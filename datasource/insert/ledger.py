@@ -189,11 +189,11 @@ class EpochRecorder:
             if row.epoch < 0:
                 raise QueryFencedError(
                     f"Stream {self._stream} was dropped and recreated while {epoch} was being written. No row of "
-                    "this one is visible. Write it again."
+                    "this write is visible. Write it again."
                 )
             raise QueryFencedError(
                 f"Another write of {epoch.writer} has written version {row.epoch} to stream {self._stream} while "
-                f"version {epoch.number} was being written. No row of this one is visible. Only one writer may use a "
+                f"version {epoch.number} was being written. No row of this write is visible. Only one writer may use a "
                 "'txn-app-id' at a time: wait for one to end before the next begins, or use different ids."
             )
         if epoch.number <= row.epoch and epoch.batch is not None:
@@ -205,16 +205,16 @@ class EpochRecorder:
         if known == epoch.batch:
             return
         if known is not None:
-            why = "has other offsets than this one"
+            why = "has other offsets than this run's"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
-            why = "has left no rows there"
+            why = "has left no rows"
         raise QueryFencedError(
-            f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its number "
-            f"{epoch.number} {why}. No row of this one is visible. Was the checkpoint copied, or restored to an "
-            "older state? Continue with the newest checkpoint, or start with a new one. That is a new query, which "
-            "writes all that it reads, so let it start after the existing rows."
+            f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, but number "
+            f"{epoch.number} there {why}. No row of this run's micro-batch is visible. Was the checkpoint copied, or "
+            "restored to an older state? Continue with the newest checkpoint, or start with a new one. That is a new "
+            "query, which writes all that it reads, so let it start after the existing rows."
         )
 
     def with_run(self, row: LedgerRow) -> LedgerRow:
@@ -277,7 +277,7 @@ class EpochRecorder:
     def _overtaken_error(self, row: LedgerRow) -> QueryFencedError:
         return QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
-            "No row of this one is visible. Two runs have one id: stop one of them."
+            "No row of this run's batch is visible. Two runs have one id: stop one of them."
         )
 
     def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Says what became of a commit: the errors of one that failed or whose outcome is unknown; cleans up after it."""
+"""Makes the errors of commits that failed or whose outcome is unknown, and cleans up after them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Unit(Enum):
 
     @property
     def nothing_visible(self) -> str:
-        """Return the sentence that says that no row of it is visible."""
+        """Say that none of its rows is visible."""
         return f"No row of this {self.value} is visible"
 
     @property
     def next_step(self) -> str:
-        """Return how to write its rows after all."""
+        """Say how to write its rows after all."""
         if self is Unit.INSERT:
             return "run it again"
         if self is Unit.PART_OF_INSERT:
@@ -52,7 +52,7 @@ class Unit(Enum):
 
     @property
     def write_again(self) -> str:
-        """Return both."""
+        """Say that none of its rows is visible, and how to write them after all."""
         return f"{self.nothing_visible}; {self.next_step}"
 
 

@@ -138,17 +138,17 @@ class _Positions:
         self._parts.append(positions)
 
     def forget(self, stored: int) -> None:
-        """Forget those of the first events, of which so many are stored."""
+        """Forget the positions of the first `stored` events."""
         while self._parts and self._forgotten + len(self._parts[0]) <= stored:
             self._forgotten += len(self._parts.popleft())
 
     def last(self, events: int) -> npt.NDArray[np.float64]:
-        """Return those of the last events."""
+        """Return the positions of the last events."""
         return np.concatenate(self._parts)[-events:]
 
 
 class _CurrentSegments:
-    """Appends events to the segments of their positions in the key space, even if the stream is scaled meanwhile."""
+    """Appends events to the segments of their positions in the key space, even while the stream is scaled."""
 
     def __init__(self, pravega: Pravega, stream: Stream, output: TaskOutput) -> None:
         self._pravega = pravega

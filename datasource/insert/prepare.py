@@ -121,7 +121,7 @@ def find_stream_column(rows: StructType, options: o.Options) -> str | None:
 def choose_rows_to_write(table: StreamTable, rows: StructType, options: o.Options) -> StructType:
     """Return the columns of the rows without the one that names streams, unless the table has it too.
 
-    Raises what `find_stream_column` does.
+    Raises the errors of `find_stream_column`.
     """
     column = find_stream_column(rows, options)
     if column is None or column.lower() in (name.lower() for name in table.schema.names):

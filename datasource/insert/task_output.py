@@ -55,7 +55,7 @@ class TaskOutput:
         return self._blocks.room(segment, size, events)
 
     def take_filled(self) -> None:
-        """Take over the contents of all rooms. Raises what `SegmentAppender` does, about any block so far."""
+        """Take over the contents of all rooms. Raises the errors of `SegmentAppender`, about any block so far."""
         if self._sender is None:
             if self._keep and self._blocks.held <= self._memory:
                 return
@@ -67,13 +67,13 @@ class TaskOutput:
             self._send(self._blocks.take_down_to(0))
 
     def flush(self) -> None:
-        """Wait until all events are stored. Raises what `SegmentAppender` does."""
+        """Wait until all events are stored. Raises the errors of `SegmentAppender`."""
         if self._sender is not None:
             self._send(self._blocks.take_down_to(0))
             self._sender.flush()
 
     def finish(self) -> dict[SegmentAddress, SegmentWrite]:
-        """Store all events; return what each segment has got. Raises what `SegmentAppender` does."""
+        """Store all events; return what each segment has got. Raises the errors of `SegmentAppender`."""
         if self._sender is None:
             return self._append_kept()
         self.flush()

@@ -79,7 +79,7 @@ def open_same_entries(pravega: Pravega, table: StreamTable) -> KeyValueTable:
     entries = open_entries(pravega, table)
     if table.first_segment not in (None, entries.segments()[0]):
         raise KeyValueTableNotFoundError(
-            f"The key-value table {table.stream} was dropped and recreated meanwhile. Run the statement again, or "
+            f"The key-value table {table.stream} has been dropped and recreated. Run the statement again, or "
             "start the query again."
         )
     return entries

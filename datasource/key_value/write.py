@@ -34,7 +34,7 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class UpsertSpec:
-    """The plan of all tasks of a write. `schema` is that of its rows, `epoch` that of a micro-batch, if it has one."""
+    """The plan of all tasks of a write. `schema` describes the rows; `epoch` is the epoch of a micro-batch, if any."""
 
     table: StreamTable
     config: ClientConfig

@@ -86,6 +86,6 @@ def _check_options(table: StreamTable, options: o.Options) -> None:
     for option in o.OPTIONS.values():
         if options.source(option) is o.Source.QUERY and option not in _KNOWN:
             raise InvalidOptionError(
-                f"'{options.name(option)}' has no meaning for {table.stream}, a key-value table, which has no events. "
+                f"'{options.name(option)}' does not apply to {table.stream}, a key-value table, which has no events. "
                 "Leave it out."
             )

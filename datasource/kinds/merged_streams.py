@@ -204,7 +204,7 @@ class MergedStreams(EventTable):
             raise InvalidSchemaError(
                 f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
             )
-        # To count rows, Spark gets one of the table's columns: it knows no others.
+        # Spark counts rows by one of the table's columns: it knows no others.
         asked = required if required.fields else make_nullable(StructType(table.schema.fields[:1]))
         strings = replace_char_types(asked)
         assert isinstance(strings, StructType)

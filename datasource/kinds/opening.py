@@ -46,7 +46,7 @@ def load(
 ) -> LoadedTable:
     """Read the table of a stream, or of a part of it: its changelog, or the events of one type.
 
-    `part` is that of a `TableName`. Raises the errors of `load_table`.
+    `part` is the part of a `TableName`. Raises the errors of `load_table`.
     """
     if part == CHANGELOG:
         loaded = load_table(pravega, stream, schema_version=schema_version)

@@ -239,7 +239,7 @@ class SliceDecoder:
         if self._plan.counted:
             arrays.append(no_counts(count))
         if self._plan.positioned:
-            # A row's position is that of the next row; that of the last one is the end of all events.
+            # A row's position is where the next row begins, or the end of all events for the last row.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
         return make_record_batch(arrays, self._schema, count)
 

@@ -282,7 +282,7 @@ class TableStream:
         stream = self._read.stream
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
-                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped meanwhile. If "
+                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it has been dropped. If "
                 "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity

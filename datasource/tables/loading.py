@@ -161,7 +161,7 @@ def _check_unregistered(stream: Stream, format: str, event_type: str | None, ver
         raise SchemaNotFoundError(f"Stream {stream} has no events of type {event_type}: it is {what}.")
     if version is not None:
         raise InvalidOptionError(
-            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for stream {stream}: it is {what}. Leave it out."
+            f"'{o.SCHEMA_VERSION.key}'='{version}' does not apply to stream {stream}: it is {what}. Leave it out."
         )
 
 

@@ -47,7 +47,7 @@ class KindName(StrEnum):
 
 
 def make_entries_table(stream: Stream, format: str, columns: StructType, keys: KeyColumns, **more: Any) -> StreamTable:
-    """Return a key-value table with these columns; `format` is that of its values."""
+    """Return a key-value table with these columns; `format` is the format of its values."""
     return StreamTable(stream, format, "none", columns, kind=KindName.ENTRIES, keys=keys, **more)
 
 

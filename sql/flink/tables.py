@@ -292,7 +292,7 @@ def translate_delay(column: str, text: str) -> str:
 
 
 def parse_delay(column: str, text: str) -> exp.Interval | None:
-    """Parse the delay of a watermark `column - INTERVAL ...`; None if there is none.
+    """Parse the delay of a watermark `column - INTERVAL ...`, or None.
 
     Raises Untranslatable for another expression.
     """

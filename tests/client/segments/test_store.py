@@ -226,7 +226,7 @@ def test_a_silent_server_is_a_timeout(answering: Make) -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it a Pravega segment store"),
         (b"\xff\xff\xff\x81\0\0\0\x08\0\0\0\x63\0\0\0\x62", "versions 98 to 99"),
         (b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "greets with SegmentSealed"),
-        (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\x4d\0\1a", "for which nobody asked"),
+        (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\x4d\0\1a", "that nobody asked for"),
         (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "unexpected SegmentSealed"),
     ],
 )

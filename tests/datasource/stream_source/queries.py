@@ -50,7 +50,7 @@ class Query:
         return self.read()[1].start()
 
     def next(self, since: SourceOffset, last: SourceOffset | None = None) -> Batch | None:
-        """Read the next micro-batch; None if there is none."""
+        """Read the next micro-batch, or None."""
         end = self.end(since, last).offset
         if end is since:
             return None
