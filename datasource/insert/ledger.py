@@ -205,14 +205,14 @@ class EpochRecorder:
         if known == epoch.batch:
             return
         if known is not None:
-            why = "has other offsets than this run's"
+            why = "has other offsets there than in this run"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
-            why = "has left no rows"
+            why = "has left no rows there"
         raise QueryFencedError(
             f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, but number "
-            f"{epoch.number} there {why}. No row of this run's micro-batch is visible. Was the checkpoint copied, or "
+            f"{epoch.number} {why}. No row of this run's micro-batch is visible. Was the checkpoint copied, or "
             "restored to an older state? Continue with the newest checkpoint, or start with a new one. That is a new "
             "query, which writes all that it reads, so let it start after the existing rows."
         )

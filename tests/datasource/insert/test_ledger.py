@@ -270,7 +270,7 @@ def test_a_copied_checkpoint_is_fenced(pravega: Pravega, new_stream: Callable[..
     for number in range(3):
         write(pravega, stream, epoch(number))
     for number in range(1, 3):
-        with pytest.raises(QueryFencedError, match=f"number {number} there has other offsets.*checkpoint copied"):
+        with pytest.raises(QueryFencedError, match=f"number {number} has other offsets.*checkpoint copied"):
             write(pravega, stream, epoch(number, "copy", offsets="others"))
     write(pravega, stream, epoch(3))
     check(pravega, stream, 4)
