@@ -119,7 +119,7 @@ class NoTable(_Scoped):
 
 
 class NamedKeyValueTable(_Scoped):
-    """A key-value table whose name says that it is one."""
+    """A key-value table named as such, `name$kvtable`."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
         found = key_value_tables.load(self.catalog, self.address)

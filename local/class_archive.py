@@ -1,11 +1,11 @@
 """Archives of loaded classes, from which Java programs start in about two thirds of the time.
 
 Java's "application class data sharing" (https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html): an
-archive belongs to one Java and one class path. Java compares both itself and ignores an archive that does not fit,
-so that nothing depends on it but time.
+archive belongs to one Java and one class path. Java compares both itself and ignores an archive that does not fit:
+it then only starts more slowly.
 
-A server that finds no archive records one while it runs, and writes it when it ends: the first cluster that is
-stopped leaves an archive of each server, which takes its stop a few seconds.
+A server that finds no archive records one while it runs, and writes it when it ends. So the first `stop` of a cluster
+takes a few seconds longer.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ def _to_microseconds(moment: datetime) -> str:
 
 
 def select_columns(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
-    """Return columns as a scan reads them, followed by those that only its condition needs."""
+    """Return the columns of a scan, followed by those that only its condition needs."""
     fields = _find_fields(described)
     asked = list(columns)
     if condition is not None:

@@ -143,7 +143,7 @@ def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
 
 
 def _is_of_others(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Return whether what is kept is another declaration of the same table."""
+    """Return whether the stored row is another declaration of the same table."""
     return bool(before.get("segment") == row["segment"]) and before.get("declaration") != row["declaration"]
 
 

@@ -29,7 +29,7 @@ class StartOfStream(_OfQuery):
 
 @dataclass(frozen=True)
 class LastOfStream(_OfQuery):
-    """The offset at which the table ends now, where a query ends that reads what is available now."""
+    """The offset at which the table ends now: there a query with `availableNow` ends."""
 
 
 @dataclass(frozen=True)

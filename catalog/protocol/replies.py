@@ -226,7 +226,7 @@ class InsertBegun:
 
 @dataclass(frozen=True)
 class KeyedWriteBegun:
-    """The pickled function in base64 of tasks that change rows, for Python of a version such as 3.11."""
+    """The pickled function of tasks that change rows, in base64. `python` is the version it needs, such as 3.11."""
 
     function: str
     python: str

@@ -51,7 +51,7 @@ def check_followed(table: StreamTable, required: StructType, options: o.Options)
 
 @dataclass(frozen=True)
 class FollowedStreams:
-    """A table of several streams as one reader follows it, with the columns that it needs, hidden ones included."""
+    """A table of several streams as one reader follows it, with the columns that the reader needs."""
 
     table: StreamTable
     required: StructType

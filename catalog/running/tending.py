@@ -106,7 +106,7 @@ class QueryServer:
         return commands.all()
 
     def _act_on_all(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
-        """Act on several queries side by side, so that none waits for another one's servers, and none takes long."""
+        """Act on several queries side by side, so that no query waits for the servers of another."""
 
         def bounded(query: T) -> R:
             with limit_retries(self._renewal):

@@ -71,7 +71,7 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
     try:
         return catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
     except (KeyValueTableNotFoundError, PermissionDeniedError):
-        return None  # who may not read it is told that there is neither a stream nor this
+        return None  # users who may not read it are told that neither a stream nor this exists
 
 
 def describe(catalog: Catalog, address: Address, configuration: KeyValueTableConfiguration) -> TableDescription:

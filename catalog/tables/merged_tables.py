@@ -70,7 +70,7 @@ def names(catalog: Catalog, scope: str) -> list[str]:
 
 
 def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
-    """Return what is kept of the table with a scope and a name; None if there is none, or the user may not know."""
+    """Return the stored row of a table, or None: without such a table, or if the user may not know of it."""
     if is_internal(stream.scope):
         return None
     try:

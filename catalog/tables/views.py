@@ -196,7 +196,7 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
 
 
 def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
-    """Return what is kept of a view. The view's own catalog is kept as None: its name may differ between sessions."""
+    """Make the stored row of a view. The view's own catalog is stored as None: its name may differ between sessions."""
     return {
         "text": view.text,
         "schema": view.schema.json(),

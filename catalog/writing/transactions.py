@@ -107,7 +107,7 @@ class TransactionalInserts:
     def _take(
         self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit, *, may_be_committed: bool = False
     ) -> Iterator[Insert]:
-        """Take an INSERT out of the open ones, or take over one that another service process began.
+        """Take an INSERT out of the open ones, or take over an INSERT that another service began.
 
         The transaction is not kept alive after the body. Raises TransactionOutcomeUnknownError if the servers do not
         answer and that process may have committed it.

@@ -169,7 +169,7 @@ class LogTable:
         return self._rows(companion)
 
     def _rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
-        """Return the head row, and what is stored of its companion."""
+        """Return the head row, and its companion as it is stored."""
         if companion is None:
             return self._head(), None
         head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
@@ -188,7 +188,7 @@ class LogTable:
         return read(self.find_companion(number), self.learn_origin())
 
     def find_companion(self, number: int) -> Entry | None:
-        """Return what is stored of a companion row, which may be about an older stream of this name."""
+        """Return a companion row as it is stored. It may be about an older stream of this name."""
         if self._known is not None and self._key(number) in self._known.others:
             return self._known.others[self._key(number)]
         try:

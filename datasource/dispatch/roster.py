@@ -1,6 +1,6 @@
 """The roster of a write into several streams: which transaction each of its streams has.
 
-Tasks find out which streams there are, and all of them must append to the same transactions. So the first task that
+Tasks find the streams by reading rows, and all tasks must append to the same transactions. So the first task that
 has rows for a stream begins a transaction and adds it to the roster, by compare-and-set; the others join it. The driver
 reads the roster to keep the transactions alive, and to abort them. It is a row next to the commit log's rows of the
 table that is written to (see `ledger.py`). A query has one, which is empty again when a micro-batch begins, and which

@@ -155,7 +155,7 @@ class EpochRecorder:
         self.number = row_number(epoch.writer)
 
     def row(self, stored: Entry | None, origin: int) -> LedgerRow:
-        """Return the recorded row; an empty one if there is none, or only one of an older stream of this name.
+        """Return the recorded row, or an empty row if none is stored for this stream.
 
         Raises QueryFencedError if the row says that this epoch may not be written.
         """
@@ -244,7 +244,7 @@ class EpochRecorder:
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
     def value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
-        """Return the row that records this epoch, which has no rows, after another one that has ended.
+        """Return the row that records this epoch without rows, after another epoch that has ended.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """

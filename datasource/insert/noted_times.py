@@ -41,7 +41,7 @@ class ReachedTime:
 
     @property
     def millis(self) -> int | None:
-        """Return the time in milliseconds since 1970; None if there are no times, or no column of them."""
+        """Return the time in milliseconds since 1970; None without times, or without a column of times."""
         return None if self._latest is None else self._latest - self._delay
 
 

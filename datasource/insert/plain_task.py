@@ -165,7 +165,7 @@ class _CurrentSegments:
         return sum(map(self._output.stored, self._output.segments()))
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Append events; returns as soon as not too many of them are unconfirmed."""
+        """Append events; returns once few enough of them are unconfirmed."""
         self.bytes += (pc.sum(pc.binary_length(events)).as_py() or 0) + len(events) * HEADER_BYTES
         self._route(events, positions)
         self._follow(self._output.take_filled)

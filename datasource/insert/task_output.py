@@ -94,7 +94,7 @@ class TaskOutput:
         return 0 if self._sender is None else sum(one.retries for one in self._sender.appenders.values())
 
     def withdraw(self, segment: SegmentAddress) -> list[tuple[memoryview, int]]:
-        """Return what a segment has not stored before it was sealed. Call it after SegmentSealedError only."""
+        """Return the events that a segment had not stored when it was sealed. Call it only after SegmentSealedError."""
         assert self._sender is not None
         return [*self._sender.withdraw(segment), *((block.data, block.events) for block in self._blocks.take(segment))]
 

@@ -238,7 +238,7 @@ def _fulfils(origin: Mapping[str, str], conditions: Sequence[Condition]) -> bool
 
 
 def list_members(table: StreamTable) -> str:
-    """Return the streams that are read as one, for messages: the first ones."""
+    """Return the streams that are merged, for messages: the first ones."""
     names = [str(member.stream) for member in table.members]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

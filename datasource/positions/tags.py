@@ -1,8 +1,8 @@
 """Tags of a stream: names for positions in it.
 
-All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them, and a
-stream recreated under the name, which has another origin, does not inherit them. A tag keeps no events from retention
-or truncation.
+All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them. A
+stream recreated under the name has another origin, and does not inherit them. A tag protects no events from retention or
+truncation.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class ReadingCounts:
         self._windows = self._waited = self._retries = 0
 
     def count(self, window: Window) -> Counts:
-        """Return what has come since the window before."""
+        """Return the counts since the last window."""
         waited, retries = int(self._reader.waited * 1000), self._reader.retries
         size = int(window.lengths.sum()) + len(window.lengths) * HEADER_BYTES
         found = Counts(

@@ -126,7 +126,7 @@ def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
 
 
 def _format(registry_format: str, named: str | None) -> Format:
-    """Return the format of a schema: the one the table was made with, if it has such schemas, else the usual one."""
+    """Return the format of a schema: the format that the table was made with, if it fits, or else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
     return find_registry_format(registry_format)

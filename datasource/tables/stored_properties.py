@@ -53,7 +53,7 @@ def make_stored_properties(settings: TableSettings, comment: str | None) -> dict
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """What `make_stored_properties` has kept of a table, as it was in its settings."""
+    """The settings of a table that `make_stored_properties` has stored."""
 
     format: str | None
     """None for a stream that was never declared as a table."""

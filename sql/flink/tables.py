@@ -82,7 +82,7 @@ class DeclaredTable:
         return quote_all((self.catalog, str(self.options.scope), stream))
 
     def define(self, findings: Findings) -> list[str]:
-        """Return the CREATE TABLE of each stream, then that of all sources as one. Raises Untranslatable."""
+        """Return the CREATE TABLE of each stream, and then of all sources as one. Raises Untranslatable."""
         properties = self._collect_properties(findings)
         lines = [self._declare(column) for column in self._list_stored()]
         comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
