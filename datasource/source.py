@@ -175,7 +175,7 @@ class TransactionalWriter(InsertWriter):
 
     @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Give the transaction up. Raises nothing: that would hide the error because of which Spark aborts."""
+        """Give the transaction up. Raises nothing, because that would hide why Spark aborts."""
         with connect(self._spec.config) as pravega:
             clean_up(self._insert(pravega).abort)
 

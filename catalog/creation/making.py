@@ -178,7 +178,7 @@ def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo
 
 
 def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
-    """Load a table that others may use by now, and take its mark away. Nothing is undone any more."""
+    """Load a table that others can use by now, and remove its mark. From here on nothing is undone."""
     with cancellation.shield():
         loaded = load_table(catalog.pravega, stream)
         remove_mark(catalog, loaded)

@@ -24,7 +24,7 @@ class _OfQuery:
 
 @dataclass(frozen=True)
 class StartOfStream(_OfQuery):
-    """The offset (a text) at which a streaming query begins that has no checkpoint."""
+    """The offset (a text) at which a streaming query without a checkpoint begins."""
 
 
 @dataclass(frozen=True)

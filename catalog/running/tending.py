@@ -79,7 +79,7 @@ class QueryServer:
         self._search = LeaseSearch(server, lease, self._adopt)
 
     def adopt(self, kept: KeptQuery) -> None:
-        """Start a query at once whose lease was taken for this server by start_query. Does not wait for others."""
+        """Start at once a query whose lease start_query has taken for this server. Does not wait for others."""
         self._adopt(kept, time.monotonic(), asked=True)
 
     def _adopt(self, kept: KeptQuery, moment: float, asked: bool = False) -> None:

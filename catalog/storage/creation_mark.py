@@ -103,7 +103,7 @@ def without_mark(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
-    """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does."""
+    """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does it."""
     if CREATING_KEY not in loaded.stored:
         return
     stream, configuration = loaded.table.stream, loaded.configuration

@@ -23,7 +23,7 @@ from .catalogs import Catalog
 
 @dataclass(frozen=True)
 class Address:
-    """Where a name leads, to a stream, a key-value table or a row of its scope, and how a statement calls that."""
+    """Where a name leads, to a stream, a key-value table or a row of its scope, and what a statement calls it."""
 
     stream: Stream
     """The scope and the name in Pravega."""

@@ -160,7 +160,7 @@ def load_streams(
 
 
 def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> dict[str, str]:
-    """Return the properties of a table of several streams as they are kept; `given` has nothing of Spark's own.
+    """Return the properties of a table of several streams as they are kept; `given` must not have Spark's own.
 
     Raises InvalidOptionError for other properties, both ways of naming streams, and a wrong value.
     """

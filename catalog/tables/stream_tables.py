@@ -40,7 +40,7 @@ def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permiss
 
 
 def load(catalog: Catalog, address: Address, options: Mapping[str, str], *, writing: bool) -> TableDescription:
-    """Describe the table of a stream or of a part of it, for a query with these options of those that change columns.
+    """Describe the table of a stream or of a part of it, for a query with the `options` that change columns.
 
     Raises the errors of `load_table`.
     """

@@ -97,7 +97,7 @@ def find(catalog: Catalog, identifier: r.Identifier) -> ViewDefinition | None:
 
 @contextmanager
 def refuse_views(catalog: Catalog, identifier: r.Identifier, statement: str) -> Iterator[None]:
-    """Replace StreamNotFoundError by an error that views do not take a statement, if the name is that of a view."""
+    """Turn StreamNotFoundError for the name of a view into the error that views do not take the statement."""
     try:
         yield
     except StreamNotFoundError:

@@ -31,7 +31,7 @@ from .open_writes import OpenWrite, OpenWrites
 
 
 class Dispatches:
-    """The open writes into several streams; thread-safe. A handle suffices to end one that another process began."""
+    """The open writes into several streams; thread-safe. A handle is enough to end what another process began."""
 
     def __init__(self) -> None:
         self.open = OpenWrites[uuid.UUID, Dispatch]("A write into several streams")

@@ -32,7 +32,7 @@ from .queries import WritingQueries
 
 
 class TransactionalInserts:
-    """The open INSERTs with a transaction; thread-safe. A handle suffices to end one that another process began."""
+    """The open INSERTs with a transaction; thread-safe. A handle is enough to end what another process began."""
 
     def __init__(self) -> None:
         self.open = OpenWrites[tuple[str, uuid.UUID], Insert]("An INSERT")

@@ -308,7 +308,7 @@ class CommitLog(VersionTable):
         return self._measure_settled(measure, 0.0)
 
     def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
-        """Return where the stream ends, and the newest version, which lies before that end as do all older ones.
+        """Return where the stream ends, and the newest version, which lies before that end like all older versions.
 
         What lies between that version and the end belongs to the next one. Waits for transactions that are merged but
         not yet published, as they are for a moment; if their writer has died, not for long. Raises the errors of

@@ -26,7 +26,7 @@ KEY_LENGTH = 24
 
 @dataclass(frozen=True)
 class Content:
-    """The number of some events, and that of their bytes in segments, headers included."""
+    """The number of some events, and of their bytes in segments, headers included."""
 
     events: int
     bytes: int

@@ -42,7 +42,7 @@ class _Part:
 
 
 class Dispatch:
-    """One write into several streams. `table` is the one that is written to."""
+    """One write into several streams. `table` is its target."""
 
     def __init__(self, pravega: Pravega, table: StreamTable, roster: Roster, settings: WriteSettings) -> None:
         self._pravega, self._table, self.roster = pravega, table, roster
@@ -98,7 +98,7 @@ class Dispatch:
         self.roster.end(self._pravega)
 
     def _abort_others(self, parts: Mapping[str, _Part]) -> None:
-        """Abort the transactions that only tasks have joined whose attempts were lost."""
+        """Abort the transactions that only lost attempts of tasks have joined."""
 
         def abort() -> None:
             for name, transaction in self.roster.transactions(self._pravega).items():

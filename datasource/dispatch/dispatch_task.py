@@ -226,7 +226,7 @@ def _abort(transactions: Sequence[Transaction]) -> None:
 
 
 def _stream_name(spec: DispatchSpec, name: str) -> str:
-    """Return the name in Pravega of the stream that a row names. Raises InvalidRowError."""
+    """Return Pravega's name of the stream that a row names. Raises InvalidRowError."""
     found = hyphenate(name)
     try:
         check_new_stream(found)

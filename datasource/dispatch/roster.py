@@ -84,7 +84,7 @@ class Roster:
         return self._read(CommitLog(pravega, self.stream).find_companion(self.number)) or {}
 
     def end(self, pravega: Pravega) -> None:
-        """Remove the row of a write, or what that of a query says of this micro-batch."""
+        """Remove the row of a write, or this micro-batch from the row of a query."""
         log = CommitLog(pravega, self.stream)
         if runs := _runs(log.find_companion(self.number)):
             ended = json.dumps({"write": None, "transactions": {}, "runs": runs}).encode()

@@ -16,7 +16,7 @@ from .task import InsertSpec, encoding_id
 
 
 class Insert:
-    """One INSERT, from the begin of its transaction to its commit or abort."""
+    """One INSERT, from the beginning of its transaction to its commit or abort."""
 
     def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
         self._pravega = pravega

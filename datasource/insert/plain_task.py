@@ -185,7 +185,7 @@ class _CurrentSegments:
         return SegmentRouter(segments)
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Give events to the current segments, behind all that these have got before."""
+        """Give events to the current segments, after all that these have got before."""
         segments = [SegmentAddress(self._stream, one) for one in self._router.segment_ids]
         places = self._router.places(positions)
         frame_by_place(

@@ -47,7 +47,7 @@ class TaskOutput:
 
     @property
     def at(self) -> SegmentAddress | None:
-        """Return the segment that was appended to last; after an error, the one that it is about."""
+        """Return the segment that was appended to last; after an error, the segment that failed."""
         return self._at if self._sender is None else self._sender.at
 
     def room(self, segment: SegmentAddress, size: int, events: int) -> memoryview:

@@ -38,7 +38,7 @@ def find_epoch_column(table: StreamTable) -> str | None:
 
 
 def with_epoch_column(table: StreamTable, rows: StructType) -> StructType:
-    """Return the columns of rows with that of epochs, if the table has one."""
+    """Return the columns of rows, with the column of epochs if the table has one."""
     column = find_epoch_column(table)
     if column is None or column in rows.names:
         return rows

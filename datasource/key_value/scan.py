@@ -92,7 +92,7 @@ def require_keys(table: StreamTable) -> KeyColumns:
 
 
 def select_value_columns(table: StreamTable, columns: StructType) -> StructType:
-    """Return those of the columns that are in the values of entries."""
+    """Return the columns that are in the values of entries."""
     keys = set(require_keys(table).names)
     return StructType([column for column in columns if column.name not in keys])
 

@@ -139,7 +139,7 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
 
 
 class KeyedWriter(DataSourceArrowWriter):
-    """Spark's writer of DELETE, UPDATE and MERGE for tasks: of an `operation`, the old key `id` and the new `row`."""
+    """Spark's writer of DELETE, UPDATE and MERGE for tasks. A row has `operation`, the old key `id`, the new `row`."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec

@@ -196,7 +196,7 @@ def _lost_error(what: str) -> DataLossError:
 
 
 def cut_at(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
-    """Return the slices as an earlier scan with the same start saw them, which ended at `tail` (by segment id)."""
+    """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]
 

@@ -52,7 +52,7 @@ class Counts:
             yield self.batch(schema)
 
     def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
-        """Return the batch with the counts; `position` is the value of a column after that of the counts."""
+        """Return the batch with the counts; `position` is the value of a column after the counts."""
         encoded = bytearray()
         for number in astuple(self):
             while number > _SEVEN_BITS:
@@ -92,7 +92,7 @@ def make_counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.A
 
 
 def with_counts(rows: StructType) -> StructType:
-    """Return the columns of a task that counts: those of its rows, null where there are counts, and COUNTS_COLUMN."""
+    """Return the columns of a task that counts: those of its rows, null for counts, and COUNTS_COLUMN."""
     return StructType([*make_nullable(rows), COUNTS_COLUMN])
 
 

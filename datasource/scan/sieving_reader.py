@@ -82,7 +82,7 @@ def choose_columns_to_read(required: StructType, conditions: Sequence[Condition]
 
 
 def sieve(source: RowSource, conditions: Sequence[Condition], required: StructType, limit: int | None) -> RowSource:
-    """Return the required columns of the rows that fulfil the conditions; the source has the `choose_columns_to_read`.
+    """Return the required columns of the rows that fulfil the conditions; the source has `choose_columns_to_read`'s.
 
     If no column is required, there is one with arbitrary values. The `limit` applies to each task.
     """

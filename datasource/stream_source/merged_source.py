@@ -136,7 +136,7 @@ class MergedTableStream:
         return MergedOffset(self._of_members(list(self._members), TableStream.start))
 
     def last(self) -> MergedOffset:
-        """Return where a query ends that reads all present events."""
+        """Return where a query that reads all present events ends."""
         return MergedOffset(self._of_members(list(self._members), TableStream.last))
 
     def end(

@@ -104,7 +104,7 @@ class TableStream:
         return self._read.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
-        """Return where a query ends that reads all present events."""
+        """Return where a query that reads all present events ends."""
         return self._read.offset(self._tail().positions)
 
     def end(

@@ -53,7 +53,7 @@ class LoadedTable:
 def load_table(
     pravega: Pravega, stream: Stream, *, event_type: str | None = None, schema_version: int | None = None
 ) -> LoadedTable:
-    """Read a stream's table, or that of the events of one type, with the columns of its latest schema or of a version.
+    """Read the table of a stream, or of one type of its events, with the columns of its latest schema or of a version.
 
     A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
     schema groups whose events cannot be decoded, SchemaNotFoundError for a missing type or version, and for a table

@@ -54,7 +54,7 @@ def _strip_quotes(text: str) -> str:
 
 
 def find_first_mistake(script: Sequence[Statement]) -> str | None:
-    """Return what is wrong with the first statement that cannot run, with its line; None if no mistake is found."""
+    """Return what is wrong with the first statement that cannot run, with its line; None without a mistake."""
     confs: dict[str, str] = {}
     known = True
     for statement in script:
