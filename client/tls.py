@@ -81,7 +81,7 @@ def make_ssl_context(config: ClientConfig) -> ssl.SSLContext:
 
 
 def load_grpc_root_certificates(config: ClientConfig) -> bytes:
-    """Return the CAs that gRPC shall trust, as PEM: the same that `make_ssl_context` trusts.
+    """Return the CAs that gRPC should trust, as PEM: the same that `make_ssl_context` trusts.
 
     Raises TlsError if this machine has none and no trust store is given.
     """
@@ -115,7 +115,7 @@ def load_system_root_certificates() -> bytes:
 
 
 def find_server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
-    """Return the name that gRPC shall expect in the certificate; None for the host's own name.
+    """Return the name that gRPC should expect in the certificate; None for the host's own name.
 
     gRPC always checks the name. With `validate_hostname=False` this fetches the certificate first (and checks its CA),
     and returns the first name in it.
@@ -216,7 +216,7 @@ _GRPC_OTHER_FAILURES = ("SSL_ERROR_SSL", "security handshaker")
 
 
 def find_grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
-    """Make the error for the TLS failure behind gRPC's UNAVAILABLE; None if its text names none."""
+    """Return the error for the TLS failure behind gRPC's UNAVAILABLE, or None without one."""
     for mark, make in _GRPC_FAILURES:
         if mark in details:
             found = _GRPC_VERIFICATION.search(details)

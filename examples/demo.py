@@ -279,8 +279,8 @@ def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
         return spark.table(f"{scope}.sensor_daily").count() if "started" in log.read_text() else 0
 
     every = spark.sql(f"SELECT * FROM {scope}.sensor_agg WHERE date < '2010-12-31'").count()
-    # The micro-batch after the one that ends a day writes its row. A query that is killed between
-    # the two writes them with the next readings, and no sooner: the last file comes when it is started again.
+    # The micro-batch after the one that ends a day writes its row. A query that is killed between the two writes
+    # the row only with the next readings: the last file comes when it is started again.
     runs = (
         (range(FILES - 1), signal.SIGKILL, 1, "killed with SIGKILL"),
         ([FILES - 1], signal.SIGINT, every, "started again, stopped with SIGINT"),

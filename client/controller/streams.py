@@ -23,7 +23,7 @@ class StreamCalls(ControllerCalls):
     """Streams."""
 
     def list_streams(self, scope: str, tag: str | None = None) -> list[str]:
-        """Return the names of the streams of a scope that the caller may read, sorted, or only of those with a tag.
+        """Return the sorted names of the streams in a scope that the caller may read, or of those with a tag.
 
         Without a tag they include internal streams, of watermarks and reader groups, which begin with `_`. Raises
         ScopeNotFoundError.
@@ -109,7 +109,7 @@ class StreamCalls(ControllerCalls):
             raise self._failed(purpose, pb.CreateStreamStatus.Status.Name(reply.status))
 
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
-        """Replace all settings of a stream. To change one, read them all, change it and write them back.
+        """Replace all settings of a stream. To change one setting, read them all, change it and write them back.
 
         Raises StreamNotFoundError, StreamSealedError, InvalidOptionError.
         """

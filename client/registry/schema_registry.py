@@ -241,7 +241,7 @@ class SchemaRegistry:
         return found
 
     def remember_encoding(self, group: str, id: int, encoding: Encoding) -> None:
-        """Remember what an id stands for, which the registry has said in other answers."""
+        """Remember what an id stands for, as the registry has said in another answer."""
         with self._lock:
             self._encodings[group, id] = encoding
 

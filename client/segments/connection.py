@@ -332,7 +332,7 @@ class ConnectionPool:
         connection.close()
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Close the idle connections to a segment store, one of which turned out to be dead."""
+        """Close the idle connections to a segment store, after one turned out to be dead."""
         with self._lock:
             idle = [entry for writing in (False, True) for entry in self._idle.pop((endpoint, writing), ())]
         for connection, _ in idle:

@@ -250,7 +250,7 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
 
 
 class ReadAhead(Generic[Item]):
-    """Iterates over `items` in a thread, which begins an item when the consumer takes the one before it.
+    """Iterates over `items` in a thread. It begins an item when the consumer takes the item before.
 
     So at most one item is ready or being made. An error of `items` is raised at the consumer, in its place. Always call
     `close`.

@@ -186,7 +186,7 @@ class KnownStreams:
             self._learn(stream, replace(known, logged=True))
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
-        """Return encoding ids that the events probably have, the first of all and those noted last: only a hint."""
+        """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
         return self._find(stream).encodings
 
     def note_encoding(self, stream: Stream, encoding_id: int, there: bool = True) -> None:

@@ -171,7 +171,7 @@ class SegmentRangeReader:
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
     def _fetch_chunks(self, fetching: _Fetching) -> Iterator[_Chunk]:
-        """Yield chunks, which a thread fetches ahead, except for the first one of a reader that may want no more.
+        """Yield chunks that a thread fetches ahead, except for the first if the reader may want no more.
 
         Bytes beyond `stop` follow, for the event that reaches beyond it; they are fetched only when they are asked for.
         """

@@ -150,7 +150,7 @@ class SegmentStore:
         self._tokens.invalidate(stream, access)
 
     def replace_expired_token(self, stream: Stream, access: Access) -> ServerUnavailableError:
-        """Renew a token that a reply calls expired, and return the error by which the request is sent again."""
+        """Renew a token that a reply calls expired, and return an error after which the request is sent again."""
         self.renew_token(stream, access)
         return ServerUnavailableError(f"the delegation token of stream '{stream}' has expired")
 

@@ -42,7 +42,7 @@ class StreamNotFoundError(PravegaError):
 
     @classmethod
     def dropped(cls, message: str) -> StreamNotFoundError:
-        """Return the error for a stream that was there before. Its message says what to do."""
+        """Return the error for a stream that used to exist. Its message says what to do."""
         error = cls(message)
         error.was_dropped = True
         return error

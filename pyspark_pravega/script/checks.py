@@ -98,7 +98,7 @@ def _check_brackets(statement: Statement) -> None:
 
 
 def _inserts_from_stream(statement: Statement) -> bool:
-    """Return whether the words of an INSERT show that it reads a STREAM, which they do not if it reads a view."""
+    """Return whether an INSERT names a STREAM itself; a stream behind a view goes unnoticed."""
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):
         return False
