@@ -156,7 +156,8 @@ class Scan:
         -------
         pyarrow.RecordBatchReader
             The rows. Those of one segment come in their order, and those of several segments mixed unless `threads` is
-            1. The threads end with the last row, or when nothing refers to the reader any more.
+            1. The threads end with the last row, or when nothing refers to the reader any more. Reading a batch can raise
+            the errors of `to_arrow`.
         """
         batches = self._read_batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
@@ -168,6 +169,13 @@ class Scan:
         -------
         int
             Their number.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        DataLossError
+            If events were removed before they were read.
         """
         if self.condition is None and self.limit is None:
             planned = self._plan(StructType([]))

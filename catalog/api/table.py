@@ -198,6 +198,14 @@ class Table:
             If there is no such column.
         DataLossError
             If events were removed.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> table.changes(start=2).to_arrow().column("_change_type").to_pylist()
+        ['insert', 'insert']
         """
         given = dict(options or {})
         described = load_changes(self._named, make_change_range(start, end), given)
@@ -220,6 +228,14 @@ class Table:
         ------
         InvalidNameError
             If there is no such metadata table; the message names those that exist.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> table.inspect("segments").column("number").to_pylist()
+        [0]
         """
         return inspect_table(self._catalog, self._identifier, name)
 
@@ -235,6 +251,13 @@ class Table:
         -------
         pyarrow.Table
             The rows.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        DataLossError
+            If events were removed before they were read.
         """
         return self.scan(limit=rows).to_arrow()
 
@@ -526,6 +549,21 @@ class Table:
         -------
         list of TableVersion
             The versions, the oldest first.
+
+        Raises
+        ------
+        InvalidOptionError
+            If `newest` is less than 1.
+        UnsupportedOperationError
+            For a key-value table and for several streams, which have no versions.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> for version in table.history(newest=2):
+        ...     print(version.version, version.operation, version.rows)
         """
         return list_versions(self._catalog, self._described.table, newest)
 
@@ -541,6 +579,13 @@ class Table:
         -------
         TableSize
             The number of segments that take appends, and the bytes of the events.
+
+        Raises
+        ------
+        InvalidOptionError
+            If `start` is not a stream cut of the table's stream.
+        UnsupportedOperationError
+            For a key-value table and for several streams.
         """
         return measure_table(self._catalog, self._described.table, start)
 
@@ -551,6 +596,11 @@ class Table:
         -------
         list of TableSchema
             The versions, the oldest first; none without a registry.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            For a key-value table and for several streams.
         """
         return list_schemas(self._catalog, self._described.table)
 
