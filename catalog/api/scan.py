@@ -156,8 +156,8 @@ class Scan:
         -------
         pyarrow.RecordBatchReader
             The rows. Those of one segment come in their order, and those of several segments mixed unless `threads` is
-            1. The threads end with the last row, or when nothing refers to the reader any more. Reading a batch can raise
-            the errors of `to_arrow`.
+            1. The threads end with the last row, or when nothing refers to the reader any more. Reading raises the
+            errors of `to_arrow`.
         """
         batches = self._read_batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
