@@ -1,4 +1,4 @@
-# `make help` lists the targets. Needs Python 3.11 or newer and a JDK 17 or 21; everything else is installed
+# `make help` lists the targets. Needs Python 3.11 or newer and a JDK 17, 21 or 25; everything else is installed
 # into .venv by `make setup`, which the other targets do by themselves.
 
 SHELL := bash

@@ -64,7 +64,7 @@ def find_workers(jvm: int) -> list[int]:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the processes that a process has started, without those of threads that end meanwhile."""
+    """Return the processes that a process has started, without those of threads that end in the meantime."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):

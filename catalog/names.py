@@ -64,7 +64,7 @@ def find_in_scope(catalog: Catalog, identifier: Identifier) -> TableInScope:
 
 
 def _is_impossible(namespace: Sequence[str], name: TableName) -> bool:
-    """Return whether no table can have this name, because it is that of an internal scope or stream."""
+    """Return whether an internal scope or stream has this name, so that no table can have it."""
     if len(namespace) != 1 or not name.stream or len(name.stream) > MAX_STREAM_NAME or name.part == "":
         return True
     return is_internal(name.stream) or is_internal(namespace[0])
@@ -73,7 +73,7 @@ def _is_impossible(namespace: Sequence[str], name: TableName) -> bool:
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
     """Drop the table that a failed statement has made, unless others have replaced it or written to it.
 
-    `id` is that of the table that was made. It is unknown whether a key-value table has rows from other programs.
+    `id` is the id of the table that was made. It is unknown whether a key-value table has rows from other programs.
     """
     kind = find_table_kind(table)
     if kind.is_merged:
@@ -119,7 +119,7 @@ class NoTable(_Scoped):
 
 
 class NamedKeyValueTable(_Scoped):
-    """A key-value table whose name says that it is one."""
+    """A key-value table named as such, `name$kvtable`."""
 
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
         found = key_value_tables.load(self.catalog, self.address)
@@ -281,7 +281,7 @@ class TableOfScope(_Scoped):
 
 
 def _what_no_view_has(request: LoadTable) -> str | None:
-    """Return what of a request no view can do, None if one can do it."""
+    """Return the part of a request that views cannot do, or None."""
     if request.writing:
         return "Writing"
     if request.at is not None:

@@ -99,7 +99,7 @@ class Operations:
             return self._answer(number, catalog, request)
 
     def take_back(self, number: int) -> None:
-        """Abort the INSERT that a call began whose answer nobody has read."""
+        """Abort the INSERT of a call whose answer nobody has read."""
         self._inserts.abort_begun_by(number)
 
     def abort_open_inserts(self) -> list[threading.Thread]:

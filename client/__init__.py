@@ -1,7 +1,7 @@
 """Pravega for Python: controller, segment stores, key-value tables and schema registry, without Spark.
 
-`connect(config)` opens all of it. The other names here are what programs need besides: settings of streams, the
-appender of segments and the framing of its events, and what the schema registry stores.
+`connect(config)` opens all of it. Programs also need the other names here: settings of streams, the appender of
+segments and the framing of its events, and what the schema registry stores.
 
 Importing this package loads no network library; the first use of a name that needs one does.
 """
@@ -43,19 +43,20 @@ __all__ = [
 
 
 def connect(config: ClientConfig, *, first_contact: float | None = None) -> Pravega:
-    """Connect to the services of one cluster. Nothing is sent until one of them is used.
+    """Connect to the services of one cluster. Each service opens its connections when it is first used.
 
     Parameters
     ----------
     config : ClientConfig
         Addresses, credentials, trust and time limits.
     first_contact : float, optional
-        Seconds for which the controller and the registry are tried that refuse connections, or whose host is unknown,
-        while they have never answered. By default the configuration's `retry_timeout`.
+        Seconds to keep trying a controller or a registry that has never answered, if it refuses connections or its host
+        is unknown. By default the configuration's `retry_timeout`.
 
     Returns
     -------
     Pravega
+        The services; as a context manager it closes their connections at the end.
 
     Examples
     --------

@@ -106,7 +106,7 @@ class ClientConfig:
 
     @property
     def effective_registry_credentials(self) -> Credentials | None:
-        """Return the credentials for the schema registry: its own, else those for the controller."""
+        """Return the credentials for the schema registry: its own, or else the controller's."""
         return self.registry_credentials if self.registry_credentials is not None else self.credentials
 
 

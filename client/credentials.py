@@ -111,7 +111,7 @@ def load_credentials(reference: str) -> Credentials:
     return target
 
 
-def authorization_header(credentials: Credentials | None) -> str | None:
+def make_authorization_header(credentials: Credentials | None) -> str | None:
     """Return the checked header value to send now; None without credentials.
 
     Raises AuthenticationError if a plug-in fails, or returns something that is not a header value. The value never

@@ -75,7 +75,7 @@ class FirstContact:
         self._answered = True
 
     def seconds_left(self, began: float) -> float:
-        """Return how many seconds are left to a call, a try of which has just failed; infinite without a limit.
+        """Return how many seconds are left for a call whose last try has just failed; infinite without a limit.
 
         `began` is when the call began (`time.monotonic`).
         """

@@ -31,7 +31,7 @@ _NOT_YET_VALID = 9
 _HOST_NAME_MISMATCHES = (62, 64)
 
 
-def trust_store_pem(config: ClientConfig) -> str | None:
+def load_trust_store(config: ClientConfig) -> str | None:
     """Return the checked certificates of the trust store; None if the system's CAs are to be used.
 
     They are checked up front because gRPC would only say "Failed to create security handshaker" at the first call.
@@ -68,9 +68,9 @@ def _certificates(pem: str) -> list[str]:
     return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
 
 
-def ssl_context(config: ClientConfig) -> ssl.SSLContext:
+def make_ssl_context(config: ClientConfig) -> ssl.SSLContext:
     """Return the context for sockets to segment stores and the schema registry."""
-    pem = trust_store_pem(config)
+    pem = load_trust_store(config)
     context = ssl.create_default_context(cadata=pem)
     context.check_hostname = config.validate_hostname
     # As gRPC does: a trust store may hold the server's own certificate instead of a CA, and certificates may lack key
@@ -80,15 +80,15 @@ def ssl_context(config: ClientConfig) -> ssl.SSLContext:
     return context
 
 
-def grpc_root_certificates(config: ClientConfig) -> bytes:
-    """Return the CAs that gRPC shall trust, as PEM: the same that `ssl_context` trusts.
+def load_grpc_root_certificates(config: ClientConfig) -> bytes:
+    """Return the CAs that gRPC should trust, as PEM: the same that `make_ssl_context` trusts.
 
     Raises TlsError if this machine has none and no trust store is given.
     """
-    pem = trust_store_pem(config)
+    pem = load_trust_store(config)
     if pem is not None:
         return pem.encode("ascii")
-    system = system_root_certificates()
+    system = load_system_root_certificates()
     if not system:
         raise TlsError(
             "this machine has no CA certificates (SSL_CERT_FILE and SSL_CERT_DIR are empty too), so no server can be "
@@ -97,7 +97,7 @@ def grpc_root_certificates(config: ClientConfig) -> bytes:
     return system
 
 
-def system_root_certificates() -> bytes:
+def load_system_root_certificates() -> bytes:
     """Return the CAs that `ssl.create_default_context()` trusts, as PEM, with SSL_CERT_FILE and SSL_CERT_DIR."""
     found = dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
     # OpenSSL reads a directory of CAs only when it verifies, so the context above does not list those.
@@ -114,8 +114,8 @@ def system_root_certificates() -> bytes:
     return "".join(ssl.DER_cert_to_PEM_cert(der) for der in found).encode("ascii")
 
 
-def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
-    """Return the name that gRPC shall expect in the certificate; None for the host's own name.
+def find_server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
+    """Return the name that gRPC should expect in the certificate; None for the host's own name.
 
     gRPC always checks the name. With `validate_hostname=False` this fetches the certificate first (and checks its CA),
     and returns the first name in it.
@@ -126,12 +126,12 @@ def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None
         address = (endpoint.host, endpoint.port)
         with (
             socket.create_connection(address, timeout=config.request_timeout) as connection,
-            ssl_context(config).wrap_socket(connection, server_hostname=endpoint.host) as secured,
+            make_ssl_context(config).wrap_socket(connection, server_hostname=endpoint.host) as secured,
         ):
             # (kind, value) pairs as the `ssl` module documents them; the types it declares are too wide.
             certificate: dict[str, Any] = secured.getpeercert() or {}
     except OSError as error:
-        raise connection_error(error, endpoint) from error
+        raise make_connection_error(error, endpoint) from error
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     if not names:
@@ -140,7 +140,7 @@ def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None
     return re.sub(r"^\*\.", "any.", names[0])
 
 
-def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
+def make_connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
     """Make the error for a failed connection or handshake.
 
     TlsError is final; ServerUnavailableError and ServerTimeoutError may pass.
@@ -148,16 +148,16 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
     if isinstance(error, ssl.SSLCertVerificationError):
         code = getattr(error, "verify_code", 0)
         if code in _HOST_NAME_MISMATCHES:
-            return host_name_mismatch(endpoint)
+            return make_host_name_error(endpoint)
         if code in (_EXPIRED, _NOT_YET_VALID):
-            return expired_certificate(endpoint, error.verify_message)
-        return untrusted_certificate(endpoint, error.verify_message)
+            return make_expired_certificate_error(endpoint, error.verify_message)
+        return make_untrusted_certificate_error(endpoint, error.verify_message)
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return ServerUnavailableError(f"the server at {endpoint} closed the TLS connection")
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
         if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
-            return not_tls(endpoint)
+            return make_not_tls_error(endpoint)
         return TlsError(f"the TLS handshake with {endpoint} failed ({reason})")
     if isinstance(error, TimeoutError):
         # A plain segment store keeps silent when it is greeted with TLS, so it need not be slow.
@@ -175,7 +175,7 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
     return unavailable
 
 
-def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:
+def make_untrusted_certificate_error(endpoint: Endpoint, detail: str) -> TlsError:
     """Make the error for a certificate that was not issued by a trusted CA."""
     return TlsError(
         f"the certificate of {endpoint} is not trusted ({detail}); give the CA that issued it as trust "
@@ -183,14 +183,14 @@ def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:
     )
 
 
-def expired_certificate(endpoint: Endpoint, detail: str) -> TlsError:
+def make_expired_certificate_error(endpoint: Endpoint, detail: str) -> TlsError:
     """Make the error for a certificate that has expired, or is not valid yet."""
     return TlsError(
         f"the certificate of {endpoint} is not valid at this time ({detail}); renew it, or check the clocks"
     )
 
 
-def host_name_mismatch(endpoint: Endpoint) -> TlsError:
+def make_host_name_error(endpoint: Endpoint) -> TlsError:
     """Make the error for a trusted certificate of other hosts."""
     return TlsError(
         f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name in the "
@@ -198,25 +198,25 @@ def host_name_mismatch(endpoint: Endpoint) -> TlsError:
     )
 
 
-def not_tls(endpoint: Endpoint) -> TlsError:
+def make_not_tls_error(endpoint: Endpoint) -> TlsError:
     """Make the error for a server that did not answer the handshake with TLS."""
     return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
 
 
 # gRPC says only in the text of UNAVAILABLE that TLS failed, and how.
 _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
-    ("Hostname Verification", lambda endpoint, detail: host_name_mismatch(endpoint)),
-    ("WRONG_VERSION_NUMBER", lambda endpoint, detail: not_tls(endpoint)),
-    ("certificate has expired", expired_certificate),
-    ("certificate is not yet valid", expired_certificate),
-    ("CERTIFICATE_VERIFY_FAILED", untrusted_certificate),
+    ("Hostname Verification", lambda endpoint, detail: make_host_name_error(endpoint)),
+    ("WRONG_VERSION_NUMBER", lambda endpoint, detail: make_not_tls_error(endpoint)),
+    ("certificate has expired", make_expired_certificate_error),
+    ("certificate is not yet valid", make_expired_certificate_error),
+    ("CERTIFICATE_VERIFY_FAILED", make_untrusted_certificate_error),
 )
 _GRPC_VERIFICATION = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)")
 _GRPC_OTHER_FAILURES = ("SSL_ERROR_SSL", "security handshaker")
 
 
-def grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
-    """Make the error for the TLS failure behind gRPC's UNAVAILABLE; None if its text names none."""
+def find_grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
+    """Return the error for the TLS failure behind gRPC's UNAVAILABLE, or None without one."""
     for mark, make in _GRPC_FAILURES:
         if mark in details:
             found = _GRPC_VERIFICATION.search(details)

@@ -144,7 +144,7 @@ class Transaction:
         """
         epoch = transaction_epoch(transaction)
         if epoch > MAX_EPOCH:
-            raise StreamNotFoundError(f"stream '{stream}' has no epoch {epoch}, which no stream can have")
+            raise StreamNotFoundError(f"stream '{stream}' has no epoch {epoch}: no stream can have so many")
         segments = [
             replace(segment, segment_id=transaction_segment_id(segment.segment_id, transaction))
             for segment in controller.epoch_segments(stream, epoch)

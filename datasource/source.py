@@ -32,11 +32,11 @@ from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
 from .insert.ledger import Epoch
 from .insert.outcomes import clean_up
-from .insert.prepare import epoch_of_application, refuse_stream_column, write_settings
+from .insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
 from .insert.reports import InsertMessage
 from .insert.task import InsertSpec, InsertWriter
 from .kinds.opening import open_table
-from .scan.event_planning import full_schema
+from .scan.event_planning import make_full_schema
 from .scan.scan_request import ScanRequest
 from .table_of_options import table_of_options
 from .tables.read_options import resolve_read
@@ -48,18 +48,24 @@ _LONGEST_LEASE = 600.0  # seconds; the server's limit
 class PravegaDataSource(DataSource):
     """Reads and writes a stream without a catalog, by `spark.read` and `df.write`.
 
-    Spark finds it by its name where this package is installed:
+    Where this package is installed, Spark finds it by the name `pravega`. The stream may be `name$type`, for its events
+    of one type, or `name$changelog`.
 
-        temperatures = (
-            spark.read.format("pravega")
-            .option("controller-uri", "tcp://localhost:9090")
-            .option("scope", "plant")
-            .option("stream", "temperatures")
-            .load()
-        )
-        temperatures.where("celsius > 80").show()
+    Parameters
+    ----------
+    options : dict of str to str
+        Read or write options of docs/options.md. Spark passes what `option` and `options` set.
 
-    The stream may be `name$type`, for its events of one type, or `name$changelog`. docs/options.md lists the options.
+    Examples
+    --------
+    >>> temperatures = (
+    ...     spark.read.format("pravega")
+    ...     .option("controller-uri", "tcp://localhost:9090")
+    ...     .option("scope", "plant")
+    ...     .option("stream", "temperatures")
+    ...     .load()
+    ... )
+    >>> temperatures.where("celsius > 80").show()
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -78,7 +84,7 @@ class PravegaDataSource(DataSource):
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, None)
-            return full_schema(table, resolve_read(o.resolve, table, self.options))
+            return make_full_schema(table, resolve_read(o.resolve, table, self.options))
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -105,7 +111,7 @@ class PravegaDataSource(DataSource):
             if (plain := prepared.plain_writer(schema)) is not None:
                 return plain
             table = prepared.table
-            if (epoch := epoch_of_application(options)) is not None:
+            if (epoch := find_epoch_of_application(options)) is not None:
                 epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
             insert = Insert.begin(pravega, table, settings)
             try:
@@ -169,7 +175,7 @@ class TransactionalWriter(InsertWriter):
 
     @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Give the transaction up. Raises nothing: that would hide the error because of which Spark aborts."""
+        """Give the transaction up. Raises nothing, because that would hide why Spark aborts."""
         with connect(self._spec.config) as pravega:
             clean_up(self._insert(pravega).abort)
 

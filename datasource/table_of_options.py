@@ -15,7 +15,7 @@ from pyspark_pravega.sql import options as o
 
 from .kinds.opening import find_table_kind, load
 from .tables.hidden_columns import HIDDEN_COLUMNS
-from .tables.loading import declared_settings
+from .tables.loading import read_declared_settings
 from .tables.members import Member, MemberChoice
 from .tables.merged_table import STREAM_COLUMN, merged_table, with_stream_column
 from .tables.stored_properties import promised_key, stored_properties
@@ -46,7 +46,7 @@ def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | 
     names = MemberChoice.of(options, scope).find(pravega)
     if not names:
         raise StreamNotFoundError(describe_no_match(scope, text))
-    return with_stream_column(merged_table(Stream(scope, text), member_tables(pravega, options, scope, names, schema)))
+    return with_stream_column(merged_table(Stream(scope, text), load_members(pravega, options, scope, names, schema)))
 
 
 def describe_no_match(scope: str, pattern: str) -> str:
@@ -57,7 +57,7 @@ def describe_no_match(scope: str, pattern: str) -> str:
     )
 
 
-def member_tables(
+def load_members(
     pravega: Pravega, options: o.Options, scope: str, names: Sequence[str], schema: StructType | None = None
 ) -> list[StreamTable]:
     """Return the tables of the streams to read as one, by their names in a scope.
@@ -86,7 +86,7 @@ def _named_table(pravega: Pravega, options: o.Options, name: Member, schema: Str
     stream, version = name.stream, options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
         return load(pravega, stream, name.part, schema_version=version).table
-    settings = declared_settings(options)
+    settings = read_declared_settings(options)
     configuration = pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
     promised = promised_key(stored_properties(configuration.tags))
     if promised is not None and settings.routing_key is not None:

@@ -161,7 +161,7 @@ def show_step(text: str) -> None:
 
 @contextmanager
 def open_servers(scratch: Path) -> Iterator[Mapping[str, str]]:
-    """Yield the environment variables that lead to Pravega, which runs as long as the `with` block."""
+    """Yield the environment variables that lead to a Pravega that runs during the `with` block."""
     if os.environ.get("PRAVEGA_CONTROLLER_URI"):
         show_step(f"Using the Pravega of the environment, {os.environ['PRAVEGA_CONTROLLER_URI']}")
         yield {}
@@ -279,8 +279,8 @@ def run_as_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
         return spark.table(f"{scope}.sensor_daily").count() if "started" in log.read_text() else 0
 
     every = spark.sql(f"SELECT * FROM {scope}.sensor_agg WHERE date < '2010-12-31'").count()
-    # Days that are over are written in the micro-batch after the one that ends them. A query that is killed between
-    # the two writes them with the next readings, and no sooner: the last file comes when it is started again.
+    # The micro-batch after the one that ends a day writes its row. A query that is killed between the two writes
+    # the row only with the next readings: the last file comes when it is started again.
     runs = (
         (range(FILES - 1), signal.SIGKILL, 1, "killed with SIGKILL"),
         ([FILES - 1], signal.SIGINT, every, "started again, stopped with SIGINT"),

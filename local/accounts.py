@@ -74,14 +74,14 @@ def fill_in_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
     return complete
 
 
-def server_password(accounts: Mapping[str, Account]) -> str:
+def find_server_password(accounts: Mapping[str, Account]) -> str:
     """Return the password of the servers' own identity among accounts of `fill_in_passwords`."""
     password = accounts[SERVER_USER].password
     assert password is not None
     return password
 
 
-def password_file(accounts: Mapping[str, Account]) -> str:
+def format_password_file(accounts: Mapping[str, Account]) -> str:
     """Return the content of the password file; every account must have a password."""
     lines = []
     for name, account in accounts.items():

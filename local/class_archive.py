@@ -1,11 +1,11 @@
 """Archives of loaded classes, from which Java programs start in about two thirds of the time.
 
 Java's "application class data sharing" (https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html): an
-archive belongs to one Java and one class path. Java compares both itself and ignores an archive that does not fit,
-so that nothing depends on it but time.
+archive belongs to one Java and one class path. Java compares both itself and ignores an archive that does not fit:
+it then only starts more slowly.
 
-A server that finds no archive records one while it runs, and writes it when it ends: the first cluster that is
-stopped leaves an archive of each server, which takes its stop a few seconds.
+A server that finds no archive records one while it runs, and writes it when it ends. So the first `stop` of a cluster
+takes a few seconds longer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
 
-from .directories import cache_directory
+from .directories import find_cache_directory
 from .java import Java
 
 RECORDING_GRACE_S = 90.0
@@ -44,7 +44,7 @@ class ClassArchive:
         `cache` is the user's cache directory if that is not the one of this process's environment.
         """
         key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-        return cls((cache_directory() if cache is None else cache) / "classes" / f"{program}-{key}.jsa")
+        return cls((find_cache_directory() if cache is None else cache) / "classes" / f"{program}-{key}.jsa")
 
     def options(self) -> list[str]:
         """Return the options with which Java starts from the archive; none if there is no readable archive.
@@ -97,10 +97,10 @@ def find_server_archive(server: str, java: Java, class_path: Sequence[Path]) -> 
     return ClassArchive.locate(server, [java.build, *map(str, class_path)])
 
 
-def recording_options(recording: Path, log_level: str = "off") -> list[str]:
+def list_recording_options(recording: Path, log_level: str = "off") -> list[str]:
     """Return the options with which Java writes an archive to `recording` when it ends.
 
-    `log_level` is that of Java's messages about the archive; by default it has none.
+    `log_level` is the level of Java's messages about the archive; by default Java writes none.
     """
     return [f"-XX:ArchiveClassesAtExit={recording}", *_log_options(log_level)]
 

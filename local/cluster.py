@@ -23,12 +23,19 @@ from . import accounts as user_accounts
 from . import lifeline, processes, readiness, servers
 from .accounts import SERVER_USER, Account
 from .class_archive import RECORDING_GRACE_S, ClassArchive
-from .directories import create_private_directory, default_cluster_directory, hold_lock
+from .directories import create_private_directory, find_default_cluster_directory, hold_lock
 from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
 from .ports import find_free_ports
-from .servers import ServerHome, ServerProgram, ServerSettings, prepare_pravega, prepare_registry, server_environment
+from .servers import (
+    ServerHome,
+    ServerProgram,
+    ServerSettings,
+    make_server_environment,
+    prepare_pravega,
+    prepare_registry,
+)
 from .state import ClusterInfo, ClusterState
 from .tls import certificates
 
@@ -156,7 +163,7 @@ class LocalCluster:
             dict(properties or {}),
             certificate_lifetime,
         )
-        path = Path(directory) if directory is not None else default_cluster_directory()
+        path = Path(directory) if directory is not None else find_default_cluster_directory()
         path = create_private_directory(path.absolute())
         with hold_lock(path / "lock", lambda: report(f"waiting for another command on {path}")):
             if (running := _find_running(path, plan, report)) is not None:
@@ -170,8 +177,8 @@ class LocalCluster:
 
     @classmethod
     def find(cls, directory: Path | str | None = None) -> LocalCluster | None:
-        """Return the cluster of the directory, whether or not it runs; None if there is none."""
-        path = (Path(directory) if directory is not None else default_cluster_directory()).absolute()
+        """Return the cluster of the directory, whether or not it runs, or None."""
+        path = (Path(directory) if directory is not None else find_default_cluster_directory()).absolute()
         state = ClusterState.read(path / "state.json")
         return None if state is None else cls(path, state)
 
@@ -288,7 +295,7 @@ class _Start:
         """Start Pravega, and then the registry, which would wait for Pravega in ever longer steps."""
         credentials = None
         if self._settings.accounts is not None:
-            credentials = BasicCredentials(SERVER_USER, user_accounts.server_password(self._settings.accounts))
+            credentials = BasicCredentials(SERVER_USER, user_accounts.find_server_password(self._settings.accounts))
         probes = readiness.Probes(self._state.info, self._settings.ports.segment_store, credentials)
         for make, probe in ((prepare_pravega, probes.pravega), (prepare_registry, probes.registry)):
             program = make(self._settings, self._home)
@@ -305,7 +312,7 @@ class _Start:
         self._report(f"starting {program.name} (log: {program.log})")
         log = servers.ServerLog([program.log, program.output])
         process = processes.spawn(
-            program.command, directory=self._home.run, output=program.output, environment=server_environment()
+            program.command, directory=self._home.run, output=program.output, environment=make_server_environment()
         )
         self._state = self._state.with_server(program.name, process, program.recordings)
         # Written before it is ready, so that `stop` finds it even if this process is killed while it waits.

@@ -14,7 +14,7 @@ from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.interrupts import undo_on_interrupt
 
 from .cluster import DEFAULT_HEAP, LocalCluster
-from .directories import default_cluster_directory
+from .directories import find_default_cluster_directory
 from .jars import ivy
 
 _NOT_RUNNING = 3
@@ -24,7 +24,7 @@ _directory_option = click.option(
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    default=default_cluster_directory,
+    default=find_default_cluster_directory,
     show_default="in the user's state directory",
     help="Directory of the cluster; several clusters can run side by side in different ones.",
 )
@@ -153,7 +153,7 @@ def _describe(cluster: LocalCluster) -> None:
 
 
 def _directory_argument(directory: Path) -> str:
-    return "" if directory == default_cluster_directory() else f" --dir {shlex.quote(str(directory))}"
+    return "" if directory == find_default_cluster_directory() else f" --dir {shlex.quote(str(directory))}"
 
 
 @contextmanager

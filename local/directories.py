@@ -13,17 +13,17 @@ from pathlib import Path
 _NAME = "pyspark-pravega"
 
 
-def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
+def find_cache_directory(environment: Mapping[str, str] | None = None) -> Path:
     """Return the directory of files that can be recreated: `$XDG_CACHE_HOME/pyspark-pravega`, or in ~/.cache."""
     return _find_base("XDG_CACHE_HOME", ".cache", "Library/Caches", environment) / _NAME
 
 
-def jar_directory(environment: Mapping[str, str] | None = None) -> Path:
+def find_jar_directory(environment: Mapping[str, str] | None = None) -> Path:
     """Return the directory of the fetched jars."""
-    return cache_directory(environment) / "jars"
+    return find_cache_directory(environment) / "jars"
 
 
-def default_cluster_directory(environment: Mapping[str, str] | None = None) -> Path:
+def find_default_cluster_directory(environment: Mapping[str, str] | None = None) -> Path:
     """Return the directory of the cluster that the command line uses without `--dir`."""
     base = _find_base("XDG_STATE_HOME", ".local/state", "Library/Application Support", environment)
     return base / _NAME / "local"

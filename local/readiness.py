@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.http import HttpServer, NoAnswerError, NotA
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.retry import FirstContact
 from pyspark_pravega.client.segments.connection import Connection
-from pyspark_pravega.client.tls import ssl_context
+from pyspark_pravega.client.tls import make_ssl_context
 from pyspark_pravega.errors import PravegaError, ScopeExistsError
 
 from .state import ClusterInfo
@@ -97,7 +97,7 @@ class Probes:
         # Pravega continues without an error if it cannot bind this port, so only the greeting shows it.
         config = self._config
         try:
-            context = ssl_context(config) if config.tls else None
+            context = make_ssl_context(config) if config.tls else None
             Connection.open(Endpoint("localhost", self.segment_store), context, _GREETING_TIMEOUT_S).close()
         except PravegaError as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
@@ -120,7 +120,7 @@ class Probes:
         config = self._config
         headers = {} if self.credentials is None else {"Authorization": self.credentials.authorization()}
         assert self.info.rest_uri is not None
-        server = HttpServer(self.info.rest_uri, ssl_context(config) if config.tls else None)
+        server = HttpServer(self.info.rest_uri, make_ssl_context(config) if config.tls else None)
         try:
             reply = server.request("GET", "/ping", query={}, body=None, headers=headers, seconds=_CALL_TIMEOUT_S)
         except OSError:

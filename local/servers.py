@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from .accounts import SERVER_USER, Account, password_file, server_password
-from .class_archive import find_server_archive, recording_options
+from .accounts import SERVER_USER, Account, find_server_password, format_password_file
+from .class_archive import find_server_archive, list_recording_options
 from .directories import create_private_directory, write_private
 from .java import Java
 from .ports import Ports
@@ -146,7 +146,7 @@ def prepare_registry(settings: ServerSettings, home: ServerHome) -> ServerProgra
     )
 
 
-def server_environment() -> dict[str, str]:
+def make_server_environment() -> dict[str, str]:
     """Return this process's environment without Pravega's own variables.
 
     A shell in which `pyspark-pravega local env` was evaluated has credentials in it. The Pravega client inside the
@@ -168,7 +168,7 @@ def _prepare(name: str, main_class: str, options: Sequence[str], home: ServerHom
     recordings: dict[str, str] = {}
     if not (archive_options := archive.options()):
         recording = home.run / f"{name}.jsa"
-        archive_options, recordings = recording_options(recording), {str(recording): str(archive.file)}
+        archive_options, recordings = list_recording_options(recording), {str(recording): str(archive.file)}
     command = [
         str(home.java.executable),
         *options,
@@ -210,7 +210,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         # The log stays in the heap until the oldest write in it has been flushed. By default that may take 30 s.
         "writer.flush.threshold.milliseconds": "1000",
         # If a stream is dropped while it is flushed, the writer fails and pauses, by default for 1 s. The log is not
-        # truncated meanwhile.
+        # truncated in the meantime.
         "writer.error.sleep.milliseconds": "50",
     }
     if settings.storage is not None:
@@ -229,7 +229,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         values |= {
             "singlenode.security.auth.enable": "true",
             "singlenode.security.auth.credentials.username": SERVER_USER,
-            "singlenode.security.auth.credentials.pwd": server_password(settings.accounts),
+            "singlenode.security.auth.credentials.pwd": find_server_password(settings.accounts),
             "singlenode.security.auth.pwdAuthHandler.accountsDb.location": _write_accounts(settings, run),
         }
     return values | dict(settings.properties)
@@ -253,7 +253,7 @@ def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
             "security.tls.server.privateKey.pwd.location": str(certificates.store_password),
         }
     if settings.accounts is not None:
-        token = f"{SERVER_USER}:{server_password(settings.accounts)}".encode()
+        token = f"{SERVER_USER}:{find_server_password(settings.accounts)}".encode()
         values |= {
             "store.pravega.controller.connect.auth.method": "Basic",
             "store.pravega.controller.connect.auth.token": base64.b64encode(token).decode("ascii"),
@@ -266,7 +266,7 @@ def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
 def _write_accounts(settings: ServerSettings, run: Path) -> str:
     assert settings.accounts is not None
     path = run / "accounts"
-    write_private(path, password_file(settings.accounts).encode("utf-8"))
+    write_private(path, format_password_file(settings.accounts).encode("utf-8"))
     return str(path)
 
 

@@ -1,4 +1,4 @@
-"""Quote names as SQL does, check which of them Pravega can hold, and find what a mistyped name was meant to be."""
+"""Quote names as SQL does, check whether Pravega can hold them, and suggest names for mistyped ones."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def describe_view_refusal(statement: str, name: str) -> str:
 
 
 def _describe(statement: str, name: str, own: Mapping[str, str], otherwise: str) -> str:
-    """Return the sentence with one of `own` reasons, else with one that holds for all tables."""
+    """Return the sentence with a reason of the kind's `own`, or else with one for all tables."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reasons = (reasons.get(key) for reasons in (own, _INSTEAD) for key in (statement, general))
     return f"{statement} is not possible on {name}: {next(filter(None, reasons), otherwise)}."

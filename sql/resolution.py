@@ -27,7 +27,7 @@ class Source(IntEnum):
     QUERY = 4
 
 
-# Keys that Spark itself puts beside ours, in lower case.
+# Keys that Spark itself adds to ours, in lower case.
 _SPARK_PROPERTIES = frozenset(
     ("provider", "location", "comment", "owner", "external", "is_managed_location", "collation", "table_type")
 )
@@ -172,7 +172,7 @@ class Resolution:
 
 
 def _join_refusals(refused: Mapping[str, str]) -> str:
-    """Return the sentences of all keys. Help that several of them share follows the last one only."""
+    """Return the sentences of all keys. Advice that several refusals share follows only the last."""
     hints = list(refused.values())
     return " ".join(
         sentence if hint in hints[number + 1 :] else f"{sentence} {hint}"

@@ -32,7 +32,7 @@ class Statement:
     """Its beginning on one line: up to the first string, which may be a secret."""
 
     def in_place(self) -> str:
-        """Return the text after as many empty lines as the script has before it, so that Spark counts lines alike."""
+        """Return the text after as many empty lines as the script has before it, so that Spark counts its lines."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
     @property

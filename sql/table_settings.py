@@ -87,7 +87,7 @@ def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettin
     format = options.get(o.FORMAT)
     if not traits.registered and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
         raise InvalidOptionError(
-            f"'compatibility' has no meaning with 'format'='{format}', which has no schema in the registry. Leave it "
+            f"'compatibility' does not apply with 'format'='{format}', which has no schema in the registry. Leave it "
             "out, or choose 'format'='avro' or 'json'."
         )
     timeout = options.get(o.EVENT_TIME_TIMEOUT)
@@ -118,7 +118,7 @@ def _read_routing_key_of_all(options: o.Options, format: str, traits: FormatTrai
     given = options.get(o.ROUTING_KEY_OF_ALL)
     if given is not None and traits.changes:
         raise InvalidOptionError(
-            f"'{o.ROUTING_KEY_OF_ALL.key}' has no meaning with 'format'='{format}', whose events are changes of rows. "
+            f"'{o.ROUTING_KEY_OF_ALL.key}' does not apply with 'format'='{format}', whose events are changes of rows. "
             "Leave it out."
         )
     if given is not None and options.get(o.ROUTING_KEY) is None:
@@ -166,7 +166,7 @@ def select_format_settings(options: o.Options, format: str, traits: FormatTraits
             if option.of_changes:
                 allowed = "one whose events are changes of rows, such as 'debezium-json'"
             raise InvalidOptionError(
-                f"'{option.key}' has no meaning with 'format'='{format}'. Leave it out, or set 'format' to {allowed}."
+                f"'{option.key}' does not apply with 'format'='{format}'. Leave it out, or set 'format' to {allowed}."
             )
     return settings
 
@@ -201,7 +201,7 @@ def _read_scaling(options: o.Options) -> Scaling:
         for option in (o.SCALING_TARGET_RATE, o.SCALING_FACTOR):
             if options.is_set(option):
                 raise InvalidOptionError(
-                    f"'{option.key}' has no meaning with 'scaling.type'='fixed'. Leave it out, or set "
+                    f"'{option.key}' does not apply with 'scaling.type'='fixed'. Leave it out, or set "
                     "'scaling.type' to 'by-rate-kb' or 'by-rate-events'."
                 )
     elif rate is None:

@@ -1,4 +1,4 @@
-"""Measure seconds of statements, and the most memory that each process of a session had meanwhile."""
+"""Measure seconds of statements, and the most memory that each process of a session had in the meantime."""
 
 from __future__ import annotations
 

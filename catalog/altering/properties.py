@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
-from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
+from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
-from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
@@ -72,7 +72,7 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
                     f"'{options.name(option)}' is a property of tables of several streams, and this is one stream. "
                     "CREATE TABLE with another name makes a table of several."
                 )
-        settings = declared_settings(options)
+        settings = read_declared_settings(options)
         bad_event_rule(options, stream)
         settings = _check(loaded, settings)
         if all(str(change.property).lower() != o.TAGS.key for change in changes):
@@ -115,7 +115,7 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
             f"'scaling.min-segments' stays {segments} with 'scaling.type'='fixed'. Set 'scaling.type' to 'by-rate-kb' "
             "or 'by-rate-events' to let the stream scale."
         )
-    settings = kind_with_format(settings.format).check_settings(loaded.table.schema, settings)
+    settings = find_kind_with_format(settings.format).check_settings(loaded.table.schema, settings)
     return with_columns(settings, loaded.table.schema)
 
 

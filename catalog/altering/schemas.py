@@ -8,8 +8,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import SchemaInfo, SchemaVersion
-from pyspark_pravega.datasource.kinds.opening import find_table_kind, kind_with_format
-from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings
+from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
+from pyspark_pravega.datasource.tables.loading import LoadedTable, read_declared_settings
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
@@ -61,9 +61,9 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
 
 def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
     """Raise InvalidOptionError if the columns lack what the table's properties name, such as its routing key."""
-    settings = declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
+    settings = read_declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
-        settings = kind_with_format(loaded.table.format).check_settings(columns, settings)
+        settings = find_kind_with_format(loaded.table.format).check_settings(columns, settings)
         with_columns(settings, columns)
     except InvalidOptionError as error:
         raise InvalidOptionError(
@@ -90,9 +90,8 @@ def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edit
     for version in versions:
         if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
             raise UnsupportedOperationError(
-                f"Column {'.'.join(used)} cannot exist again: events of version {version.version.version} of the "
-                "schema have other values under this name, which would be read as the new column's. Choose another "
-                "name."
+                f"The name {'.'.join(used)} cannot be used again: events of version {version.version.version} of the schema "
+                "have other values under it, which would appear in the column. Choose another name."
             )
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.noted_times import note_stored
-from pyspark_pravega.datasource.insert.prepare import epoch_of_application, refuse_stream_column, write_settings
+from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, refuse_stream_column, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
@@ -44,7 +44,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
             report = _check_report(plain.write(batches))
             note_stored(pravega, table.stream, [report.reached], None)
             return report.rows
-        epoch = epoch_of_application(options)
+        epoch = find_epoch_of_application(options)
         if epoch is not None:
             epoch = replace(epoch, seen=read_seen_state(pravega, table, epoch))
         insert = Insert.begin(pravega, table, write_settings(options))

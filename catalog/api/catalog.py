@@ -345,6 +345,11 @@ class PravegaCatalog:
         -------
         list of ConsumerLag
             Each consumer with the number of bytes that it is behind the end.
+
+        Raises
+        ------
+        StreamNotFoundError
+            If there is no such table.
         """
         if table is None:
             return list(list_lags(self._catalog, None))

@@ -213,7 +213,7 @@ def _is_list(type: pa.DataType) -> bool:
 
 
 def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
-    """Return the first row of a column with a key twice in a map at any depth, and that key; None if there is none."""
+    """Return the first row of a column with a key twice in a map at any depth, and that key, or None."""
     found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
     return min(found, key=lambda finding: finding[0], default=None)
 

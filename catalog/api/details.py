@@ -202,7 +202,7 @@ def _read_metadata(catalog: Catalog, place: Identifier) -> pa.Table:
 
 
 def refuse_metadata_table(catalog: Catalog, identifier: Identifier) -> None:
-    """Raise UnsupportedOperationError if a name is that of a metadata table; the message says how to read it."""
+    """Raise UnsupportedOperationError for the name of a metadata table; the message says how to read it."""
     if isinstance(find_named(catalog, identifier), MetadataOfStream):
         call = f"inspect('{quote_all(identifier.namespace)}', '{identifier.name.lower()}')"
         raise UnsupportedOperationError(

@@ -62,7 +62,7 @@ def read_conditions(condition: pc.Expression, columns: pa.Schema) -> list[Condit
         from pyarrow import substrait
 
         message = _split_message(bytes(substrait.serialize_expressions([condition], ["condition"], columns)))
-        # Beside functions, types that Substrait does not have are declared.
+        # The message declares functions, and also the types that Substrait lacks.
         declared = [
             _split_message(_get_bytes(declaration, 3))
             for declaration in map(_split_message, _get_messages(message, _FUNCTIONS))

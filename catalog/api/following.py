@@ -16,7 +16,7 @@ from pyspark_pravega.datasource.kinds.kind import MicroBatchScan
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.admission import Limits, read_limits
 from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
@@ -111,7 +111,7 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
         resolved = resolve_read(catalog.options, table, request.options)
         refuse_consumer(resolved, "a program that follows a table")
         check_times(catalog.pravega, table.members if kind.is_merged else [table], resolved)
-        limits = limits_of(resolved)
+        limits = read_limits(resolved)
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)
         required = select_columns(described, request.columns, request.condition)

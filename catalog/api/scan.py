@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.borders import count_events_by_log
-from pyspark_pravega.datasource.scan.counts import counts_of
+from pyspark_pravega.datasource.scan.counts import find_counts
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
@@ -83,7 +83,7 @@ class ScanTask:
             Other errors of the servers.
         """
         for batch in self.reader.batches(self.partition):
-            if self.counted and counts_of(batch) is not None:
+            if self.counted and find_counts(batch) is not None:
                 continue
             if self.condition is not None:
                 batch = batch.filter(self.condition)
@@ -94,10 +94,10 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class Scan:
-    """Rows of a table that are to be read, as `Table.scan` and `Table.changes` return them.
+    """Describes rows to read from a table; `Table.scan` and `Table.changes` return it.
 
-    Each method that reads rows reads them again; nothing is read before. Other libraries take a scan as it is, through
-    Arrow's C stream interface: `polars.DataFrame(scan)`.
+    Making a scan reads nothing, and each call of a method reads the rows anew. Other libraries take a scan as it is,
+    through Arrow's C stream interface: `polars.DataFrame(scan)`.
 
     Examples
     --------
@@ -133,6 +133,13 @@ class Scan:
         -------
         pyarrow.Table
             The rows in the order of the table's segments, oldest first.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        DataLossError
+            If events were removed before they were read.
         """
         return _collect_in_order(self._read_batches(self.tasks(), threads), self.schema)
 
@@ -149,7 +156,8 @@ class Scan:
         -------
         pyarrow.RecordBatchReader
             The rows. Those of one segment come in their order, and those of several segments mixed unless `threads` is
-            1. The threads end with the last row, or when nothing refers to the reader any more.
+            1. The threads end with the last row, or when nothing refers to the reader any more. Reading raises the
+            errors of `to_arrow`.
         """
         batches = self._read_batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _drop_numbers(batches))
@@ -161,6 +169,13 @@ class Scan:
         -------
         int
             Their number.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        DataLossError
+            If events were removed before they were read.
         """
         if self.condition is None and self.limit is None:
             planned = self._plan(StructType([]))
@@ -173,15 +188,16 @@ class Scan:
             counted = False
             batches = self._read_batches(self.tasks(), _THREADS)
         with closing(batches):
-            return sum(batch.num_rows for _, batch in batches if not counted or counts_of(batch) is None)
+            return sum(batch.num_rows for _, batch in batches if not counted or find_counts(batch) is None)
 
     def tasks(self) -> list[ScanTask]:
         """Plan the scan as parts, to be read in other threads, processes or machines.
 
         Returns
         -------
-        list of ScanTask The parts. The scan's `limit` applies to each of them: a program that puts their rows together
-        keeps only that many.
+        list of ScanTask
+            The parts. The scan's `limit` applies to each of them: a program that puts their rows together keeps only
+            that many.
         """
         planned = self._plan(select_columns(self.described, self.columns, self.condition))
         return _make_tasks(planned, self.schema, self.condition)
@@ -313,7 +329,7 @@ def _to_microseconds(moment: datetime) -> str:
 
 
 def select_columns(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
-    """Return columns as a scan reads them, followed by those that only its condition needs."""
+    """Return the columns of a scan, followed by those that only its condition needs."""
     fields = _find_fields(described)
     asked = list(columns)
     if condition is not None:

@@ -141,6 +141,15 @@ class Table:
             If the filter, the limit, a bound or an option is wrong.
         InvalidSchemaError
             If there is no such column.
+
+        Examples
+        --------
+        >>> import pyarrow.compute as pc
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> hot = table.scan(["id", "temp"], filter=pc.field("temp") > 30).to_arrow()
+        >>> before = table.scan(as_of=1).count()
         """
         given = {**(options or {}), **make_bound_options(start, end)}
         described = self._load(given) if given else self._described
@@ -158,7 +167,7 @@ class Table:
         end: Bound | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Scan:
-        """Describe a scan of the table's changes, as CHANGES shows them: rows with what happened to them, and when.
+        """Describe a scan of the table's changes: rows, what happened to them and when, as CHANGES shows them.
 
         The columns are those of the table, followed by `_change_type`, `_commit_version` and `_commit_timestamp`; there
         are no hidden ones. A filter on `_commit_version` reads only the events of those versions.
@@ -189,6 +198,14 @@ class Table:
             If there is no such column.
         DataLossError
             If events were removed.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> table.changes(start=2).to_arrow().column("_change_type").to_pylist()
+        ['insert', 'insert']
         """
         given = dict(options or {})
         described = load_changes(self._named, make_change_range(start, end), given)
@@ -211,6 +228,14 @@ class Table:
         ------
         InvalidNameError
             If there is no such metadata table; the message names those that exist.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> table.inspect("segments").column("number").to_pylist()
+        [0]
         """
         return inspect_table(self._catalog, self._identifier, name)
 
@@ -226,6 +251,13 @@ class Table:
         -------
         pyarrow.Table
             The rows.
+
+        Raises
+        ------
+        MalformedEventError
+            If an event does not fit the table; the message names it.
+        DataLossError
+            If events were removed before they were read.
         """
         return self.scan(limit=rows).to_arrow()
 
@@ -235,8 +267,9 @@ class Table:
         A key-value table has no transactions: each row replaces the one with its key, and is visible once it is
         written.
 
-        Columns are found by name; missing ones are null. Values are cast where that changes none; only floating-point
-        numbers are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows with the same routing key keep their order.
+        Columns are found by name, and a missing column is null. A value of another type is cast if the cast keeps it
+        exactly. Only floating-point numbers are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows with the same
+        routing key keep their order.
 
         Parameters
         ----------
@@ -263,6 +296,14 @@ class Table:
             If the user may not write.
         TransactionOutcomeUnknownError
             If the servers do not say whether the commit succeeded.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> pravega.load_table("iot.sensor").append(pa.table({"id": [1, 2], "temp": [20.5, 31.0]}))
+        2
         """
         described = self._named.load_table({}, writing=True)
         return append(self._catalog, described, rows, options or {})
@@ -313,6 +354,13 @@ class Table:
             If events were removed before they were read.
         CheckpointError
             If the position belongs to another stream.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> for new in pravega.load_table("iot.sensor").follow(timeout=10):
+        ...     print(new.rows.num_rows, new.position)
         """
         given = {**(options or {}), **make_bound_options(start, None)}
         described = self._load(given)
@@ -365,25 +413,108 @@ class Table:
         self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
 
     def drop_column(self, name: str) -> None:
-        """Drop a column; the events keep its values. Raises what `add_column` does."""
+        """Drop a column; the events keep its values.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        """
         self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
 
     def rename_column(self, name: str, to: str) -> None:
-        """Rename a column. Raises what `add_column` does."""
+        """Rename a column.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+        to : str
+            The new name, without the path.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column, or one has the new name already.
+        """
         self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
 
     def widen_column(self, name: str, type: pa.DataType) -> None:
-        """Give a column a type that holds all its values, such as int64 for int32. Raises what `add_column` does."""
+        """Give a column a type that holds all its values, such as int64 for int32.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+        type : pyarrow.DataType
+            The new type.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        UnsupportedTypeError
+            If events cannot hold the new type.
+        """
         path = self._split_path(name)
         column = StructType([StructField(path[-1], to_spark_type(name, type))])
         self._alter(TableChange("UpdateColumnType", None, None, path, column))
 
     def allow_null(self, name: str) -> None:
-        """Let a column be null. Raises what `add_column` does."""
+        """Let a column be null.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        """
         self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
 
     def comment_column(self, name: str, comment: str) -> None:
-        """Set the comment of a column. Raises what `add_column` does."""
+        """Set the comment of a column.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+        comment : str
+            The comment; the empty text removes it.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        """
         self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
@@ -418,6 +549,21 @@ class Table:
         -------
         list of TableVersion
             The versions, the oldest first.
+
+        Raises
+        ------
+        InvalidOptionError
+            If `newest` is less than 1.
+        UnsupportedOperationError
+            For a key-value table and for several streams, which have no versions.
+
+        Examples
+        --------
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> table = pravega.load_table("iot.sensor")
+        >>> for version in table.history(newest=2):
+        ...     print(version.version, version.operation, version.rows)
         """
         return list_versions(self._catalog, self._described.table, newest)
 
@@ -433,6 +579,13 @@ class Table:
         -------
         TableSize
             The number of segments that take appends, and the bytes of the events.
+
+        Raises
+        ------
+        InvalidOptionError
+            If `start` is not a stream cut of the table's stream.
+        UnsupportedOperationError
+            For a key-value table and for several streams.
         """
         return measure_table(self._catalog, self._described.table, start)
 
@@ -443,6 +596,11 @@ class Table:
         -------
         list of TableSchema
             The versions, the oldest first; none without a registry.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            For a key-value table and for several streams.
         """
         return list_schemas(self._catalog, self._described.table)
 

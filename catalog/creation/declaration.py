@@ -10,11 +10,11 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.inference import infer_columns
-from pyspark_pravega.datasource.kinds.opening import kind_with_format
+from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
 from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
-from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
-from pyspark_pravega.datasource.tables.named_columns import all_names, with_columns
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
+from pyspark_pravega.datasource.tables.named_columns import iterate_names, with_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -68,8 +68,8 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
         raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
-    settings = declared_settings(options)
-    if kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
+    settings = read_declared_settings(options)
+    if find_kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
         columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
     columns = with_defaults(address.shown, columns, request.defaults, settings.format)
@@ -98,7 +98,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             )
     elif not names:
         raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
-    for name in all_names(schema):
+    for name in iterate_names(schema):
         if "\0" in name:
             raise InvalidNameError(
                 f"The column name {name!a} contains U+0000, which no format can store. Leave it out."
@@ -110,7 +110,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             raise InvalidNameError(
                 f"The column name {name} belongs to a hidden column that every table has. Give it another name."
             )
-    settings = kind_with_format(settings.format).check_settings(schema, settings)
+    settings = find_kind_with_format(settings.format).check_settings(schema, settings)
     return with_columns(settings, fixed or schema)
 
 
@@ -129,7 +129,7 @@ def with_primary_key(
                 f"{constraint.text} is not possible on {table}: nothing checks the events that are written to a "
                 "stream. Leave it out."
             )
-        if not kind_with_format(format).rows_have_keys:
+        if not find_kind_with_format(format).rows_have_keys:
             raise UnsupportedOperationError(
                 f"{constraint.text} is not possible on {table} with 'format'='{format}': every event is a row of its "
                 "own. A primary key identifies the rows of a table of changes, such as one of "
@@ -174,7 +174,7 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
 
 
 def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
-    """Load the table that a stream is now, None if there is none."""
+    """Load a stream as a table; return None if there is no such stream."""
     try:
         return load_table(catalog.pravega, stream)
     except StreamNotFoundError:

@@ -50,7 +50,7 @@ class Unfinished:
 
 
 def look_up(catalog: Catalog, declared: Declaration) -> LoadedTable | Unfinished | None:
-    """Return what has the name of a new table, after a while in which others may complete it; None for no stream.
+    """Return what has the name of a new table, or None. Gives others some time to complete it.
 
     Raises SchemaNotFoundError for a table whose schema is in a registry, if none is set.
     """
@@ -70,9 +70,9 @@ def look_up(catalog: Catalog, declared: Declaration) -> LoadedTable | Unfinished
 
 
 def judge(config: ClientConfig, declared: Declaration, there: LoadedTable | Unfinished | None) -> New | Rest:
-    """Return what a statement has to make where `there` is. Sends nothing.
+    """Return what a statement has to make, given what is `there`. Sends nothing.
 
-    Raises StreamExistsError if that is a table, and what `judge_rest` does.
+    Raises StreamExistsError if that is a table, and the errors of `judge_rest`.
     """
     if isinstance(there, Unfinished):
         return judge_rest(config, declared, there)

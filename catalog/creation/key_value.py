@@ -15,9 +15,9 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StructField, Struc
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
-from pyspark_pravega.datasource.key_value.scan import RAW, entries_of, value_columns
+from pyspark_pravega.datasource.key_value.scan import RAW, open_entries, select_value_columns
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -49,7 +49,7 @@ _KEY_COLUMN = re.compile(r"\s*([^(),]+?)\s*(?:\(\s*(\d+)\s*\))?\s*")
 
 
 def is_key_value_table(properties: Mapping[str, str]) -> bool:
-    """Return whether the properties of CREATE TABLE are those of a key-value table."""
+    """Return whether the properties of CREATE TABLE ask for a key-value table."""
     return any(
         o.find_option(key) is o.FORMAT and text.strip().lower() == o.KEY_VALUE_FORMAT
         for key, text in properties.items()
@@ -94,7 +94,7 @@ def create_entries(catalog: Catalog, address: Address, request: CreateTable) -> 
 def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: CreateTable) -> None:
     """Make or adopt a key-value table, and keep its columns."""
     assert table.keys is not None
-    stream, entries = table.stream, entries_of(catalog.pravega, table)
+    stream, entries = table.stream, open_entries(catalog.pravega, table)
     partitions = options.get(o.PARTITIONS)
     found = find_configuration(catalog, stream)
     made = False
@@ -127,7 +127,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
 
 
 def _declaration(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the row of a table that nobody else has declared meanwhile."""
+    """Return the row of a table that nobody else has declared in the meantime."""
     if _is_of_others(before, row):
         raise StreamExistsError(f"The key-value table {stream} exists.")
     return row
@@ -143,7 +143,7 @@ def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
 
 
 def _is_of_others(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Return whether what is kept is another declaration of the same table."""
+    """Return whether the stored row is another declaration of the same table."""
     return bool(before.get("segment") == row["segment"]) and before.get("declaration") != row["declaration"]
 
 
@@ -165,7 +165,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
             text = options.text(option)
             if text is None or not option.known_to(format, False):
                 raise InvalidOptionError(
-                    f"'{option.key}' has no meaning with 'format'='{o.KEY_VALUE_FORMAT}'"
+                    f"'{option.key}' does not apply with 'format'='{o.KEY_VALUE_FORMAT}'"
                     + (f" and '{o.VALUE_FORMAT.key}'='{format}'. " if option.of_formats else ". ")
                     + "Leave it out."
                 )
@@ -175,8 +175,8 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
         settings[o.EPOCH_COLUMN.key] = _check_epoch_column(epoch, schema, keys)
     named = set(keys.names)
     columns = StructType([_never_null(field) if field.name in named else field for field in schema])
-    table = entries_table(stream, format, columns, keys, settings=settings)
-    values = value_columns(table, columns)
+    table = make_entries_table(stream, format, columns, keys, settings=settings)
+    values = select_value_columns(table, columns)
     if not values.fields:
         raise UnsupportedTypeError(
             "All of its columns are in the key, but an entry needs a value. Declare a column that is not in the key."

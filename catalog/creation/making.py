@@ -178,7 +178,7 @@ def _add_schema(registry: SchemaRegistry, declared: Declaration, undo: list[Undo
 
 
 def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
-    """Load a table that others may use by now, and take its mark away. Nothing is undone any more."""
+    """Load a table that others can use by now, and remove its mark. From here on nothing is undone."""
     with cancellation.shield():
         loaded = load_table(catalog.pravega, stream)
         remove_mark(catalog, loaded)
@@ -227,7 +227,7 @@ def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
 
 
 def _check_format(found: str, settings: TableSettings) -> None:
-    """Raise InvalidOptionError unless a group's format is that of the table."""
+    """Raise InvalidOptionError unless a group and the table have the same format."""
     if found == find_format(settings.format).registry_format:
         return
     advice = "Choose another table name, or 'format'='raw' to read and write bytes."

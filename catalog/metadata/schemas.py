@@ -8,7 +8,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import load_table, unread_parts
+from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
 from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, stored_properties
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -54,7 +54,7 @@ def _read_schemas(pravega: Pravega, stream: Stream) -> Rows:
 
 def _find_unread(registry_format: str, text: str) -> str | None:
     try:
-        return "; ".join(unread_parts(find_registry_format(registry_format), text)) or None
+        return "; ".join(list_unread_parts(find_registry_format(registry_format), text)) or None
     except (InvalidOptionError, InvalidSchemaError):
         return None  # the schema has no columns
 

@@ -55,7 +55,7 @@ def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
 
 
 def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
-    """Return the segments of these epochs; none if the user may not ask for them, which takes the right to write."""
+    """Return the segments of these epochs; none if the user may not ask for them, which needs the right to write."""
     try:
         return {
             segment.segment_id: segment for epoch in _find_epochs(pravega, stream, epochs).values() for segment in epoch

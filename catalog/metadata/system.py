@@ -46,7 +46,7 @@ _COLUMNS = StructType(
 
 
 def list_tables(namespace: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of such tables in a namespace, which may be that of a scope too."""
+    """Return the names of the tables about the catalog in a namespace, which may be a scope too."""
     return (QUERIES,) if list(namespace) == [NAMESPACE] else ()
 
 

@@ -46,7 +46,7 @@ TABLES: Mapping[str, MetadataTable] = {
 
 
 class TableOfStream(NamedTable):
-    """A table whose namespace is a stream. What it is made of can be changed only where the stream is."""
+    """A table whose namespace is a stream. Only the stream can be changed."""
 
     def __init__(self, catalog: Catalog, identifier: Identifier, whole: NamedTable) -> None:
         super().__init__(catalog, identifier)

@@ -28,7 +28,7 @@ from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
-from pyspark_pravega.datasource.positions.time_travel import point_now
+from pyspark_pravega.datasource.positions.time_travel import find_end_now
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
@@ -222,7 +222,7 @@ def _find_next_range(
     head = pravega.controller.head(stream)
     row = next((row for row in read_ledger(log) if row.writer == writer), None)
     last = None if row is None else _find_last_replayed(catalog, into, log, row, dry_run)
-    end = point_now(pravega, stream).cut
+    end = find_end_now(pravega, stream).cut
     number = 0 if row is None else row.epoch + 1
     if last is None or not pravega.known_streams.is_cut(last[1]):
         return _LetterRange(number, head, head, end)  # nothing was replayed, or only from an older stream of this name
@@ -240,7 +240,7 @@ def _find_next_range(
 def _find_last_replayed(
     catalog: Catalog, into: StreamTable, log: CommitLog, row: LedgerRow, dry_run: bool
 ) -> tuple[StreamCut, StreamCut] | None:
-    """Return the head and the end of the last range that was replayed, None if there is none."""
+    """Return the head and the end of the last range that was replayed, or None."""
     if dry_run:
         state = (
             None

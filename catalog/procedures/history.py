@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.ledger import reset_query, row_of_query
+from pyspark_pravega.datasource.insert.ledger import find_row_of_query, reset_query
 from pyspark_pravega.datasource.positions.tags import Tags
 from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
@@ -50,7 +50,7 @@ def _compact_history(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 def _reset_query(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     stream, query = find_stream(catalog, arguments), require(arguments, "query")
     log = CommitLog(catalog.pravega, stream)
-    row = row_of_query(log, stream, query)
+    row = find_row_of_query(log, stream, query)
     dry = is_set(arguments, DRY_RUN)
     if not dry:
         batch = arguments.get("batch")

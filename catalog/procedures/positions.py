@@ -9,7 +9,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, check_cut
-from pyspark_pravega.datasource.positions.time_travel import Point, point_now, point_of_version
+from pyspark_pravega.datasource.positions.time_travel import Point, find_end_now, find_point_of_version
 from pyspark_pravega.datasource.scan.borders import start_later
 from pyspark_pravega.datasource.scan.places import Span
 from pyspark_pravega.errors import InvalidOptionError
@@ -29,8 +29,8 @@ def find_point(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
     if word == HEAD:
         return Point(pravega.controller.head(stream))
     if word == TAIL:
-        return point_now(pravega, stream)
-    point = point_of_version(pravega, stream, text, f"'{name}' =>")
+        return find_end_now(pravega, stream)
+    point = find_point_of_version(pravega, stream, text, f"'{name}' =>")
     check_cut(pravega, stream, name, point.cut)  # a tag may come from an older stream of this name
     if point.version is None:
         _check_between_events(pravega, stream, name, point.cut)
@@ -57,7 +57,7 @@ def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: Stre
         walked += offset - known.start
         if walked > MOST_WALKED:
             raise InvalidOptionError(
-                f"It cannot be checked that the stream cut in '{name}' lies between events of stream {stream}: more "
+                f"The stream cut in '{name}' cannot be checked: to see that it lies between events of {stream}, more "
                 f"than {MOST_WALKED >> 20} MiB would have to be read. Give a version, '{TAIL}', or a stream cut of "
                 "the metadata table history."
             )

@@ -47,7 +47,7 @@ _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
 class Procedure:
     """A procedure. `act` gets the texts of the arguments that are not null, by the names of parameters.
 
-    It is None for those on running queries, which need more than that. `rights` describes the rights on the servers
+    It is None for procedures on running queries, which need more. `rights` describes the rights on the servers
     that its user needs.
     """
 

@@ -293,7 +293,7 @@ def _put_back(queries: KeptQueries, failed: KeptQuery, former: KeptQuery | None)
     def put_back(found: KeptQuery | None) -> KeptQuery:
         if found is None or found != failed:
             raise QueryNotStartedError(
-                f"The query '{failed.name}' did not start, and was changed meanwhile: {failed.status.last_error}"
+                f"The query '{failed.name}' did not start, and has been changed since: {failed.status.last_error}"
             )
         return replace(former, status=status.now())
 

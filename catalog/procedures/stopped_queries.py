@@ -65,7 +65,7 @@ def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
 
     def stopping(found: KeptQuery | None) -> KeptQuery:
         if found is None:
-            raise QueryNotFoundError(f"The query '{kept.name}' was stopped meanwhile.")
+            raise QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
         # Also if no server has it, because one may take it at this moment.
         return replace(found, status=replace(found.status, state=QueryState.STOPPING))
 

@@ -84,8 +84,8 @@ def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> No
     head = log.head()
     if head is None:
         raise PermissionDeniedError(
-            f"You may not read the commit log of stream {stream}, which says whether an INSERT holds the transaction: "
-            f"READ on the key-value table `pyspark-pravega-commits` of scope '{stream.scope}' is needed."
+            f"You may not read the commit log of stream {stream}, which says whether an INSERT holds the transaction. "
+            f"You need READ on the key-value table `pyspark-pravega-commits` of scope '{stream.scope}'."
         )
     if transaction in head.committing:
         raise UnsupportedOperationError(

@@ -1,8 +1,8 @@
 """The requests of the Java adapter to the catalog service.
 
-One class for each; its name in snake case is that of the operation in Java. The replies are those of `replies`, or the
-plain value that the description names. Each module has the requests about one thing, and all their names are names of
-this package too.
+One class for each; Java calls the operation by the name of the class in snake case. The replies are those of
+`replies`, or the plain value that the description names. Each module has the requests about one thing, and this package
+has all their names too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Envelope:
 
 
 def read_request(value: Mapping[str, Any]) -> Envelope:
-    """Read the JSON object `{"operation", "conf", "arguments"}`; raises what `decode` does."""
+    """Read the JSON object `{"operation", "conf", "arguments"}`; raises the errors of `decode`."""
     conf: Sequence[tuple[str, str]] = value["conf"]
     name = value["operation"]
     kind = OPERATIONS.get(name)

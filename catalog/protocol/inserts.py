@@ -46,9 +46,9 @@ class AbortInsert:
 
 @dataclass(frozen=True)
 class BeginEpoch:
-    """An `InsertBegun` for one micro-batch of a streaming query, which has an id and, since it was started, a run's.
+    """An `InsertBegun` for one micro-batch of a streaming query.
 
-    `epoch` is the number of the micro-batch.
+    `query` is the id of the query, `run` that of its present run, and `epoch` the number of the micro-batch.
     """
 
     table: StreamTable
@@ -64,7 +64,7 @@ class BeginEpoch:
 class CommitEpoch:
     """Commit a micro-batch once; the number of rows. `offsets` is the text of what it read, from the query's own log.
 
-    `watermark` is the one of Spark that counted for it, see `Epoch`. The others as in `CommitInsert`.
+    `watermark` is Spark's for this micro-batch, see `Epoch`. The other fields are as in `CommitInsert`.
     """
 
     table: StreamTable
@@ -82,7 +82,7 @@ class CommitEpoch:
 class BeginKeyedWrite:
     """A `KeyedWriteBegun`: rows of a table whose keys identify rows will be removed, replaced or inserted.
 
-    `schema` is that of the new rows, without columns if there are none.
+    `schema` describes the new rows; it has no columns if there are none.
     """
 
     table: StreamTable

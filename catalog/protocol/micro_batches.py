@@ -24,12 +24,12 @@ class _OfQuery:
 
 @dataclass(frozen=True)
 class StartOfStream(_OfQuery):
-    """The offset (a text) at which a streaming query begins that has no checkpoint."""
+    """The offset (a text) at which a streaming query without a checkpoint begins."""
 
 
 @dataclass(frozen=True)
 class LastOfStream(_OfQuery):
-    """The offset at which the table ends now, where a query ends that reads what is available now."""
+    """The offset at which the table ends now: there a query with `availableNow` ends."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class SourceDescription:
 
 @dataclass(frozen=True)
 class ScanEnd:
-    """The end of the scans of a query that have these bounds: an offset for each segment, as pairs."""
+    """Where the scans of a query with these bounds end: pairs of a segment and an offset."""
 
     start: str
     end: str
@@ -167,7 +167,7 @@ class PlannedTasks:
     """What tasks read: the pickled function and its pickled partitions in base64.
 
     `python` is the version of Python that they are for, such as 3.11.
-    `schema` is that of the rows, `output` that of what the tasks make: rows, maybe with a count of bad events.
+    `schema` describes the rows, and `output` what the tasks return: rows, maybe with a count of bad events.
     """
 
     function: str
@@ -226,7 +226,7 @@ class InsertBegun:
 
 @dataclass(frozen=True)
 class KeyedWriteBegun:
-    """The pickled function in base64 of tasks that change rows, for Python of a version such as 3.11."""
+    """The pickled function of tasks that change rows, in base64. `python` is the version it needs, such as 3.11."""
 
     function: str
     python: str

@@ -77,7 +77,7 @@ class TakeAggregation:
 
 @dataclass(frozen=True)
 class PlanChanges:
-    """A `PlannedRead` of the changes of a table; fields as those of `PlanScan`."""
+    """A `PlannedRead` of the changes of a table; the fields are as in `PlanScan`."""
 
     table: StreamTable
     columns: StructType
@@ -92,7 +92,7 @@ class PlanChanges:
 
 @dataclass(frozen=True)
 class StartOfChanges:
-    """The position (a text) at which a stream of changes begins that has no checkpoint."""
+    """The position (a text) at which a stream of changes without a checkpoint begins."""
 
     table: StreamTable
     options: Mapping[str, str]
@@ -102,7 +102,7 @@ class StartOfChanges:
 class EndOfChanges:
     """The position at which the next batch of a stream of changes ends: by `limits`, if there are any.
 
-    It does not go beyond `last`, the position where a query ends that reads what was available at its start.
+    It does not go beyond `last`, the position where a query with `availableNow` ends.
     """
 
     table: StreamTable

@@ -55,7 +55,7 @@ class TimeTravel:
 
 @dataclass(frozen=True)
 class LoadTable(Identifier):
-    """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
+    """A `TableDescription`, for a query with the `options` that change its columns, maybe `at` a position.
 
     `case_sensitive`: whether the session distinguishes names by their case. It is a `MetadataDescription` where the
     namespace is a stream and the name that of a metadata table, and with `or_view` a `ViewDefinition` if there is no
@@ -155,7 +155,7 @@ class UndoCreation:
 class SettleTable:
     """The `TableDescription` of a table that toTable has made, with the properties that the query's options name.
 
-    `output_mode` is that of the query, in small letters.
+    `output_mode` is the query's, in lower case.
     """
 
     table: StreamTable

@@ -32,7 +32,7 @@ def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str
 def load_changes(named: NamedTable, changes: ChangeRange, options: Mapping[str, str]) -> TableDescription:
     """Describe the changes of a table in a range, for a query with these options.
 
-    Raises what `NamedTable.load_for` raises.
+    Raises the errors of `NamedTable.load_for`.
     """
     options = drop_changes_options(options)
     described = named.load_for("CHANGES", options)

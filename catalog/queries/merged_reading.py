@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.merged_source import MemberStream, MergedTableStream
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
-from pyspark_pravega.datasource.table_of_options import member_tables
+from pyspark_pravega.datasource.table_of_options import load_members
 from pyspark_pravega.datasource.tables.members import MemberChoice
 from pyspark_pravega.datasource.tables.merged_table import check_member
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -51,7 +51,7 @@ def check_followed(table: StreamTable, required: StructType, options: o.Options)
 
 @dataclass(frozen=True)
 class FollowedStreams:
-    """A table of several streams as one reader follows it, with the columns that it needs, hidden ones included."""
+    """A table of several streams as one reader follows it, with the columns that the reader needs."""
 
     table: StreamTable
     required: StructType
@@ -145,7 +145,7 @@ class MergedReading:
         since = unfinished.setdefault(name, time.monotonic())
         overdue = time.monotonic() - since > _UNFINISHED_SECONDS
         try:
-            [member] = member_tables(
+            [member] = load_members(
                 self._catalog.pravega, self._options, self._choice.scope, [name], self._table.schema
             )
         except (SchemaNotFoundError, StreamNotFoundError):

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.changes.truncations import FOUND
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.datasource.positions.bounds import bounds_text
+from pyspark_pravega.datasource.positions.bounds import describe_bounds
 from pyspark_pravega.datasource.scan.aggregates.aggregation import Aggregation, can_begin
 from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
@@ -79,7 +79,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = resolve_read(catalog.options, table, request.options)
         # All scans of a table in one query read up to the same tail; for the next query Spark loads the table again.
-        bounds = bounds_text(options)
+        bounds = describe_bounds(options)
         known = ends.find(*bounds)
         asked = _make_request(request, known, request.aggregation, request.of_joins)
         planned = open_table(catalog.pravega, table, options).plan_scan(asked)

@@ -1,4 +1,4 @@
-"""Lists the tables and views of a namespace, and suggests one of them for a name that means nothing."""
+"""Lists the tables and views of a namespace, and suggests one for a name that does not exist."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.scan.event_planning import full_schema
+from pyspark_pravega.datasource.scan.event_planning import make_full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.read_options import CHANGES_OPTIONS, drop_changes_options, resolve_read
@@ -144,7 +144,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         ) from None
     if options.get(o.CHANGES):
         return _describe_changes(catalog, conf, request, table)
-    columns = request.schema or full_schema(table, _resolve_with_table(catalog, request, table))
+    columns = request.schema or make_full_schema(table, _resolve_with_table(catalog, request, table))
     return _describe(catalog, conf, table, columns)
 
 

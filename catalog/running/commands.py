@@ -61,7 +61,7 @@ class Commands:
 
 
 def _name_table(catalog: Catalog, kept: KeptQuery) -> str:
-    """Return the table that a query writes to, in SQL. Nothing but a name gets there, whoever has written the row."""
+    """Return the table that a query writes to, in SQL. The result is only a name, whoever has written the row."""
     parts = split_name(kept.definition.into)
     if len(parts) != 2 or resolve_scope(catalog, parts[:1]) != kept.scope:
         raise InvalidNameError(

@@ -23,7 +23,7 @@ class EmptyScopes:
         self._written: dict[str, float] = {}
 
     def select(self, scopes: Sequence[str], age: float) -> list[str]:
-        """Return the scopes to ask: all but those that were empty within the last seconds, as many as `age` says."""
+        """Return the scopes to ask: all except those that were empty within the last `age` seconds."""
         oldest = time.monotonic() - age
         with self._lock:
             # Scopes that are dropped are forgotten.

@@ -98,7 +98,7 @@ class QueryStatus:
 
 @dataclass(frozen=True)
 class KeptQuery:
-    """A streaming query as the hidden table of a scope has it: that of the table into which it writes."""
+    """A streaming query as the hidden table of a scope has it. The query writes into a table of that scope."""
 
     scope: str
     name: str
@@ -142,7 +142,7 @@ class KeptQueries:
         return sorted(self._search(self.of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
 
     def select_scopes(self, scopes: Sequence[str], age: float) -> list[str]:
-        """Return those of some scopes that were not found without queries within the last `age` seconds."""
+        """Return the scopes to ask for queries, without those that had none within the last `age` seconds."""
         return self._empty.select(scopes, age)
 
     def scopes(self) -> list[str]:
@@ -163,7 +163,7 @@ class KeptQueries:
         return [kept for row in rows if (kept := _read_or_skip(scope, row)) is not None]
 
     def find(self, name: str) -> list[KeptQuery]:
-        """Return the queries of a name: one, if no user has made another where the first one could not see it."""
+        """Return the queries of a name: several if a user has made one where another user could not see it."""
 
         def read(scope: str) -> list[KeptQuery]:
             found = self.read(scope, name)

@@ -66,7 +66,7 @@ class LeaseSearch:
     """Takes the leases of queries that no server runs, in its own thread, and hands the queries to the server."""
 
     def __init__(self, server: str, lease: float, adopt: Callable[[KeptQuery, float], None]) -> None:
-        """Look for `server`. `adopt` gets a query, and a moment before its lease was taken."""
+        """Search for `server`. `adopt` gets a query, and a moment before its lease was taken."""
         self._server = server
         self._lease = lease
         self._adopt = adopt

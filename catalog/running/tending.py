@@ -79,7 +79,7 @@ class QueryServer:
         self._search = LeaseSearch(server, lease, self._adopt)
 
     def adopt(self, kept: KeptQuery) -> None:
-        """Start a query at once whose lease was taken for this server by start_query. Does not wait for others."""
+        """Start at once a query whose lease start_query has taken for this server. Does not wait for others."""
         self._adopt(kept, time.monotonic(), asked=True)
 
     def _adopt(self, kept: KeptQuery, moment: float, asked: bool = False) -> None:
@@ -106,7 +106,7 @@ class QueryServer:
         return commands.all()
 
     def _act_on_all(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
-        """Act on several queries side by side, so that none waits for another one's servers, and none takes long."""
+        """Act on several queries side by side, so that no query waits for the servers of another."""
 
         def bounded(query: T) -> R:
             with limit_retries(self._renewal):

@@ -119,7 +119,7 @@ class Connections:
             self._release(connection)
 
     def _use(self, key: tuple[tuple[str, str], ...], made: Pravega | None) -> _Connection | None:
-        """Count a user of a connection; `made` becomes it if there is none yet. Returns None without either."""
+        """Count a user of a connection and return it: the known one, or else `made`. Returns None without either."""
         with self._lock:
             found = self._by_settings.get(key)
             if found is None:

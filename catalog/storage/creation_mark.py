@@ -77,7 +77,7 @@ class CreationMark:
 
 
 def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
-    """Return the mark among the properties of a stream, None if there is none."""
+    """Return the mark among the properties of a stream, or None."""
     match stored.get(CREATING_KEY, "").split(" "):
         case [owner, digest, until] if until.isdecimal():
             return CreationMark(owner, digest, int(until))
@@ -103,7 +103,7 @@ def without_mark(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
-    """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does."""
+    """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does it."""
     if CREATING_KEY not in loaded.stored:
         return
     stream, configuration = loaded.table.stream, loaded.configuration

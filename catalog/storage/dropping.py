@@ -62,7 +62,7 @@ def delete_if_there(catalog: Catalog, stream: Stream) -> None:
 
 
 def _seal(catalog: Catalog, stream: Stream) -> bool:
-    """Seal a stream that is to be deleted; False for one that was not made to its end, which the server never seals."""
+    """Seal a stream that is to be deleted; False for one that was only half made: the server never seals it."""
     if catalog.pravega.controller.is_half_made(stream):
         return False
     catalog.pravega.controller.seal_stream(stream)

@@ -48,7 +48,7 @@ def explain_dropped_streams(advice: str) -> Iterator[None]:
     except StreamNotFoundError as error:
         if error.was_dropped:
             raise
-        raise StreamNotFoundError.dropped(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
+        raise StreamNotFoundError.dropped(f"{error.message} any more: it has been dropped. {advice}") from None
 
 
 @lru_cache(1000)

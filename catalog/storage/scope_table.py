@@ -57,7 +57,7 @@ class ScopeTable:
         self._table = pravega.key_value_table(scope, TABLE_NAME)
 
     def read(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
-        """Return what is kept under a name, None if nothing is.
+        """Return the row of a name, or None.
 
         Raises PermissionDeniedError without READ, UnsupportedOperationError for what is not a JSON object with a name.
         """
@@ -88,7 +88,7 @@ class ScopeTable:
     def remove(
         self, kind: RowKind, name: str, condition: Callable[[Mapping[str, Any]], bool] = lambda kept: True
     ) -> bool:
-        """Remove what is kept under a name, if it fulfils a condition; return False if it does not, or nothing is kept.
+        """Remove the row of a name, if it fulfils a condition; return False if there is no such row.
 
         Raises PermissionDeniedError without READ_UPDATE.
         """
@@ -107,7 +107,7 @@ class ScopeTable:
                 continue
 
     def change(self, kind: RowKind, name: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Replace what is kept under a name by what `change` makes of it; `change` may be called several times.
+        """Replace the row of a name by what `change` makes of it; `change` may be called several times.
 
         It gets an empty object if nothing is kept. Raises InvalidOptionError if a row cannot hold the result, and
         PermissionDeniedError without READ_UPDATE.
@@ -132,10 +132,10 @@ class ScopeTable:
                 continue
 
     def rename(self, kind: RowKind, name: str, new_name: str, check: Callable[[Row | None, Row | None], Row]) -> None:
-        """Move what is kept under a name to another name, in one step.
+        """Move the row of a name to another name, in one step.
 
         `check` gets what is kept under the two names, and returns the first or raises; it may be called several times.
-        Raises what `change` raises.
+        Raises the errors of `change`.
         """
         keys = [_make_key(kind, name), _make_key(kind, new_name)]
         while True:

@@ -23,7 +23,7 @@ from .catalogs import Catalog
 
 @dataclass(frozen=True)
 class Address:
-    """Where a name leads, to a stream, a key-value table or a row of its scope, and how a statement calls that."""
+    """Where a name leads, to a stream, a key-value table or a row of its scope, and what a statement calls it."""
 
     stream: Stream
     """The scope and the name in Pravega."""
@@ -97,7 +97,7 @@ def spell_for_pravega(catalog: Catalog, name: str) -> str:
 
 
 def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
-    """Return names of scopes, or of a scope's streams, as SQL spells them, without those that belong to Pravega."""
+    """Return the names of scopes or streams as SQL spells them, without Pravega's own."""
     spelled = underscore if _is_spelled_for_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 

@@ -113,7 +113,7 @@ def get_policy(settings: TableSettings) -> Compatibility:
 
 
 def find_policy(name: str) -> Compatibility | None:
-    """Return the policy of a name among the values of the property `compatibility`, None if there is none."""
+    """Return the policy of a name among the values of the property `compatibility`, or None."""
     return Compatibility(_POLICIES[name]) if name in _POLICIES else None
 
 

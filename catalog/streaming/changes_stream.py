@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark_pravega.datasource.changes.changes_offset import BatchRequest, ChangesOffset
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesBatch, ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
-from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.admission import Limits, read_limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 
 from .. import protocol as r
@@ -24,7 +24,7 @@ def find_start(catalog: Catalog, request: r.StartOfChanges) -> str:
 def find_limits(catalog: Catalog, request: r.LimitsOfChanges) -> Limits:
     """Return the limits in a query's options."""
     with open_changes(catalog, request.table, request.options) as (_, opened):
-        return limits_of(opened.options)
+        return read_limits(opened.options)
 
 
 def find_end(catalog: Catalog, memory: SourceMemory, request: r.EndOfChanges) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
-from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.admission import Limits, read_limits
 from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.tables.read_options import resolve_read
@@ -36,7 +36,7 @@ def answer(
         check_followed(table, request.columns, options)
         if isinstance(request, r.LimitsOfStream):
             check_times(catalog.pravega, table.members, options)
-            return limits_of(options)
+            return read_limits(options)
         if isinstance(request, r.PlanRealTime | r.EndOfRealTime):
             raise UnsupportedOperationError(
                 f"{name} is several streams, which real-time mode cannot follow. Read one stream, or use another "

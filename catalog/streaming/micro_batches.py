@@ -11,7 +11,7 @@ from pyspark_pravega.datasource.kinds.kind import MicroBatchScan
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
-from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.admission import Limits, read_limits
 from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
@@ -46,7 +46,7 @@ def find_limits(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStrea
     """Return the limits in a query's options. Raises InvalidOptionError for a drift in times that a table lacks."""
     with _open_stream(catalog, memory, request) as (read, _):
         check_times(catalog.pravega, [read.table], read.options)
-        return limits_of(read.options)
+        return read_limits(read.options)
 
 
 def find_end(

@@ -30,11 +30,11 @@ _APPEND, _UPDATE = "append", "update"
 def settle(
     catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str], output_mode: str
 ) -> TableDescription:
-    """Give a table that toTable has just made the properties among the query's options; return it.
+    """Create a table that toTable has just made again, with the properties among the query's options; return it.
 
-    It is created again with them. Raises StreamExistsError if another program has written to it, and what `create`
-    raises. For an output mode that tables do not have, UnsupportedOperationError is raised, and InvalidOptionError for
-    options that a write does not have, both after the table was dropped again.
+    Drops the table and raises UnsupportedOperationError for an output mode that tables do not have, or
+    InvalidOptionError for an option that a write does not have. Raises StreamExistsError if another program has written
+    to the table, and the errors of `create`.
     """
     stream = table.stream
     scope, name = table.asked.called or (stream.scope, stream.name)

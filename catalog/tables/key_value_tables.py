@@ -19,9 +19,9 @@ from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
-from pyspark_pravega.datasource.key_value.scan import RAW, entries_of
+from pyspark_pravega.datasource.key_value.scan import RAW, open_entries
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
 from pyspark_pravega.datasource.tables.table_name import KEY_VALUE_TABLE
 from pyspark_pravega.errors import (
     KeyValueTableNotFoundError,
@@ -60,7 +60,7 @@ def is_declared(catalog: Catalog, stream: Stream) -> bool:
 
 
 def load(catalog: Catalog, address: Address) -> TableDescription | None:
-    """Describe a key-value table, None if there is none."""
+    """Describe a key-value table, or None."""
     configuration = find_configuration(catalog, address.stream)
     return None if configuration is None else describe(catalog, address, configuration)
 
@@ -71,7 +71,7 @@ def find_configuration(catalog: Catalog, stream: Stream) -> KeyValueTableConfigu
     try:
         return catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
     except (KeyValueTableNotFoundError, PermissionDeniedError):
-        return None  # who may not read it is told that there is neither a stream nor this
+        return None  # users who may not read it are told that neither a stream nor this exists
 
 
 def describe(catalog: Catalog, address: Address, configuration: KeyValueTableConfiguration) -> TableDescription:
@@ -104,7 +104,7 @@ def load_declaration(
     kept = run_in_background(
         partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name)
     )
-    segment = entries_of(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
+    segment = open_entries(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
     row = kept()
     return segment, row if row is not None and row.get("segment") == segment else None
 
@@ -115,12 +115,12 @@ def _undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> St
         (KeyColumn("key", BINARY, primary),), (KeyColumn("secondary_key", BINARY, secondary),) if secondary else ()
     )
     columns = [StructField(name, BinaryType(), False) for name in (*keys.names, "value")]
-    return entries_table(stream, RAW, StructType(columns), keys)
+    return make_entries_table(stream, RAW, StructType(columns), keys)
 
 
 def _declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:
     columns, keys = StructType.fromJson(json.loads(row["columns"])), KeyColumns.from_json(row["keys"])
-    return entries_table(stream, row["format"], columns, keys, schema_text=row["schema"], settings=row["settings"])
+    return make_entries_table(stream, row["format"], columns, keys, schema_text=row["schema"], settings=row["settings"])
 
 
 def _spell_key(columns: Sequence[KeyColumn]) -> str:
@@ -138,7 +138,7 @@ def drop(catalog: Catalog, stream: Stream, only: int | None = None) -> bool:
     segment = None
     try:
         with suppress(PermissionDeniedError):
-            segment = entries_of(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
+            segment = open_entries(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
         if only not in (None, segment):
             return False
         catalog.pravega.controller.delete_key_value_table(stream.scope, stream.name)

@@ -21,7 +21,7 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
-from pyspark_pravega.datasource.table_of_options import describe_no_match, member_tables
+from pyspark_pravega.datasource.table_of_options import describe_no_match, load_members
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.members import MemberChoice
 from pyspark_pravega.datasource.tables.merged_table import merged_table
@@ -70,7 +70,7 @@ def names(catalog: Catalog, scope: str) -> list[str]:
 
 
 def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
-    """Return what is kept of the table with a scope and a name; None if there is none, or the user may not know."""
+    """Return the stored row of a table, or None: without such a table, or if the user may not know of it."""
     if is_internal(stream.scope):
         return None
     try:
@@ -94,7 +94,7 @@ def check_none(catalog: Catalog, address: Address) -> None:
 
 
 def load(catalog: Catalog, address: Address, read: Mapping[str, str], *, writing: bool) -> TableDescription | None:
-    """Describe a table of several streams for a query with the options `read`; None if there is none.
+    """Describe a table of several streams for a query with the options `read`, or None.
 
     Raises MemberNotFoundError, DifferentSchemasError naming the stream that does not fit the others,
     PermissionDeniedError naming one that the user may not read, and UnsupportedOperationError for a table that is to be
@@ -160,7 +160,7 @@ def load_streams(
 
 
 def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> dict[str, str]:
-    """Return the properties of a table of several streams as they are kept; `given` has nothing of Spark's own.
+    """Return the properties of a table of several streams as they are kept; `given` must not have Spark's own.
 
     Raises InvalidOptionError for other properties, both ways of naming streams, and a wrong value.
     """
@@ -168,7 +168,7 @@ def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> 
     for option in o.OPTIONS.values():
         if option not in _NAMING and options.source(option) is o.Source.PROPERTY:
             raise InvalidOptionError(
-                f"'{options.name(option)}' has no meaning with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
+                f"'{options.name(option)}' does not apply with '{o.STREAMS.key}' or '{o.PATTERN_OF_STREAMS.key}': a "
                 "table of several streams has the settings of its streams. Leave it out."
             )
     found = [option for option in _NAMING if options.is_set(option)]
@@ -183,13 +183,13 @@ def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> 
 
 
 def make_row(table: StreamTable, properties: Mapping[str, str], comment: str | None) -> dict[str, Any]:
-    """Return what is kept of a table of several streams, except its id."""
+    """Make the stored row of a table of several streams, without its id."""
     own = [member.stream.name for member in table.members if member.stream.scope == table.stream.scope]
     return {"properties": dict(properties), "comment": comment, "known": own}
 
 
 def is_merged(properties: Mapping[str, str]) -> bool:
-    """Return whether the properties of CREATE TABLE are those of a table of several streams."""
+    """Return whether the properties of CREATE TABLE ask for a table of several streams."""
     return any(o.find_option(key) in (o.STREAMS, o.PATTERN_OF_STREAMS) for key in properties)
 
 
@@ -317,7 +317,7 @@ def _load_members(catalog: Catalog, choice: MemberChoice, options: o.Options) ->
     until = time.monotonic() + _CREATION_SECONDS
     while True:
         try:
-            return member_tables(catalog.pravega, options, choice.scope, choice.find(catalog.pravega))
+            return load_members(catalog.pravega, options, choice.scope, choice.find(catalog.pravega))
         except (SchemaNotFoundError, StreamNotFoundError) as error:
             listed = isinstance(error, StreamNotFoundError) and choice.pattern is None
             if listed or time.monotonic() > until:

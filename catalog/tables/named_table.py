@@ -22,7 +22,7 @@ from .time_travel import travel_to
 
 
 class NamedTable(ABC):
-    """What a name means. Nothing is looked up before something is asked of it."""
+    """What a name means. It looks up only what it is asked for, and only then."""
 
     def __init__(self, catalog: Catalog, identifier: Identifier) -> None:
         self.catalog = catalog
@@ -53,7 +53,7 @@ class NamedTable(ABC):
         """Return whether it exists, even if it cannot be loaded."""
 
     def confirm_existence(self) -> bool:
-        """Return whether CREATE TABLE must fail because it exists; it is sure to stay then.
+        """Return whether CREATE TABLE must fail because it exists. If so, it is sure to stay.
 
         A statement that is still making it does not undo it any more.
         """
@@ -107,7 +107,7 @@ class TableInScope(NamedTable):
 
     @abstractmethod
     def load_table(self, options: Mapping[str, str], *, writing: bool = False) -> TableDescription:
-        """Describe the table for a query with these options of those that change its columns, or for a write.
+        """Describe the table for a query with the `options` that change its columns, or for a write.
 
         Raises StreamNotFoundError, and the errors of the kind that it is.
         """

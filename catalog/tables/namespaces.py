@@ -183,7 +183,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
         with cancellation.shield():
             drop_stream(catalog, Stream(scope, name))
     _delete_tables(catalog, scope, others)
-    # The rows about tables go last, and stay if another program has made a table meanwhile.
+    # The rows about tables go last, and stay if another program has made a table in the meantime.
     left = [name for name in controller.list_streams(scope) if not is_internal(name)]
     left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
     if left:

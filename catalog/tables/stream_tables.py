@@ -40,7 +40,7 @@ def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permiss
 
 
 def load(catalog: Catalog, address: Address, options: Mapping[str, str], *, writing: bool) -> TableDescription:
-    """Describe the table of a stream or of a part of it, for a query with these options of those that change columns.
+    """Describe the table of a stream or of a part of it, for a query with the `options` that change columns.
 
     Raises the errors of `load_table`.
     """
@@ -85,9 +85,9 @@ def has_envelopes(found: LoadedTable) -> bool:
 
 
 def find_complete(catalog: Catalog, stream: Stream) -> LoadedTable | None:
-    """Load the table that a stream is; None for one without a schema, which a new table can adopt.
+    """Load a stream as a table; return None if it has no schema, so that a new table can adopt it.
 
-    The remains of an interrupted CREATE TABLE, which can be completed, are no table either.
+    The remains of an interrupted CREATE TABLE do not count as a table: the statement can be repeated to complete them.
     """
     try:
         loaded = load_table(catalog.pravega, stream)

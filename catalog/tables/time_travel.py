@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.bounds import format_time
-from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version
+from pyspark_pravega.datasource.positions.time_travel import find_point_of_time, find_point_of_version
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
 from pyspark_pravega.datasource.tables.read_options import resolve_read
@@ -36,10 +36,10 @@ def travel_to(catalog: Catalog, described: TableDescription, asked: TimeTravel |
         raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
     with prefix_errors("Table", name_table_and_stream(catalog, described.table)):
         if asked.unit == TIMESTAMP:
-            point = point_of_time(catalog.pravega, stream, int(asked.text))
+            point = find_point_of_time(catalog.pravega, stream, int(asked.text))
             words = f"TIMESTAMP AS OF '{format_time(int(asked.text))}'"
         else:
-            point = point_of_version(catalog.pravega, stream, asked.text)
+            point = find_point_of_version(catalog.pravega, stream, asked.text)
             words = f"VERSION AS OF '{asked.text}'"
     return replace(described, table=described.table.as_asked(as_of=AsOf(words, point.cut.to_text(), point.about)))
 
@@ -77,7 +77,7 @@ def _check_version(table: StreamTable, version: int | None) -> None:
         return
     if loaded is None:
         raise UnsupportedOperationError(
-            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for a table without schemas in the schema registry. "
+            f"'{o.SCHEMA_VERSION.key}'='{version}' does not apply to a table without schemas in the schema registry. "
             "Leave it out."
         )
     raise UnsupportedOperationError(

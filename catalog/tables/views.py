@@ -97,7 +97,7 @@ def find(catalog: Catalog, identifier: r.Identifier) -> ViewDefinition | None:
 
 @contextmanager
 def refuse_views(catalog: Catalog, identifier: r.Identifier, statement: str) -> Iterator[None]:
-    """Replace StreamNotFoundError by an error that views do not take a statement, if the name is that of a view."""
+    """Turn StreamNotFoundError for the name of a view into the error that views do not take the statement."""
     try:
         yield
     except StreamNotFoundError:
@@ -167,7 +167,7 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
         except PermissionDeniedError:
             there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
             raise
-        if not moved:  # it was replaced or dropped meanwhile
+        if not moved:  # it was replaced or dropped in the meantime
             there.remove(RowKind.VIEW, after.name, partial(eq, {**row, "name": after.name}))
 
 
@@ -196,7 +196,7 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
 
 
 def _make_row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
-    """Return what is kept of a view. The view's own catalog is kept as None: its name may differ between sessions."""
+    """Make the stored row of a view. The view's own catalog is stored as None: its name may differ between sessions."""
     return {
         "text": view.text,
         "schema": view.schema.json(),

@@ -47,7 +47,7 @@ def begin_epoch_of_entries(catalog: Catalog, table: StreamTable, start: InsertSt
         nonlocal given
         if row.get("segment") != table.first_segment:
             raise KeyValueTableNotFoundError(
-                f"The key-value table {table.stream} was dropped and recreated meanwhile. Start the query again."
+                f"The key-value table {table.stream} has been dropped and recreated. Start the query again."
             )
         given, epochs = _give(table, row.get(_EPOCHS) or {"last": 0, "queries": {}}, micro_batch)
         return {**row, _EPOCHS: epochs}

@@ -40,9 +40,9 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class InsertStart:
-    """How an INSERT begins: by which call, with rows of which schema, with how many tasks and which write options.
+    """How an INSERT begins: the schema of its rows, the number of its tasks, and its write options (`given`).
 
-    `number` is that of the call, for `Inserts.abort_begun_by`.
+    `number` is the number of the call that begins it, for `Inserts.abort_begun_by`.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Begins and ends the INSERTs of this service, each by what is there for its kind of write."""
+"""Begins and ends the INSERTs of this service, each by the class for its kind of write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Inserts:
-    """The INSERTs of this service; thread-safe. A handle suffices to end one that another process began."""
+    """The INSERTs of this service; thread-safe. A handle is enough to end what another process began."""
 
     def __init__(self) -> None:
         self._transactional = TransactionalInserts()

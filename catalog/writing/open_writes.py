@@ -1,4 +1,4 @@
-"""Keeps the writes of this service that are open, so that those which nobody waits for can be aborted."""
+"""Keeps the open writes of this service, so that writes that nobody waits for can be aborted."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class WritingQueries:
     def begin(self, key: Key, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
         """Return a transaction for a micro-batch: the one that was begun ahead for it, or a new one.
 
-        Raises what `Insert.begin` raises, and PermissionDeniedError if the first one could not be committed.
+        Raises the errors of `Insert.begin`, and PermissionDeniedError if the first one could not be committed.
         """
         with self._lock:
             query = self._queries.get(key)
@@ -98,7 +98,7 @@ class WritingQueries:
         return insert
 
     def find_log(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
-        """Return the log of the query's last commit if the stream is still the same one, or a new log."""
+        """Return the log of the query's last commit, or a new log if the stream has been recreated."""
         with self._lock:
             query = self._queries.get(key)
         # A stream that was created again has other segments, and the log belongs to the old one.

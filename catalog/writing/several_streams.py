@@ -12,12 +12,12 @@ from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.datasource.dispatch.dispatch import Dispatch
 from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, DispatchSpec, DispatchWriter
 from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
-from pyspark_pravega.datasource.insert.ledger import writer_of_query
+from pyspark_pravega.datasource.insert.ledger import name_writer_of_query
 from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, Unit
 from pyspark_pravega.datasource.insert.prepare import (
-    epoch_of_application,
+    choose_rows_to_write,
+    find_epoch_of_application,
     find_stream_column,
-    rows_to_write,
     write_settings,
 )
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -31,7 +31,7 @@ from .open_writes import OpenWrite, OpenWrites
 
 
 class Dispatches:
-    """The open writes into several streams; thread-safe. A handle suffices to end one that another process began."""
+    """The open writes into several streams; thread-safe. A handle is enough to end what another process began."""
 
     def __init__(self) -> None:
         self.open = OpenWrites[uuid.UUID, Dispatch]("A write into several streams")
@@ -44,15 +44,15 @@ class Dispatches:
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
         column, micro_batch = find_stream_column(start.schema, options), start.micro_batch
         assert column is not None
-        epoch_of_application(options)
+        find_epoch_of_application(options)
         settings = replace(write_settings(options), unit=Unit.INSERT if micro_batch is None else Unit.MICRO_BATCH)
-        run = None if micro_batch is None else QueryRun(writer_of_query(micro_batch.query), micro_batch.run)
+        run = None if micro_batch is None else QueryRun(name_writer_of_query(micro_batch.query), micro_batch.run)
         with cancellation.shield():
             roster = Roster.begin(pravega, table.stream, run)
             dispatch = Dispatch(pravega, table, roster, settings)
             dispatch.keep_alive()
         self.open.add(roster.id, OpenWrite(dispatch, start.number, catalog.hold()))
-        rows = rows_to_write(table, start.schema, options)
+        rows = choose_rows_to_write(table, start.schema, options)
         spec = DispatchSpec(table, pravega.config, options, settings, column, rows, roster)
         handle = start.make_handle(WriteKind.SEVERAL_STREAMS, f"{roster.number} {roster.id}")
         return InsertBegun(handle, pickle_write(DispatchWriter(spec)), PYTHON)
@@ -63,7 +63,7 @@ class Dispatches:
             reports = end.load_complete(DispatchMessage, dispatch.abort)
             epoch = end.epoch
             if epoch is None:
-                epoch = epoch_of_application(catalog.options(write=end.handle.options))
+                epoch = find_epoch_of_application(catalog.options(write=end.handle.options))
             return dispatch.commit(reports, epoch, again=end.again)
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:

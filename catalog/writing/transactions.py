@@ -15,9 +15,9 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
-from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
-from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, outcome_unknown_error
-from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
+from pyspark_pravega.datasource.insert.ledger import Epoch, name_writer_of_query
+from pyspark_pravega.datasource.insert.outcomes import CLEAN_UP_SECONDS, NO_ANSWER, Unit, make_outcome_unknown_error
+from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter, encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -32,7 +32,7 @@ from .queries import WritingQueries
 
 
 class TransactionalInserts:
-    """The open INSERTs with a transaction; thread-safe. A handle suffices to end one that another process began."""
+    """The open INSERTs with a transaction; thread-safe. A handle is enough to end what another process began."""
 
     def __init__(self) -> None:
         self.open = OpenWrites[tuple[str, uuid.UUID], Insert]("An INSERT")
@@ -45,11 +45,11 @@ class TransactionalInserts:
             settings, seen = write_settings(options), None
             encoding = run_in_background(partial(encoding_id, pravega, table))
             if start.micro_batch is None:
-                named = epoch_of_application(options)
+                named = find_epoch_of_application(options)
                 seen = None if named is None else read_seen_state(pravega, table, named)
                 insert = Insert.begin(pravega, table, settings)
             else:
-                key = table.stream, writer_of_query(start.micro_batch.query)
+                key = table.stream, name_writer_of_query(start.micro_batch.query)
                 insert = self.queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
         self.open.add((str(table.stream), transaction.id), OpenWrite(insert, start.number, catalog.hold()))
@@ -73,7 +73,7 @@ class TransactionalInserts:
             reports = end.load_complete(InsertMessage, insert.abort)
             if epoch is not None:
                 return self._commit_micro_batch(catalog, insert, reports, epoch)
-            named = epoch_of_application(catalog.options(write=handle.options))
+            named = find_epoch_of_application(catalog.options(write=handle.options))
             if named is not None:
                 return commit_epoch(insert, reports, replace(named, seen=None if end.again else handle.seen))
             return insert.commit(reports, CommitRequest(again=end.again))
@@ -107,7 +107,7 @@ class TransactionalInserts:
     def _take(
         self, catalog: Catalog, table: StreamTable, handle: InsertHandle, unit: Unit, *, may_be_committed: bool = False
     ) -> Iterator[Insert]:
-        """Take an INSERT out of the open ones, or take over one that another service process began.
+        """Take an INSERT out of the open ones, or take over an INSERT that another service began.
 
         The transaction is not kept alive after the body. Raises TransactionOutcomeUnknownError if the servers do not
         answer and that process may have committed it.
@@ -129,7 +129,7 @@ class TransactionalInserts:
         except NO_ANSWER as error:
             if not may_be_committed:
                 raise
-            raise outcome_unknown_error(table.stream, transaction_id, error) from error
+            raise make_outcome_unknown_error(table.stream, transaction_id, error) from error
         transaction.keep_alive()
         try:
             yield Insert(catalog.pravega, table, transaction, settings)

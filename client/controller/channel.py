@@ -30,10 +30,10 @@ from pyspark_pravega.errors import (
 
 from .. import cancellation
 from ..config import ClientConfig, Endpoint
-from ..credentials import authorization_header
+from ..credentials import make_authorization_header
 from ..retry import FirstContact, retry
 from ..stream import Stream
-from ..tls import grpc_root_certificates, server_name_override
+from ..tls import find_server_name_override, load_grpc_root_certificates
 from .controller_pb2_grpc import ControllerServiceStub
 from .errors import Purpose, Right, controller_error, has_hung_up
 
@@ -129,7 +129,7 @@ class ControllerChannel:
         return reply, tries
 
     def _send(self, rpc: str, request: Any, purpose: Purpose, seconds: float) -> Any:
-        header = authorization_header(self._config.credentials)
+        header = make_authorization_header(self._config.credentials)
         metadata = (("authorization", header),) if header is not None else None
         turn = self._turn
         endpoint = self._endpoints[turn % len(self._endpoints)]
@@ -192,10 +192,10 @@ class ControllerChannel:
         ]
         if not self._config.tls:
             return grpc.insecure_channel(str(endpoint), options=options)
-        name = server_name_override(self._config, endpoint)
+        name = find_server_name_override(self._config, endpoint)
         if name is not None:
             options.append(("grpc.ssl_target_name_override", name))
-        trust = grpc.ssl_channel_credentials(root_certificates=grpc_root_certificates(self._config))
+        trust = grpc.ssl_channel_credentials(root_certificates=load_grpc_root_certificates(self._config))
         return grpc.secure_channel(str(endpoint), trust, options=options)
 
     def close(self) -> None:
@@ -280,7 +280,7 @@ class ControllerCalls:
         )
 
 
-def lost_reply_remark(tries: int) -> str:
+def describe_lost_reply(tries: int) -> str:
     """Return a remark for "exists already": after more than one try, the first may have taken effect."""
     if tries == 1:
         return ""

@@ -26,7 +26,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..config import Endpoint
-from ..tls import grpc_tls_error
+from ..tls import find_grpc_tls_error
 
 Right = Literal["READ", "READ_UPDATE"]
 
@@ -91,7 +91,7 @@ def controller_error(
     if refined is not None:
         return refined
     cannot = f"cannot {purpose.action}"
-    said = server_text(details)
+    said = extract_server_text(details)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         if with_credentials:
             return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
@@ -106,7 +106,7 @@ def controller_error(
     if status is grpc.StatusCode.NOT_FOUND and purpose.missing is not None:
         return purpose.missing()
     if status is grpc.StatusCode.UNAVAILABLE:
-        tls_failure = grpc_tls_error(details, endpoint)
+        tls_failure = find_grpc_tls_error(details, endpoint)
         if tls_failure is not None:
             return tls_failure
         lost = _find_lost_connection(details)
@@ -136,7 +136,7 @@ def controller_error(
     return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_after_colon(said)})")
 
 
-def server_text(details: str) -> str:
+def extract_server_text(details: str) -> str:
     """Return the first words of the server's description, without its stack trace."""
     text = details.removeprefix("controllerStackTrace=").split("\n", 1)[0].strip()
     # Of Java's nested exceptions only the text of the last one is of use to a user.
@@ -158,7 +158,7 @@ def _find_lost_connection(details: str) -> _LostConnection:
     for known, lost in _LOST_CONNECTIONS.items():
         if known in text.lower():
             return lost
-    return _LostConnection(server_text(text) or "no reason given")
+    return _LostConnection(extract_server_text(text) or "no reason given")
 
 
 def _after_colon(text: str) -> str:

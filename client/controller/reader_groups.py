@@ -65,7 +65,7 @@ class ReaderGroupCalls(ControllerCalls):
     """Reader groups and subscribers."""
 
     def create_reader_group(self, group: ReaderGroup) -> ReaderGroup:
-        """Create a reader group and return it, or return the existing one of this name, which has another id.
+        """Create a reader group and return it. If the name is taken, return the existing group: it has another id.
 
         The controller also creates the empty stream `_RG<name>`. It makes a group that holds events a subscriber of
         its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises

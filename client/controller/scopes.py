@@ -13,7 +13,7 @@ from pyspark_pravega.errors import (
 
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
-from .channel import ROOT_RESOURCE, ControllerCalls, key_value_table_resource, lost_reply_remark, scope_resource
+from .channel import ROOT_RESOURCE, ControllerCalls, describe_lost_reply, key_value_table_resource, scope_resource
 from .errors import Purpose
 from .messages import decode_ranges
 
@@ -53,7 +53,7 @@ class ScopeCalls(ControllerCalls):
         purpose = Purpose(f"create scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
         reply, tries = self._channel.call("createScope", pb.ScopeInfo(scope=scope), purpose)
         if reply.status == pb.CreateScopeStatus.SCOPE_EXISTS:
-            raise ScopeExistsError(f"scope '{scope}' already exists{lost_reply_remark(tries)}")
+            raise ScopeExistsError(f"scope '{scope}' already exists{describe_lost_reply(tries)}")
         if reply.status == pb.CreateScopeStatus.INVALID_SCOPE_NAME:
             raise InvalidNameError(
                 f"Pravega does not accept '{scope}' as the name of a scope; use letters, digits, '-' and '.'"

@@ -201,7 +201,7 @@ class SegmentCalls(ControllerCalls):
     def delegation_token(self, stream: Stream, access: Access) -> str:
         """Return a token to show to segment stores; "" if the server does not check tokens.
 
-        Prefer `DelegationTokens`, which keeps tokens as long as they are valid. Raises PermissionDeniedError.
+        Prefer `DelegationTokens`, which keeps a token while it is valid. Raises PermissionDeniedError.
         """
         purpose = self._stream_purpose(
             "get a token for stream", stream, "READ" if access is Access.READ else "READ_UPDATE"

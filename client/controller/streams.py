@@ -13,7 +13,7 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import TRIES_OF_FAILED_CALLS, ControllerCalls, lost_reply_remark, scope_resource, stream_not_found
+from .channel import TRIES_OF_FAILED_CALLS, ControllerCalls, describe_lost_reply, scope_resource, stream_not_found
 from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
@@ -23,7 +23,7 @@ class StreamCalls(ControllerCalls):
     """Streams."""
 
     def list_streams(self, scope: str, tag: str | None = None) -> list[str]:
-        """Return the names of the streams of a scope that the caller may read, sorted, or only of those with a tag.
+        """Return the sorted names of the streams in a scope that the caller may read, or of those with a tag.
 
         Without a tag they include internal streams, of watermarks and reader groups, which begin with `_`. Raises
         ScopeNotFoundError.
@@ -97,7 +97,7 @@ class StreamCalls(ControllerCalls):
             if failures and self.stream_configuration(stream) == configuration:
                 return
             raise StreamExistsError(
-                f"stream '{stream.name}' already exists in scope '{stream.scope}'{lost_reply_remark(tries)}"
+                f"stream '{stream.name}' already exists in scope '{stream.scope}'{describe_lost_reply(tries)}"
             )
         if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
             raise scope_not_found(stream.scope)
@@ -109,7 +109,7 @@ class StreamCalls(ControllerCalls):
             raise self._failed(purpose, pb.CreateStreamStatus.Status.Name(reply.status))
 
     def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
-        """Replace all settings of a stream. To change one, read them all, change it and write them back.
+        """Replace all settings of a stream. To change one setting, read them all, change it and write them back.
 
         Raises StreamNotFoundError, StreamSealedError, InvalidOptionError.
         """

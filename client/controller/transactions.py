@@ -115,7 +115,7 @@ class TransactionCalls(ControllerCalls):
                 "a longer lease"
             )
         raise TransactionNotOpenError(
-            f"transaction {transaction} on stream '{stream}' is not open any more "
+            f"transaction {transaction} on stream '{stream}' is no longer open "
             f"({status.Status.Name(reply.status).lower()})"
         )
 
@@ -163,7 +163,7 @@ class TransactionCalls(ControllerCalls):
     def _check_refusal(
         self, done: str, stream: Stream, transaction: uuid.UUID, wanted: tuple[TransactionStatus, ...]
     ) -> None:
-        """Raise an error with the reason for a FAILURE, which names none, unless the state is one of `wanted`."""
+        """Raise an error that explains a FAILURE by the state of the transaction, unless it is one of `wanted`."""
         status = self.transaction_status(stream, transaction)
         if status in wanted:
             return

@@ -132,7 +132,7 @@ class HttpServer:
         return Response(method, request.url.path, answer.status_code, answer.reason_phrase, content)
 
     def close(self) -> None:
-        """Close the connections, also of requests that wait for their answers. These and later ones fail."""
+        """Close the connections. Requests that wait for an answer fail, and so do later ones."""
         self._closed = True
         self._transport.close()
 

@@ -20,7 +20,7 @@ from pyspark_pravega.errors import (
 
 from .. import tls
 from ..config import ClientConfig
-from ..credentials import authorization_header
+from ..credentials import make_authorization_header
 from ..retry import FirstContact, describe_unreached, retry
 from .http import (
     UNAVAILABLE_STATUS,
@@ -82,7 +82,7 @@ class RegistryRequests:
         self._namespace = namespace
         self._first_contact = first_contact
         secure = urlsplit(config.registry_uri).scheme == "https"
-        self._http = HttpServer(config.registry_uri, tls.ssl_context(config) if secure else None)
+        self._http = HttpServer(config.registry_uri, tls.make_ssl_context(config) if secure else None)
         self.endpoint = self._http.endpoint
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class RegistryRequests:
         parameters = dict(request.query)
         if self._namespace is not None:
             parameters["namespace"] = self._namespace
-        authorization = authorization_header(self._config.effective_registry_credentials)
+        authorization = make_authorization_header(self._config.effective_registry_credentials)
         limit = min(self._config.request_timeout, seconds)
         started = time.monotonic()
         try:
@@ -171,7 +171,7 @@ class RegistryRequests:
                 f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
             )
         if isinstance(error, OSError):
-            found = tls.connection_error(error, self.endpoint)
+            found = tls.make_connection_error(error, self.endpoint)
             if not isinstance(found, ServerUnavailableError):
                 return found
         why = describe_unreached(error) if isinstance(error, OSError) else None

@@ -1,6 +1,6 @@
 """The client of Pravega's schema registry 0.6.0.
 
-A group holds the schemas of one stream; its name is that of the stream, its namespace that of the scope. An event's
+A group holds the schemas of one stream; it is called like the stream, and its namespace like the scope. An event's
 header has an encoding id, which stands for a schema version and a codec. Other namespaces are never visible.
 """
 
@@ -241,7 +241,7 @@ class SchemaRegistry:
         return found
 
     def remember_encoding(self, group: str, id: int, encoding: Encoding) -> None:
-        """Remember what an id stands for, which the registry has said in other answers."""
+        """Remember what an id stands for, as the registry has said in another answer."""
         with self._lock:
             self._encodings[group, id] = encoding
 

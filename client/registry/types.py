@@ -67,7 +67,21 @@ class SchemaInfo:
 
     @classmethod
     def of_text(cls, type: str, format: str, text: str) -> SchemaInfo:
-        """Return the schema of a text as the property `text` returns it."""
+        """Make a schema from its text.
+
+        Parameters
+        ----------
+        type : str
+            The name of the type, see above.
+        format : str
+            The format, see above.
+        text : str
+            The text, in the form of the property `text`.
+
+        Returns
+        -------
+        SchemaInfo
+        """
         if format == "Protobuf":
             return cls(type, format, base64.b64decode(text.partition(" ")[2]))
         return cls(type, format, text.encode())

@@ -23,7 +23,7 @@ from ..wire import commands as wire
 from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo, WrongHost
 from .append_blocks import AppendBlock, Ranges, cut_into_blocks, find_blocks
 from .connection import Connection
-from .delegation import refresh_time
+from .delegation import compute_refresh_time
 from .failures import TRANSIENT, SegmentAddress, reply_error
 from .fetch import read_bytes
 from .store import SegmentStore
@@ -307,7 +307,9 @@ class SegmentAppender:
         if not isinstance(setup, AppendSetup):
             raise self._failure(setup)
         # The segment store closes the connection when the first of the tokens that it was shown expires.
-        connection.usable_until = self._token_due = min(connection.usable_until, refresh_time(token, time.time()))
+        connection.usable_until = self._token_due = min(
+            connection.usable_until, compute_refresh_time(token, time.time())
+        )
         if not self._set_up and isinstance(info, StreamSegmentInfo):
             # What this appender stores lies behind the present end.
             self._known_end = info.write_offset
@@ -336,7 +338,7 @@ class SegmentAppender:
         self._drop_connection()
 
     def _skip(self, stored: int) -> None:
-        """Leave out the events up to the number `stored`, none of which may be on its way."""
+        """Leave out the events up to the number `stored`. None of them may be on its way."""
         own: list[AppendBlock] = []
         while len(self._blocks) > self._in_flight and self._blocks[self._in_flight].last <= stored:
             block = self._blocks[self._in_flight]

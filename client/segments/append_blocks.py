@@ -42,7 +42,7 @@ class AppendBlock:
 
 
 def cut_into_blocks(data: memoryview, events: int, first_number: int) -> Iterator[AppendBlock]:
-    """Yield the data as one block, or as several that fit into wire commands, cut between events.
+    """Yield the data as blocks that fit into wire commands, cut between events.
 
     Raises ProtocolError if the data to be cut are not `events` whole events, or one event does not fit.
     """

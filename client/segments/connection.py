@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerTimeoutError, ServerUnavailableError
 
 from ..config import ClientConfig, Endpoint
-from ..tls import connection_error, ssl_context
+from ..tls import make_connection_error, make_ssl_context
 from ..wire import commands as wire
 from ..wire.fields import HEADER, INT64, encode_text
 from ..wire.replies import Hello, KeepAlive, Reply, SegmentRead
@@ -79,7 +79,7 @@ class Connection:
         try:
             connected = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
         except OSError as error:
-            raise connection_error(error, endpoint) from error
+            raise make_connection_error(error, endpoint) from error
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _notice_silence(connected)
@@ -89,7 +89,7 @@ class Connection:
             connection._greet()
         except OSError as error:
             connected.close()
-            raise connection_error(error, endpoint) from error
+            raise make_connection_error(error, endpoint) from error
         except BaseException:
             connected.close()
             raise
@@ -248,7 +248,7 @@ class Connection:
                 f"the segment store at {self.endpoint} did not answer within {round(self._seconds, 2):g} s"
             )
         if isinstance(error, ssl.SSLError):
-            return connection_error(error, self.endpoint)
+            return make_connection_error(error, self.endpoint)
         reason = error.strerror or str(error) or type(error).__name__
         return ServerUnavailableError(f"the connection to the segment store at {self.endpoint} was lost ({reason})")
 
@@ -293,7 +293,7 @@ class ConnectionPool:
     def borrow(self, endpoint: Endpoint, seconds: float, *, writing: bool = False) -> Connection:
         """Return an idle connection that still seems to be alive, or open a new one. `seconds` limits each wait.
 
-        Raises what `Connection.open` raises, and RuntimeError after `close`.
+        Raises the errors of `Connection.open`, and RuntimeError after `close`.
         """
         while True:
             with self._lock:
@@ -314,7 +314,7 @@ class ConnectionPool:
         with self._lock:
             self._check_open()
             if self._config.tls and self._context is None:
-                self._context = ssl_context(self._config)
+                self._context = make_ssl_context(self._config)
         return Connection.open(endpoint, self._context, seconds)
 
     def _check_open(self) -> None:
@@ -332,7 +332,7 @@ class ConnectionPool:
         connection.close()
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Close the idle connections to a segment store, one of which turned out to be dead."""
+        """Close the idle connections to a segment store, after one turned out to be dead."""
         with self._lock:
             idle = [entry for writing in (False, True) for entry in self._idle.pop((endpoint, writing), ())]
         for connection, _ in idle:

@@ -47,14 +47,14 @@ class DelegationTokens:
     def token(self, stream: Stream, access: Access) -> str:
         """Return a token with at least a fifth of its life left; "" if the server requires none.
 
-        Raises what `Controller.delegation_token` raises: AuthenticationError, PermissionDeniedError and others.
+        Raises the errors of `Controller.delegation_token`: AuthenticationError, PermissionDeniedError and others.
         """
         entry = self._entry(stream, access)
         # One lock per token: a slow refresh must not delay other streams, and many callers ask only once.
         with entry.lock:
             if entry.token is None or time.time() >= entry.refresh_at:
                 token = self._controller.delegation_token(stream, access)
-                entry.token, entry.refresh_at = token, refresh_time(token, time.time())
+                entry.token, entry.refresh_at = token, compute_refresh_time(token, time.time())
             return entry.token
 
     def seed(self, stream: Stream, access: Access, token: str) -> None:
@@ -63,7 +63,7 @@ class DelegationTokens:
         A token that must already be renewed is ignored.
         """
         now = time.time()
-        due = refresh_time(token, now)
+        due = compute_refresh_time(token, now)
         if due <= now:
             return
         entry = self._entry(stream, access)
@@ -83,7 +83,7 @@ class DelegationTokens:
         return f"DelegationTokens({len(self._entries)} cached)"
 
 
-def refresh_time(token: str, now: float) -> float:
+def compute_refresh_time(token: str, now: float) -> float:
     """Return when to ask for the next token (seconds since 1970, by this machine's clock).
 
     The token gives only the length of its life, so that a clock that differs from the server's does no harm. A token
@@ -100,7 +100,7 @@ def refresh_time(token: str, now: float) -> float:
     return now + REFRESH_AT * (expires - issued) - age
 
 
-def granted_access(token: str) -> Access:
+def read_granted_access(token: str) -> Access:
     """Return the largest right that a token's claims grant: READ_UPDATE allows reading too.
 
     "", which servers without authentication accept, allows everything; a token without claims allows only reading.

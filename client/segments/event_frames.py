@@ -179,7 +179,7 @@ Room = Callable[[int, int, int], memoryview]
 def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int, room: Room) -> None:
     """Frame every payload into the memory of its place, a number below `parts`; payloads of a place keep their order.
 
-    Raises what `frame` raises, before it asks for memory.
+    Raises the errors of `frame`, before it asks for memory.
     """
     wide, lengths = _widen(payloads)
     events = np.bincount(places, minlength=parts)

@@ -235,7 +235,7 @@ def _request_bounds(offset: int, end: int) -> list[int]:
 def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: int) -> bytearray:
     """Return the bytes [start, end) of a segment, which must lie below its write offset.
 
-    Raises what `SegmentFetch.fill` raises, and SegmentNotFoundError if some of them were truncated.
+    Raises the errors of `SegmentFetch.fill`, and SegmentNotFoundError if some of them were truncated.
     """
     content = bytearray(end - start)
     fetch = SegmentFetch(store, address)
@@ -250,7 +250,7 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
 
 
 class ReadAhead(Generic[Item]):
-    """Iterates over `items` in a thread, which begins an item when the consumer takes the one before it.
+    """Iterates over `items` in a thread. It begins an item when the consumer takes the item before.
 
     So at most one item is ready or being made. An error of `items` is raised at the consumer, in its place. Always call
     `close`.

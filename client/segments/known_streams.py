@@ -4,8 +4,8 @@ A segment store answers in a fraction of the time that the controller takes. Its
 
 - If a stream is dropped and created again under its name, the new one continues the old one's numbers of segments. So a
   segment that exists belongs to the stream for which it is known.
-- A segment is sealed before others replace it. So segments that were current still are, all of them, as long as none of
-  them is sealed or gone. Earlier segments can only disappear.
+- A segment is sealed before others replace it. So segments that were current are all still current while none
+  of them is sealed or gone. Earlier segments can only disappear.
 - Whether segments cover the key space once never changes. So they make a position of the stream as long as they exist.
 """
 
@@ -86,7 +86,7 @@ class KnownStreams:
     def origin_if_whole(self, stream: Stream) -> int | None:
         """Return the number of the first segment of a stream that was never scaled and never truncated.
 
-        None for other streams, and if that is not known. Raises what `origin` raises.
+        None for other streams, and if that is not known. Raises the errors of `origin`.
         """
         infos = self.segment_infos(stream)
         if infos is None:
@@ -186,7 +186,7 @@ class KnownStreams:
             self._learn(stream, replace(known, logged=True))
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
-        """Return encoding ids that the events probably have, the first of all and those noted last: only a hint."""
+        """Return encoding ids that the events probably have, as a hint: the first of all, and the last ones noted."""
         return self._find(stream).encodings
 
     def note_encoding(self, stream: Stream, encoding_id: int, there: bool = True) -> None:

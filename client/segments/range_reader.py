@@ -171,7 +171,7 @@ class SegmentRangeReader:
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
     def _fetch_chunks(self, fetching: _Fetching) -> Iterator[_Chunk]:
-        """Yield chunks, which a thread fetches ahead, except for the first one of a reader that may want no more.
+        """Yield chunks that a thread fetches ahead, except for the first if the reader may want no more.
 
         Bytes beyond `stop` follow, for the event that reaches beyond it; they are fetched only when they are asked for.
         """
@@ -327,8 +327,8 @@ def walk_events(  # noqa: PLR0913  (three of them by keyword)
 ) -> Border:
     """Return the last border in [start, end] with at most `most_bytes` and `most_events` between `start` and it.
 
-    `start` and `end` must be borders. Bytes that are not events, in which no border can be found, count as one event
-    up to `end`. Raises what `SegmentRangeReader` raises, except for BrokenFrameError.
+    `start` and `end` must be borders. Where bytes are not events, and so no border is found, all up to `end` count as
+    one event. Raises the errors of `SegmentRangeReader`, except for BrokenFrameError.
     """
     limit = end if most_bytes is None else min(end, start + most_bytes)
     offset, events = start, 0

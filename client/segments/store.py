@@ -35,7 +35,7 @@ from ..wire.replies import (
     WrongHost,
 )
 from .connection import Connection, ConnectionPool
-from .delegation import DelegationTokens, granted_access
+from .delegation import DelegationTokens, read_granted_access
 from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
 
 _log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class SegmentStore:
 
         `access` is by default what the token itself grants.
         """
-        granted = granted_access(token) if access is None else access
+        granted = read_granted_access(token) if access is None else access
         for right in (granted,) if granted is Access.READ else tuple(Access):
             self._tokens.seed(stream, right, token)
 
@@ -150,7 +150,7 @@ class SegmentStore:
         self._tokens.invalidate(stream, access)
 
     def replace_expired_token(self, stream: Stream, access: Access) -> ServerUnavailableError:
-        """Renew a token that a reply calls expired, and return the error by which the request is sent again."""
+        """Renew a token that a reply calls expired, and return an error after which the request is sent again."""
         self.renew_token(stream, access)
         return ServerUnavailableError(f"the delegation token of stream '{stream}' has expired")
 
@@ -263,7 +263,7 @@ class SegmentStore:
             asked = outstanding.pop(reply.request_id, None)
             if asked is None:
                 raise ProtocolError(
-                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} for which nobody asked"
+                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} that nobody asked for"
                 )
             results.append((asked, reply))
         return results

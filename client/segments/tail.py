@@ -41,7 +41,7 @@ def read_tail(
 
     If there is no border in the first half of these bytes, for instance because of a larger event, twice as many are
     searched, up to TAIL_LIMIT. Returns None if there is no border in those either, or the range is empty. Raises
-    SegmentNotFoundError if the bytes were truncated meanwhile, ProtocolError for bytes that are not events, and the
+    SegmentNotFoundError if the bytes have been truncated, ProtocolError for bytes that are not events, and the
     errors of `SegmentRangeReader` for connections.
     """
     address = SegmentAddress(stream, segment_id)

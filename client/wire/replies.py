@@ -262,7 +262,7 @@ class InvalidEventNumber(Failure):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIsTruncated(Failure):
-    """A read began before the segment's first byte `start_offset`; `offset` is that of the read."""
+    """A read began before the segment's first byte `start_offset`; `offset` is where the read was to begin."""
 
     command = 56
     segment: str

@@ -63,7 +63,7 @@ class VersionedWriter:
             self.pack("B", value)
 
     def compact_signed_long(self, value: int) -> None:
-        """Write a number from 0 to 2**61 as one that could be negative, in 1, 2, 4 or 8 bytes."""
+        """Write a number from 0 to 2**61 in the form for signed numbers, in 1, 2, 4 or 8 bytes."""
         if value > 0x1FFFFFFF:
             self.pack("Q", value | 0x6000000000000000)
         elif value > 0x1FFF:

@@ -7,12 +7,12 @@ big-endian number: 0 is the stream's head row, n the row of version n. Numbers f
 
 The head row is replaced by compare-and-set. A transaction enters it before its commit is requested, and leaves it once
 the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no entered
-transaction that moved meanwhile, has measured all or nothing of every transaction. A head row stays: if there is none
-after measuring, there was none before either, so that one look is enough.
+transaction that moved in between, has measured all or nothing of every transaction. A head row stays: if there is none
+after measuring, there was none before, so one look is enough.
 
 The entered transactions form a queue. Only the first one is asked to commit, and the stream's end is measured before
-the next one becomes first. So each version holds exactly one transaction, besides what others appended without this
-log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: the
+the next one becomes first. So each version holds exactly one transaction, and what others appended without this log.
+The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: the
 writers behind it publish what it has committed, and abort what it has not asked to commit when its turn has lasted too
 long.
 
@@ -174,8 +174,8 @@ class CommitLog(VersionTable):
             if now > deadline:
                 raise ServerTimeoutError(
                     f"Other transactions were being committed to stream {self._stream} for {self._timeout:g} s, and "
-                    f"the turn of transaction {transaction} did not come. Raise the option 'transaction.timeout' to "
-                    "wait longer"
+                    f"transaction {transaction} did not get its turn. Raise the option 'transaction.timeout' to wait "
+                    "longer"
                 )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
@@ -208,7 +208,7 @@ class CommitLog(VersionTable):
     ) -> int | None:
         """Take the committed transaction out and add its version; return its number.
 
-        `tail` measures the stream's end. Returns None if the stream was dropped meanwhile, or another writer has
+        `tail` measures the stream's end. Returns None if the stream was dropped in the meantime, or another writer has
         published the transaction.
         """
         origin = self.learn_origin()
@@ -271,7 +271,7 @@ class CommitLog(VersionTable):
     def remove(self, rows: Sequence[tuple[bytes, int]]) -> None:
         """Delete rows, for DROP TABLE. Rows that the user may not delete stay.
 
-        So do those that changed since they were read: they may be about a stream that was recreated meanwhile.
+        So do those that changed since they were read: they may be about a stream that was recreated in the meantime.
         """
         try:
             for first in range(0, len(rows), MAX_BATCH_KEYS):
@@ -295,7 +295,7 @@ class CommitLog(VersionTable):
         """Return a measurement during which no transaction of this log was being merged.
 
         `measure` is called with None, to measure to the tail. If commits leave no gap for that, it is called with the
-        cut of a version that was published meanwhile, to measure up to there. Raises ServerTimeoutError if neither
+        cut of a version that was published since, to measure up to there. Raises ServerTimeoutError if neither
         was possible within the timeout.
         """
         return self.measure_settled_with_head(measure)[0]
@@ -308,11 +308,11 @@ class CommitLog(VersionTable):
         return self._measure_settled(measure, 0.0)
 
     def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
-        """Return where the stream ends, and the newest version, which lies before that end as do all older ones.
+        """Return where the stream ends, and the newest version, which lies before that end like all older versions.
 
         What lies between that version and the end belongs to the next one. Waits for transactions that are merged but
-        not yet published, as they are for a moment; if their writer has died, not for long. Raises what
-        `measure_settled` does, and PermissionDeniedError for a user who may not read the log.
+        not yet published, as they are for a moment; if their writer has died, not for long. Raises the errors of
+        `measure_settled`, and PermissionDeniedError for a user who may not read the log.
         """
         cut, head = self._measure_settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
         head = head or self._head()
@@ -324,7 +324,7 @@ class CommitLog(VersionTable):
         known = self._pravega.known_streams
         if not known.is_logged(self._stream):
             result, head = measure(None), self.head()
-            # A commit is preceded by an entry, and the head row stays: without one, nobody committed meanwhile.
+            # A commit is preceded by an entry, and the head row stays: without one, nobody committed in the meantime.
             if head is None or head == HeadRow():
                 return result, head
             known.note_logged(self._stream)
@@ -347,7 +347,7 @@ class CommitLog(VersionTable):
                 patience.wait()
 
     def _measure_undisturbed(self, head: HeadRow, measure: Callable[[], T], published: bool = False) -> T:
-        """Measure; raises DisturbedError if a transaction was merged or the head row changed meanwhile.
+        """Measure; raises DisturbedError if a transaction was merged or the head row changed in the meantime.
 
         With `published`, even if a transaction was merged before and has no version yet.
         """

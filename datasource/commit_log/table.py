@@ -26,7 +26,7 @@ KEY_LENGTH = 24
 
 @dataclass(frozen=True)
 class Content:
-    """The number of some events, and that of their bytes in segments, headers included."""
+    """The number of some events, and of their bytes in segments, headers included."""
 
     events: int
     bytes: int
@@ -96,7 +96,7 @@ class Version:
     transaction: uuid.UUID | None = None
 
 
-def content_value(content: Content | None) -> list[int] | None:
+def encode_content(content: Content | None) -> list[int] | None:
     """Return a content as a row stores it."""
     return None if content is None else [content.events, content.bytes]
 
@@ -169,7 +169,7 @@ class LogTable:
         return self._rows(companion)
 
     def _rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
-        """Return the head row, and what is stored of its companion."""
+        """Return the head row, and its companion as it is stored."""
         if companion is None:
             return self._head(), None
         head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
@@ -188,7 +188,7 @@ class LogTable:
         return read(self.find_companion(number), self.learn_origin())
 
     def find_companion(self, number: int) -> Entry | None:
-        """Return what is stored of a companion row, which may be about an older stream of this name."""
+        """Return a companion row as it is stored. It may be about an older stream of this name."""
         if self._known is not None and self._key(number) in self._known.others:
             return self._known.others[self._key(number)]
         try:
@@ -218,7 +218,7 @@ class LogTable:
                 continue
 
     def remove_companion(self, number: int, is_removed: Callable[[Entry], bool]) -> None:
-        """Remove a companion row if it exists, `is_removed` says so, and nobody changes it meanwhile."""
+        """Remove a companion row if it exists, `is_removed` says so, and nobody changes it in the meantime."""
         self._known = None
         try:
             stored = self._table.get(self._key(number))
@@ -254,7 +254,7 @@ class LogTable:
                 "transaction": str(entry.transaction),
                 "rows": entry.rows,
                 "operation": entry.operation,
-                "content": content_value(entry.content),
+                "content": encode_content(entry.content),
             }
             for entry in new.queue
         ]
@@ -265,7 +265,7 @@ class LogTable:
             "origin": new.origin,
             "timestamp_ms": new.timestamp_ms,
             "ordered_from": new.ordered_from,
-            "content": content_value(new.content),
+            "content": encode_content(new.content),
         }
         self._known = None
         try:

@@ -31,7 +31,7 @@ _FOLDING_SECONDS = 5.0
 """How long a commit folds at most."""
 
 
-def checkpoint_number(version: int) -> int:
+def find_checkpoint_number(version: int) -> int:
     """Return the number of the row that holds a version once it is folded."""
     return -(-version // FOLDED) * FOLDED
 
@@ -41,7 +41,7 @@ def is_checkpoint(row: Mapping[str, Any]) -> bool:
     return "folded" in row
 
 
-def checkpoint_value(stream: Stream, origin: int, versions: Sequence[Version]) -> bytes:
+def encode_checkpoint(stream: Stream, origin: int, versions: Sequence[Version]) -> bytes:
     """Return the row of these consecutive versions."""
     rows: list[list[Any]] = []
     before: Mapping[int, int] = {}
@@ -94,20 +94,20 @@ class VersionTable(LogTable):
         return [] if head is None else self._versions(head, first, head.version if last is None else last)
 
     def newest(self) -> int:
-        """Return the number of the newest version, 0 if nothing was logged; raises what `versions` does."""
+        """Return the number of the newest version, 0 if nothing was logged; raises the errors of `versions`."""
         head = self._valid_head()
         return 0 if head is None else head.version
 
     def oldest(self) -> Version | None:
-        """Return the oldest version in the log, None if there is none; raises what `versions` does."""
+        """Return the oldest version in the log, or None; raises the errors of `versions`."""
         found = self.versions(1, 1)
         return found[0] if found else None
 
     def newest_by(self, timestamp: int) -> Version | None:
-        """Return the newest version published at a time (microseconds since 1970) or before, None if there is none.
+        """Return the newest version published at a time (microseconds since 1970) or before, or None.
 
-        Looks at a few versions, and at all that older releases published, whose times may be in any order. Raises what
-        `versions` does.
+        Looks at a few versions, and at all that older releases published, whose times may be in any order. Raises
+        the errors of `versions`.
         """
         head = self._valid_head()
         if head is None:
@@ -168,7 +168,7 @@ class VersionTable(LogTable):
             if [version.number for version in versions] != list(range(last - FOLDED + 1, last + 1)):
                 LOG.warning("Versions of stream %s before %d are missing in its commit log.", self._stream, last)
                 return False
-            value = checkpoint_value(self._stream, origin, versions)
+            value = encode_checkpoint(self._stream, origin, versions)
             if len(value) > MAX_VALUE_BYTES:
                 return False  # the stream has thousands of segments
             end_version = dict(stored)[self._key(last)].version
@@ -209,13 +209,13 @@ class VersionTable(LogTable):
             found = self._read(head, (entry for _, entry in self._table.entries(self._key(first), self._key(last))))
             if last % FOLDED and sum(first <= number <= last for number in found) < last - first + 1:
                 # Read last: a version that was removed meanwhile is in a checkpoint now.
-                end = self._table.get(self._key(checkpoint_number(last)))
+                end = self._table.get(self._key(find_checkpoint_number(last)))
                 found = {**self._read(head, [end]), **found}
         return [found[number] for number in sorted(found) if first <= number <= last]
 
     def _around(self, head: HeadRow, number: int) -> dict[int, Version]:
         """Return a version, with those in the same row."""
-        keys = list(dict.fromkeys((self._key(number), self._key(checkpoint_number(number)))))
+        keys = list(dict.fromkeys((self._key(number), self._key(find_checkpoint_number(number)))))
         return self._read(head, self._table.get_many(keys))
 
     def _read(self, head: HeadRow, stored: Iterable[Entry | None]) -> dict[int, Version]:

@@ -42,7 +42,7 @@ class _Part:
 
 
 class Dispatch:
-    """One write into several streams. `table` is the one that is written to."""
+    """One write into several streams. `table` is its target."""
 
     def __init__(self, pravega: Pravega, table: StreamTable, roster: Roster, settings: WriteSettings) -> None:
         self._pravega, self._table, self.roster = pravega, table, roster
@@ -60,8 +60,8 @@ class Dispatch:
     def commit(self, messages: Sequence[DispatchMessage], epoch: Epoch | None, *, again: bool) -> int:
         """Make the rows for each stream visible at once, one stream after the other; return the number of all rows.
 
-        Raises what `Insert.commit` and `commit_epoch` raise. Then the rows for earlier streams are visible, as the
-        message says. `again` is that of a `CommitRequest`.
+        Raises the errors of `Insert.commit` and `commit_epoch`. Then the rows for earlier streams are visible, as the
+        message says. `again` is as in `CommitRequest`.
         """
         parts = self._rejoin(messages)
         self.stop()
@@ -98,7 +98,7 @@ class Dispatch:
         self.roster.end(self._pravega)
 
     def _abort_others(self, parts: Mapping[str, _Part]) -> None:
-        """Abort the transactions that only tasks have joined whose attempts were lost."""
+        """Abort the transactions that only lost attempts of tasks have joined."""
 
         def abort() -> None:
             for name, transaction in self.roster.transactions(self._pravega).items():

@@ -91,7 +91,7 @@ class DispatchMessage(WriterCommitMessage):
 
     @property
     def retries(self) -> int:
-        """Return the number of connections that were lost meanwhile."""
+        """Return the number of connections that were lost in the meantime."""
         return sum(report.message.retries for report in self.streams.values())
 
 
@@ -114,7 +114,7 @@ class DispatchWriter(DataSourceArrowWriter):
         """Write one partition.
 
         Raises InvalidRowError for a row whose column names no stream of the scope, StreamNotFoundError for one that
-        does not exist, InvalidSchemaError for one with other columns, and what `InsertWriter.write` raises.
+        does not exist, InvalidSchemaError for one with other columns, and the errors of `InsertWriter.write`.
         """
         spec = self._spec
         context = TaskContext.get()
@@ -226,7 +226,7 @@ def _abort(transactions: Sequence[Transaction]) -> None:
 
 
 def _stream_name(spec: DispatchSpec, name: str) -> str:
-    """Return the name in Pravega of the stream that a row names. Raises InvalidRowError."""
+    """Return Pravega's name of the stream that a row names. Raises InvalidRowError."""
     found = hyphenate(name)
     try:
         check_new_stream(found)

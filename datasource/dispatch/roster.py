@@ -1,6 +1,6 @@
 """The roster of a write into several streams: which transaction each of its streams has.
 
-Tasks find out which streams there are, and all of them must append to the same transactions. So the first task that
+Tasks find the streams by reading rows, and all tasks must append to the same transactions. So the first task that
 has rows for a stream begins a transaction and adds it to the roster, by compare-and-set; the others join it. The driver
 reads the roster to keep the transactions alive, and to abort them. It is a row next to the commit log's rows of the
 table that is written to (see `ledger.py`). A query has one, which is empty again when a micro-batch begins, and which
@@ -69,7 +69,7 @@ class Roster:
             if there is None:
                 raise QueryFencedError(
                     f"Another attempt of this write to stream {self.stream} has begun, or it has ended. No row of "
-                    "this one is visible. If two runs of one query are alive, stop one of them."
+                    "this attempt is visible. If two runs of one query are alive, stop one of them."
                 )
             joined.clear()
             joined.update({**begun, **there})
@@ -84,7 +84,7 @@ class Roster:
         return self._read(CommitLog(pravega, self.stream).find_companion(self.number)) or {}
 
     def end(self, pravega: Pravega) -> None:
-        """Remove the row of a write, or what that of a query says of this micro-batch."""
+        """Remove the row of a write, or this micro-batch from the row of a query."""
         log = CommitLog(pravega, self.stream)
         if runs := _runs(log.find_companion(self.number)):
             ended = json.dumps({"write": None, "transactions": {}, "runs": runs}).encode()

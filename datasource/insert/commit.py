@@ -25,18 +25,18 @@ from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import CompanionRow, Content
 from ..positions.snapshot import tail_cut
 from .copying import copy_winners
-from .noted_times import INSERTS, noted_time, remove_inserts
+from .noted_times import INSERTS, choose_noted_time, remove_inserts
 from .outcomes import (
     CLEAN_UP_SECONDS,
     NO_ANSWER,
     Unit,
     clean_up,
-    given_up_error,
-    lost_track_error,
-    outcome_unknown_error,
+    make_given_up_error,
+    make_lost_track_error,
+    make_outcome_unknown_error,
 )
 from .reports import InsertMessage
-from .sealing import content_of, reported_lengths, seal
+from .sealing import add_reported_lengths, content_of, seal
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,8 @@ class CommitRequest:
     `again`: another process may have committed it, partly or completely, and died before it said so. `companion` is a
     row that is written in one step with the transaction's place in the queue of the commit log; only a user who may
     write the log can commit with one. `writer` notes the event time that the rows have reached, and will note later
-    ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's, see `noted_time`.
+    ones; None: the name that all INSERTs share, which is removed after each. `watermark` is Spark's; see
+    `choose_noted_time`.
     """
 
     operation: str = "INSERT"
@@ -117,14 +118,14 @@ class Commit:
     def run(self, messages: Sequence[InsertMessage]) -> None:
         """Make the rows of the messages visible at once; raises the errors of `Insert.commit`."""
         request = self._request
-        self._noted = noted_time((one.reached for one in messages), request.writer, request.watermark)
+        self._noted = choose_noted_time((one.reached for one in messages), request.writer, request.watermark)
         try:
             equal = self._compare(messages)
         except PravegaError as error:
             return self._resolve(error)
         if not equal and request.again:
             clean_up(self._former.abort)
-            raise lost_track_error(self._stream)
+            raise make_lost_track_error(self._stream)
         try:
             if not equal:
                 self._copy(messages)
@@ -163,7 +164,7 @@ class Commit:
         if not self._has_begun(self._former):
             lengths = seal(self._pravega, self._former, self._settings.unit)
             self.step = Step.SEALED
-            if lengths != reported_lengths(self._former, messages):
+            if lengths != add_reported_lengths(self._former, messages):
                 return False
         self.step = Step.COMPARED
         return True
@@ -239,7 +240,7 @@ class Commit:
         request, no_answer = self._request, isinstance(failed, NO_ANSWER)
         asked = self.step >= Step.ASKED
         unknown = request.again and not asked and no_answer
-        error = outcome_unknown_error(self._stream, self._former.id, failed) if unknown else failed
+        error = make_outcome_unknown_error(self._stream, self._former.id, failed) if unknown else failed
         if self._target is not self._former:
             clean_up(self._former.abort)
         if self._is_committed_all_the_same(error):
@@ -262,5 +263,5 @@ class Commit:
             LOG.warning("Cleaning up after an INSERT: %s", failed)
             return False
         if isinstance(error, TransactionOutcomeUnknownError):
-            raise given_up_error(transaction, self._settings.unit, error) from error
+            raise make_given_up_error(transaction, self._settings.unit, error) from error
         return False

@@ -23,9 +23,9 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError
 
-from .outcomes import Unit, lost_rows_error, mixed_error, scaled_error
+from .outcomes import Unit, make_lost_rows_error, make_mixed_error, make_scaled_error
 from .reports import InsertMessage
-from .sealing import reported_lengths, seal
+from .sealing import add_reported_lengths, seal
 
 LOG = logging.getLogger(__name__)
 
@@ -44,22 +44,22 @@ def copy_winners(
     Raises TransactionMismatchError if that cannot be done; then only the `mixed` transaction is left.
     """
     if any(written.resumed for message in messages for written in message.segments.values()):
-        raise mixed_error(mixed, unit)
+        raise make_mixed_error(mixed, unit)
     fresh = Transaction.begin(pravega.controller, mixed.stream, lease_ms)
     fresh.keep_alive()
     try:
         if list(fresh.segments) != list(mixed.segments):
-            raise scaled_error(mixed, unit)
-        _copy_segments(_Copying(pravega, mixed, fresh.id), winning_ranges(messages))
-        if seal(pravega, fresh, unit) != reported_lengths(mixed, messages):
-            raise lost_rows_error(mixed, unit)
+            raise make_scaled_error(mixed, unit)
+        _copy_segments(_Copying(pravega, mixed, fresh.id), find_winning_ranges(messages))
+        if seal(pravega, fresh, unit) != add_reported_lengths(mixed, messages):
+            raise make_lost_rows_error(mixed, unit)
     except PravegaError:
         fresh.abort()
         raise
     return fresh
 
 
-def winning_ranges(messages: Iterable[InsertMessage]) -> dict[int, list[tuple[int, int]]]:
+def find_winning_ranges(messages: Iterable[InsertMessage]) -> dict[int, list[tuple[int, int]]]:
     """Return the ranges of each segment that hold the winners' bytes, in their order; adjacent ones are joined.
 
     So a segment is read in long runs, and each task's events keep their order.

@@ -40,9 +40,9 @@ def read_seen_state(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
 def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch, log: CommitLog | None = None) -> int:
     """Make the rows of an epoch visible once, however often it is committed; return their number.
 
-    Raises QueryFencedError if another run, or another batch with its number, has taken its place, and what
-    `Insert.commit` raises. The epoch can be committed again, whatever happened to it. `log` is the one that committed
-    the query's last epoch, which spares most reads.
+    The epoch can be committed again, whatever happened to it. `log` is the one that committed the query's last epoch:
+    passing it on spares most reads. Raises QueryFencedError if another run, or another batch with the same number, has
+    taken the epoch's place, and the errors of `Insert.commit`.
     """
     pravega, table = insert.pravega, insert.table
     rows = sum(message.rows for message in messages)

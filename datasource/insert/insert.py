@@ -16,7 +16,7 @@ from .task import InsertSpec, encoding_id
 
 
 class Insert:
-    """One INSERT, from the begin of its transaction to its commit or abort."""
+    """One INSERT, from the beginning of its transaction to its commit or abort."""
 
     def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
         self._pravega = pravega
@@ -45,7 +45,7 @@ class Insert:
         return self._transaction
 
     def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
-        """Return what the tasks need. `schema` is that of the rows Spark will send.
+        """Return what the tasks need. `schema` describes the rows that Spark will send.
 
         `encoding` waits for the `encoding_id`, if that is being looked up.
         """

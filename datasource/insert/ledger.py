@@ -38,7 +38,7 @@ _FIRST = 1 << 63
 _IN_FLIGHT = (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
 
 
-def writer_of_query(query: str) -> str:
+def name_writer_of_query(query: str) -> str:
     """Return the name of a streaming query as a writer."""
     return f"query {query}"
 
@@ -64,7 +64,7 @@ class Epoch:
     def of_query(cls, query: str, number: int, run: str, offsets: str, watermark: int | None = None) -> Epoch:
         """Return the epoch of a streaming query. `offsets` is the text of what the micro-batch reads."""
         digest = hashlib.blake2b(offsets.encode(), digest_size=8).hexdigest()
-        return cls(writer_of_query(query), number, run, digest, watermark=watermark)
+        return cls(name_writer_of_query(query), number, run, digest, watermark=watermark)
 
     @classmethod
     def of_application(cls, application: str, number: int) -> Epoch:
@@ -155,7 +155,7 @@ class EpochRecorder:
         self.number = row_number(epoch.writer)
 
     def row(self, stored: Entry | None, origin: int) -> LedgerRow:
-        """Return the recorded row; an empty one if there is none, or only one of an older stream of this name.
+        """Return the recorded row, or an empty row if none is stored for this stream.
 
         Raises QueryFencedError if the row says that this epoch may not be written.
         """
@@ -189,11 +189,11 @@ class EpochRecorder:
             if row.epoch < 0:
                 raise QueryFencedError(
                     f"Stream {self._stream} was dropped and recreated while {epoch} was being written. No row of "
-                    "this one is visible. Write it again."
+                    "this write is visible. Write it again."
                 )
             raise QueryFencedError(
                 f"Another write of {epoch.writer} has written version {row.epoch} to stream {self._stream} while "
-                f"version {epoch.number} was being written. No row of this one is visible. Only one writer may use a "
+                f"version {epoch.number} was being written. No row of this write is visible. Only one writer may use a "
                 "'txn-app-id' at a time: wait for one to end before the next begins, or use different ids."
             )
         if epoch.number <= row.epoch and epoch.batch is not None:
@@ -205,16 +205,16 @@ class EpochRecorder:
         if known == epoch.batch:
             return
         if known is not None:
-            why = "has other offsets than this one"
+            why = "has other offsets there than in this run"
         elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
             why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
         else:
             why = "has left no rows there"
         raise QueryFencedError(
-            f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its number "
-            f"{epoch.number} {why}. No row of this one is visible. Was the checkpoint copied, or restored to an "
-            "older state? Continue with the newest checkpoint, or start with a new one. That is a new query, which "
-            "writes all that it reads, so let it start after the existing rows."
+            f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, but number "
+            f"{epoch.number} {why}. No row of this run's micro-batch is visible. Was the checkpoint copied, or "
+            "restored to an older state? Continue with the newest checkpoint, or start with a new one. That is a new "
+            "query, which writes all that it reads, so let it start after the existing rows."
         )
 
     def with_run(self, row: LedgerRow) -> LedgerRow:
@@ -244,7 +244,7 @@ class EpochRecorder:
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
     def value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
-        """Return the row that records this epoch, which has no rows, after another one that has ended.
+        """Return the row that records this epoch without rows, after another epoch that has ended.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """
@@ -277,7 +277,7 @@ class EpochRecorder:
     def _overtaken_error(self, row: LedgerRow) -> QueryFencedError:
         return QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
-            "No row of this one is visible. Two runs have one id: stop one of them."
+            "No row of this run's batch is visible. Two runs have one id: stop one of them."
         )
 
     def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
@@ -288,13 +288,13 @@ class EpochRecorder:
         return replace(row, done=True).value()
 
 
-def row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
+def find_row_of_query(log: CommitLog, stream: Stream, query: str) -> LedgerRow:
     """Return the row of a query in a stream's ledger. Raises InvalidOptionError without one, naming others."""
     rows = read_ledger(log)
     for row in rows:
-        if row.writer == writer_of_query(query):
+        if row.writer == name_writer_of_query(query):
             return row
-    prefix = writer_of_query("")
+    prefix = name_writer_of_query("")
     known = [row.writer.removeprefix(prefix) for row in rows if row.writer.startswith(prefix)]
     raise InvalidOptionError(
         f"Stream {stream} has no micro-batches of a query '{query}'. "

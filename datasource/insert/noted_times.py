@@ -17,7 +17,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, PravegaError
 
 from ..positions.snapshot import tail_cut
-from ..tables.named_columns import latest_time
+from ..tables.named_columns import find_latest_time
 from ..tables.stream_table import StreamTable
 from .ledger import Epoch
 
@@ -36,16 +36,18 @@ class ReachedTime:
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows into account."""
-        if self._column is not None and (time := latest_time(batch.column(self._column))) is not None:
+        if self._column is not None and (time := find_latest_time(batch.column(self._column))) is not None:
             self._latest = time if self._latest is None else max(self._latest, time)
 
     @property
     def millis(self) -> int | None:
-        """Return the time in milliseconds since 1970; None if there are no times, or no column of them."""
+        """Return the time in milliseconds since 1970; None without times, or without a column of times."""
         return None if self._latest is None else self._latest - self._delay
 
 
-def noted_time(reached: Iterable[int | None], writer: str | None, watermark: int | None) -> tuple[str, int] | None:
+def choose_noted_time(
+    reached: Iterable[int | None], writer: str | None, watermark: int | None
+) -> tuple[str, int] | None:
     """Return the name under which a write notes event time, and the time; None if it has nothing to note.
 
     `reached` are the times of its tasks. `writer` is None for an INSERT. `watermark` is Spark's, of a micro-batch whose
@@ -64,7 +66,7 @@ def note_stored(pravega: Pravega, stream: Stream, reached: Iterable[int | None],
     `epoch` is its micro-batch, if it is one. An error leaves the time as it was: the rows are there already.
     """
     writer, watermark = (None, None) if epoch is None else (epoch.writer, epoch.watermark)
-    noted = noted_time(reached, writer, watermark)
+    noted = choose_noted_time(reached, writer, watermark)
     if noted is None:
         return
     name, time = noted

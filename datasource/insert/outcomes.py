@@ -1,4 +1,4 @@
-"""Says what became of a commit: the errors of one that failed or whose outcome is unknown; cleans up after it."""
+"""Makes the errors of commits that failed or whose outcome is unknown, and cleans up after them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Unit(Enum):
 
     @property
     def nothing_visible(self) -> str:
-        """Return the sentence that says that no row of it is visible."""
+        """Say that none of its rows is visible."""
         return f"No row of this {self.value} is visible"
 
     @property
     def next_step(self) -> str:
-        """Return how to write its rows after all."""
+        """Say how to write its rows after all."""
         if self is Unit.INSERT:
             return "run it again"
         if self is Unit.PART_OF_INSERT:
@@ -52,7 +52,7 @@ class Unit(Enum):
 
     @property
     def write_again(self) -> str:
-        """Return both."""
+        """Say that none of its rows is visible, and how to write them after all."""
         return f"{self.nothing_visible}; {self.next_step}"
 
 
@@ -65,12 +65,12 @@ def clean_up(step: Callable[[], None]) -> None:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
-def ended_error(transaction: Transaction, unit: Unit) -> TransactionNotOpenError:
+def make_ended_error(transaction: Transaction, unit: Unit) -> TransactionNotOpenError:
     """Make the error for a transaction that ended before it was committed."""
     return TransactionNotOpenError(f"{transaction.explain_end().message}. {unit.next_step.capitalize()}.")
 
 
-def mixed_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
+def make_mixed_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
     """Make the error for bytes of failed attempts that cannot be distinguished from those of the others."""
     return TransactionMismatchError(
         f"Transaction {transaction.id} on stream {transaction.stream} mixes bytes of failed attempts with those of the "
@@ -78,7 +78,7 @@ def mixed_error(transaction: Transaction, unit: Unit) -> TransactionMismatchErro
     )
 
 
-def scaled_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
+def make_scaled_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
     """Make the error for a stream whose present segments cannot take a copy of a transaction."""
     return TransactionMismatchError(
         f"Stream {transaction.stream} was scaled while transaction {transaction.id} held bytes of failed attempts. It "
@@ -86,7 +86,7 @@ def scaled_error(transaction: Transaction, unit: Unit) -> TransactionMismatchErr
     )
 
 
-def lost_rows_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
+def make_lost_rows_error(transaction: Transaction, unit: Unit) -> TransactionMismatchError:
     """Make the error for a transaction that does not hold what the reports say."""
     return TransactionMismatchError(
         f"Transaction {transaction.id} on stream {transaction.stream} does not hold what its tasks wrote. It was "
@@ -94,7 +94,7 @@ def lost_rows_error(transaction: Transaction, unit: Unit) -> TransactionMismatch
     )
 
 
-def lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:
+def make_lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:
     """Make the error for a process that died while it copied the winners' bytes."""
     return TransactionOutcomeUnknownError(
         f"The catalog service ended while it committed to stream {stream} without the bytes of failed attempts. Either "
@@ -102,7 +102,7 @@ def lost_track_error(stream: Stream) -> TransactionOutcomeUnknownError:
     )
 
 
-def outcome_unknown_error(
+def make_outcome_unknown_error(
     stream: Stream, transaction: uuid.UUID, error: PravegaError
 ) -> TransactionOutcomeUnknownError:
     """Make the error for servers that do not say whether an earlier process has committed a transaction."""
@@ -115,7 +115,7 @@ def outcome_unknown_error(
     return unknown
 
 
-def given_up_error(transaction: Transaction, unit: Unit, error: PravegaError) -> TransactionNotOpenError:
+def make_given_up_error(transaction: Transaction, unit: Unit, error: PravegaError) -> TransactionNotOpenError:
     """Make the error for a transaction that was aborted although its commit may have been asked for."""
     return TransactionNotOpenError(
         f"Transaction {transaction.id} on stream {transaction.stream} could not be committed and was aborted: "

@@ -44,7 +44,7 @@ from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .noted_times import ReachedTime, note_stored
 from .reports import InsertMessage
-from .routes import key_positions
+from .routes import choose_key_positions
 from .task_output import TaskOutput
 
 LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class PlainWriter(DataSourceArrowWriter):
         encoder = find_format(table.format).encoder(
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
-        positions = key_positions(table, spec.schema, partition)
+        positions = choose_key_positions(table, spec.schema, partition)
         rows = stored = 0
         reached = ReachedTime(table)
         segments = None
@@ -138,17 +138,17 @@ class _Positions:
         self._parts.append(positions)
 
     def forget(self, stored: int) -> None:
-        """Forget those of the first events, of which so many are stored."""
+        """Forget the positions of the first `stored` events."""
         while self._parts and self._forgotten + len(self._parts[0]) <= stored:
             self._forgotten += len(self._parts.popleft())
 
     def last(self, events: int) -> npt.NDArray[np.float64]:
-        """Return those of the last events."""
+        """Return the positions of the last events."""
         return np.concatenate(self._parts)[-events:]
 
 
 class _CurrentSegments:
-    """Appends events to the segments of their positions in the key space, even if the stream is scaled meanwhile."""
+    """Appends events to the segments of their positions in the key space, even while the stream is scaled."""
 
     def __init__(self, pravega: Pravega, stream: Stream, output: TaskOutput) -> None:
         self._pravega = pravega
@@ -165,7 +165,7 @@ class _CurrentSegments:
         return sum(map(self._output.stored, self._output.segments()))
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Append events; returns as soon as not too many of them are unconfirmed."""
+        """Append events; returns once few enough of them are unconfirmed."""
         self.bytes += (pc.sum(pc.binary_length(events)).as_py() or 0) + len(events) * HEADER_BYTES
         self._route(events, positions)
         self._follow(self._output.take_filled)
@@ -185,7 +185,7 @@ class _CurrentSegments:
         return SegmentRouter(segments)
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Give events to the current segments, behind all that these have got before."""
+        """Give events to the current segments, after all that these have got before."""
         segments = [SegmentAddress(self._stream, one) for one in self._router.segment_ids]
         places = self._router.places(positions)
         frame_by_place(

@@ -13,7 +13,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import describe_missing_event_time, milliseconds
 
 from ..tables.hidden_columns import HIDDEN_COLUMNS
-from ..tables.named_columns import event_time_column
+from ..tables.named_columns import resolve_event_time_column
 from ..tables.open_table import OpenTable
 from ..tables.routing_key import RoutingKey
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
@@ -72,7 +72,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
             f"('{o.ROUTING_KEY_OF_ALL.key}'='false')."
         )
     if table.event_time is not None:
-        table = replace(table, event_time=event_time_column(table.event_time, rows))
+        table = replace(table, event_time=resolve_event_time_column(table.event_time, rows))
     return table
 
 
@@ -118,10 +118,10 @@ def find_stream_column(rows: StructType, options: o.Options) -> str | None:
     return column.name
 
 
-def rows_to_write(table: StreamTable, rows: StructType, options: o.Options) -> StructType:
+def choose_rows_to_write(table: StreamTable, rows: StructType, options: o.Options) -> StructType:
     """Return the columns of the rows without the one that names streams, unless the table has it too.
 
-    Raises what `find_stream_column` does.
+    Raises the errors of `find_stream_column`.
     """
     column = find_stream_column(rows, options)
     if column is None or column.lower() in (name.lower() for name in table.schema.names):
@@ -152,7 +152,7 @@ def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     Raises InvalidOptionError for an epoch, which such a write does not have.
     """
     pravega, table, options = opened.pravega, opened.table, opened.options
-    epoch_of_application(options)
+    find_epoch_of_application(options)
     mode = options.get(o.WRITE_MODE)
     if mode == TRANSACTIONAL:
         return None
@@ -160,7 +160,7 @@ def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     return PlainWriter(PlainSpec(table, pravega.config, rows, encoding, mode == BEST_EFFORT, memory))
 
 
-def epoch_of_application(options: o.Options) -> Epoch | None:
+def find_epoch_of_application(options: o.Options) -> Epoch | None:
     """Return the epoch that the options `txn-app-id` and `txn-version` name, None without them.
 
     Raises InvalidOptionError for one without the other, and for a write without a transaction.

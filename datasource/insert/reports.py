@@ -28,7 +28,7 @@ class InsertMessage(WriterCommitMessage):
 
     `lost` are rows that a write of the mode `best-effort` has given up. `reached` is the event time that the rows have
     reached, in milliseconds since 1970; see `ReachedTime`. `bytes` are those of the events, with their headers, and
-    `retries` the connections that were lost meanwhile, for Spark's metrics.
+    `retries` the connections that were lost in the meantime, for Spark's metrics.
     """
 
     partition: int

@@ -14,7 +14,7 @@ from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import list_key_columns
 
-from ..tables.named_columns import key_positions_of
+from ..tables.named_columns import compute_key_positions
 from ..tables.routing_key import RoutingKey
 from ..tables.stream_table import StreamTable
 
@@ -23,7 +23,9 @@ _GOLDEN = 0.618
 """The multiples of this number lie far from each other in [0, 1)."""
 
 
-def key_positions(table: StreamTable, rows: StructType, partition: int) -> Callable[[pa.RecordBatch], KeyPositions]:
+def choose_key_positions(
+    table: StreamTable, rows: StructType, partition: int
+) -> Callable[[pa.RecordBatch], KeyPositions]:
     """Return the function that positions the rows of a task.
 
     Positions are hashes of the routing key, or of the primary key of changes, as Debezium writes it. Else the rows are
@@ -45,7 +47,7 @@ def make_key_hasher(table: StreamTable, rows: StructType) -> Callable[[pa.Record
     if table.routing_key:
         # As Pravega's own clients hash their keys.
         key = RoutingKey.of(table.routing_key, rows)
-        return lambda batch: key_positions_of(key.texts(batch))
+        return lambda batch: compute_key_positions(key.texts(batch))
     if list_key_columns(table.settings):
         return _hash_primary_key(table, rows)
     return None

@@ -10,7 +10,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import TransactionNotOpenError
 
 from ..commit_log.table import Content
-from .outcomes import Unit, ended_error
+from .outcomes import Unit, make_ended_error
 from .reports import InsertMessage
 
 
@@ -23,14 +23,14 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
     try:
         pravega.segments.seal_segments(stream, ids, transaction.id)
     except TransactionNotOpenError:
-        raise ended_error(transaction, unit) from None
+        raise make_ended_error(transaction, unit) from None
     infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
-        raise ended_error(transaction, unit)
+        raise make_ended_error(transaction, unit)
     return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 
-def reported_lengths(transaction: Transaction, messages: Iterable[InsertMessage]) -> dict[int, int]:
+def add_reported_lengths(transaction: Transaction, messages: Iterable[InsertMessage]) -> dict[int, int]:
     """Return the lengths of the segments according to the reports of the tasks that succeeded."""
     lengths = {transaction_segment_id(segment.segment_id, transaction.id): 0 for segment in transaction.segments}
     for message in messages:

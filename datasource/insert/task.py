@@ -119,13 +119,13 @@ class TaskRows:
         self._rows = 0
 
     def take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Take all rows. Raises what `take` does, and the errors of rows that their source finds."""
+        """Take all rows. Raises the errors of `take`, and the errors of rows that their source finds."""
         with self._name_table():
             for batch in batches:
                 self._take(batch)
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Raises InvalidRowError, EventTooLargeError, and what `SegmentAppender` raises."""
+        """Take rows. Raises InvalidRowError, EventTooLargeError, and the errors of `SegmentAppender`."""
         with self._name_table():
             self._take(batch)
 

@@ -47,7 +47,7 @@ class TaskOutput:
 
     @property
     def at(self) -> SegmentAddress | None:
-        """Return the segment that was appended to last; after an error, the one that it is about."""
+        """Return the segment that was appended to last; after an error, the segment that failed."""
         return self._at if self._sender is None else self._sender.at
 
     def room(self, segment: SegmentAddress, size: int, events: int) -> memoryview:
@@ -55,7 +55,7 @@ class TaskOutput:
         return self._blocks.room(segment, size, events)
 
     def take_filled(self) -> None:
-        """Take over the contents of all rooms. Raises what `SegmentAppender` does, about any block so far."""
+        """Take over the contents of all rooms. Raises the errors of `SegmentAppender`, about any block so far."""
         if self._sender is None:
             if self._keep and self._blocks.held <= self._memory:
                 return
@@ -67,13 +67,13 @@ class TaskOutput:
             self._send(self._blocks.take_down_to(0))
 
     def flush(self) -> None:
-        """Wait until all events are stored. Raises what `SegmentAppender` does."""
+        """Wait until all events are stored. Raises the errors of `SegmentAppender`."""
         if self._sender is not None:
             self._send(self._blocks.take_down_to(0))
             self._sender.flush()
 
     def finish(self) -> dict[SegmentAddress, SegmentWrite]:
-        """Store all events; return what each segment has got. Raises what `SegmentAppender` does."""
+        """Store all events; return what each segment has got. Raises the errors of `SegmentAppender`."""
         if self._sender is None:
             return self._append_kept()
         self.flush()
@@ -94,7 +94,7 @@ class TaskOutput:
         return 0 if self._sender is None else sum(one.retries for one in self._sender.appenders.values())
 
     def withdraw(self, segment: SegmentAddress) -> list[tuple[memoryview, int]]:
-        """Return what a segment has not stored before it was sealed. Call it after SegmentSealedError only."""
+        """Return the events that a segment had not stored when it was sealed. Call it only after SegmentSealedError."""
         assert self._sender is not None
         return [*self._sender.withdraw(segment), *((block.data, block.events) for block in self._blocks.take(segment))]
 

@@ -38,7 +38,7 @@ def find_epoch_column(table: StreamTable) -> str | None:
 
 
 def with_epoch_column(table: StreamTable, rows: StructType) -> StructType:
-    """Return the columns of rows with that of epochs, if the table has one."""
+    """Return the columns of rows, with the column of epochs if the table has one."""
     column = find_epoch_column(table)
     if column is None or column in rows.names:
         return rows
@@ -87,7 +87,7 @@ class _EpochWrite:
         return left_alone + (self._put(step) if step else 0)
 
     def _put(self, keys: Sequence[bytes]) -> int:
-        """Write entries in one step, or in smaller ones if others write to them meanwhile."""
+        """Write entries in one step, or in smaller ones if others write to them in the meantime."""
         while True:
             found = self.entries.get_many(keys)
             epochs = self._epochs_of([None if entry is None else entry.value for entry in found])

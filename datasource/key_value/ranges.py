@@ -25,7 +25,7 @@ _TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """Comparisons, with their operands exchanged."""
 
 
-def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges | None:
+def find_key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges | None:
     """Return the keys of rows that can fulfil all conditions; None if any key can."""
     found: Ranges = ((0, 0),)
     limited = False
@@ -38,7 +38,7 @@ def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges |
     return found if limited else None
 
 
-def fewest_requests(
+def choose_fewest_requests(
     points: Sequence[bytes], ranges: Sequence[tuple[bytes, bytes]], pages: int
 ) -> tuple[tuple[bytes, ...], tuple[tuple[bytes, bytes], ...]]:
     """Return what to read of a partition: the wanted keys and ranges, or one range with all of them.

@@ -37,7 +37,7 @@ from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from .keys import decode_keys
-from .ranges import Ranges, fewest_requests, key_ranges
+from .ranges import Ranges, choose_fewest_requests, find_key_ranges
 
 RAW = "raw"
 
@@ -65,35 +65,35 @@ class KeyPartition(InputPartition):
     ranges: tuple[tuple[bytes, bytes], ...] = field(repr=False)
 
 
-def entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
+def open_entries(pravega: Pravega, table: StreamTable) -> KeyValueTable:
     """Return the key-value table that holds a table's rows."""
-    stream, keys = table.stream, keys_of(table)
+    stream, keys = table.stream, require_keys(table)
     return pravega.key_value_table(stream.scope, stream.name, primary_key_length=keys.primary_length)
 
 
-def same_entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
+def open_same_entries(pravega: Pravega, table: StreamTable) -> KeyValueTable:
     """Return the key-value table that holds a table's rows.
 
     Raises KeyValueTableNotFoundError if another one was made under its name since the table was loaded.
     """
-    entries = entries_of(pravega, table)
+    entries = open_entries(pravega, table)
     if table.first_segment not in (None, entries.segments()[0]):
         raise KeyValueTableNotFoundError(
-            f"The key-value table {table.stream} was dropped and recreated meanwhile. Run the statement again, or "
+            f"The key-value table {table.stream} has been dropped and recreated. Run the statement again, or "
             "start the query again."
         )
     return entries
 
 
-def keys_of(table: StreamTable) -> KeyColumns:
+def require_keys(table: StreamTable) -> KeyColumns:
     """Return the key columns of a key-value table."""
     assert table.keys is not None
     return table.keys
 
 
-def value_columns(table: StreamTable, columns: StructType) -> StructType:
-    """Return those of the columns that are in the values of entries."""
-    keys = set(keys_of(table).names)
+def select_value_columns(table: StreamTable, columns: StructType) -> StructType:
+    """Return the columns that are in the values of entries."""
+    keys = set(require_keys(table).names)
     return StructType([column for column in columns if column.name not in keys])
 
 
@@ -110,12 +110,12 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
         raise InvalidSchemaError(
             f"Key-value table {table.stream} has no column {', '.join(unknown)}. Its columns are {', '.join(names)}."
         )
-    keys = keys_of(table)
+    keys = require_keys(table)
     schema = replace_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
     assert isinstance(schema, StructType)
-    entries = same_entries_of(opened.pravega, table)
+    entries = open_same_entries(opened.pravega, table)
     sizes = entries.sizes()
-    found = key_ranges(keys, wanted.conditions)
+    found = find_key_ranges(keys, wanted.conditions)
     if found is not None and sum(low == high for low, high in found) > opened.options.get(o.LOOKUP_KEYS_MAX):
         found = None
     partitions = _partitions(entries, keys, sizes, found)
@@ -147,7 +147,7 @@ def _partitions(
             else:
                 ranges[partition].append((first, last))
     return [
-        KeyPartition(number, *fewest_requests(points[number], ranges[number], sizes[number].pages))
+        KeyPartition(number, *choose_fewest_requests(points[number], ranges[number], sizes[number].pages))
         for number in range(count)
         if points[number] or ranges[number]
     ]
@@ -174,7 +174,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
     def _pages(
         self, pravega: Pravega, partition: KeyPartition, values: bool
     ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        entries = entries_of(pravega, self._plan.table)
+        entries = open_entries(pravega, self._plan.table)
         time = _LookupTime(self._plan, len(partition.keys))
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
             asked = partition.keys[at : at + MAX_READ_KEYS]
@@ -226,9 +226,9 @@ class _Rows:
 
     def __init__(self, plan: EntryScanPlan) -> None:
         self._table = plan.table
-        self._keys = keys_of(plan.table)
+        self._keys = require_keys(plan.table)
         self._schema = arrow_schema(plan.schema)
-        self._values = value_columns(plan.table, plan.schema)
+        self._values = select_value_columns(plan.table, plan.schema)
         self.values_wanted = bool(self._values.fields)
         self._decoder: Decoder | None = None
         if self.values_wanted and plan.table.format != RAW:

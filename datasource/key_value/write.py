@@ -24,7 +24,7 @@ from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
 from .epochs import add_epoch, put_entries_of_epoch
 from .keys import encode_keys
-from .scan import RAW, keys_of, same_entries_of, value_columns
+from .scan import RAW, open_same_entries, require_keys, select_value_columns
 
 _REQUEST_BYTES = 2 << 20
 """The most bytes of values that are written together, unless one is larger."""
@@ -34,7 +34,7 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class UpsertSpec:
-    """The plan of all tasks of a write. `schema` is that of its rows, `epoch` that of a micro-batch, if it has one."""
+    """The plan of all tasks of a write. `schema` describes the rows; `epoch` is the epoch of a micro-batch, if any."""
 
     table: StreamTable
     config: ClientConfig
@@ -58,12 +58,12 @@ class UpsertWriter(DataSourceArrowWriter):
         spec, count = self._spec, 0
         context = TaskContext.get()
         with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries, values = same_entries_of(pravega, spec.table), Values(spec)
+            entries, values = open_same_entries(pravega, spec.table), Values(spec)
             for batch in iterator:
                 count += batch.num_rows
                 rows = add_epoch(spec.table, batch, spec.epoch)
                 try:
-                    written = dict(zip(encode_keys(keys_of(spec.table), rows), values.of(rows), strict=True))
+                    written = dict(zip(encode_keys(require_keys(spec.table), rows), values.of(rows), strict=True))
                 except InvalidRowError as error:
                     raise InvalidRowError(
                         f"Table {spec.table.stream}: {error.message} Rows before it may be visible."
@@ -79,8 +79,8 @@ class Values:
     """Encodes the values of entries."""
 
     def __init__(self, spec: UpsertSpec) -> None:
-        self._columns = value_columns(spec.table, spec.schema)
-        self._encoder = encoder_of_values(spec.table, spec.schema)
+        self._columns = select_value_columns(spec.table, spec.schema)
+        self._encoder = make_value_encoder(spec.table, spec.schema)
 
     def of(self, rows: pa.RecordBatch) -> list[bytes]:
         """Return the value of each row. Raises InvalidRowError."""
@@ -93,12 +93,12 @@ class Values:
         return list(column.to_pylist())
 
 
-def encoder_of_values(table: StreamTable, rows: StructType) -> Encoder | None:
+def make_value_encoder(table: StreamTable, rows: StructType) -> Encoder | None:
     """Return the encoder of the values of rows; None if they are bytes. Raises InvalidSchemaError."""
     if table.format == RAW:
         return None
     format = find_format(table.format)
-    return format.encoder(value_columns(table, rows), table.schema_text, None, "", table.settings)
+    return format.encoder(select_value_columns(table, rows), table.schema_text, None, "", table.settings)
 
 
 def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], threads: ThreadPoolExecutor) -> None:
@@ -130,7 +130,7 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
 
 def remove_entries(pravega: Pravega, table: StreamTable) -> None:
     """Remove all entries of a table; entries that are written meanwhile may stay or go."""
-    entries = same_entries_of(pravega, table)
+    entries = open_same_entries(pravega, table)
     entries.check_writable()
     for partition in range(len(entries.segments())):
         for page in entries.key_pages(partition):
@@ -139,7 +139,7 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
 
 
 class KeyedWriter(DataSourceArrowWriter):
-    """Spark's writer of DELETE, UPDATE and MERGE for tasks: of an `operation`, the old key `id` and the new `row`."""
+    """Spark's writer of DELETE, UPDATE and MERGE for tasks. A row has `operation`, the old key `id`, the new `row`."""
 
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
@@ -152,7 +152,7 @@ class KeyedWriter(DataSourceArrowWriter):
         """
         spec, count = self._spec, 0
         with borrow_connection(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries = same_entries_of(pravega, spec.table)
+            entries = open_same_entries(pravega, spec.table)
             values = Values(spec) if spec.schema.fields else None
             for batch in iterator:
                 count += batch.num_rows
@@ -161,7 +161,7 @@ class KeyedWriter(DataSourceArrowWriter):
 
     def _find_changed(self, batch: pa.RecordBatch, values: Values | None) -> dict[bytes, bytes | None]:
         """Return the new value of each key; None if the entry is to be removed."""
-        keys, table = keys_of(self._spec.table), self._spec.table
+        keys, table = require_keys(self._spec.table), self._spec.table
         found: list[tuple[int, bytes, bytes | None]] = []
         for operation in ("delete", "update", "insert"):
             places = pc.indices_nonzero(pc.equal(batch.column("operation"), operation))

@@ -24,11 +24,11 @@ from ..changes.changes_offset import (
     end_of_batch,
 )
 from ..changes.row_changes_stream import ChangesBatch
-from ..insert.prepare import fit_to_rows, refuse_stream_column, rows_to_write, with_write_options
+from ..insert.prepare import choose_rows_to_write, fit_to_rows, refuse_stream_column, with_write_options
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
-from ..scan.event_planning import EventSelection, Measured, likely_schemas, measure_scan, plan_events
+from ..scan.event_planning import EventSelection, Measured, look_up_likely_schemas, measure_scan, plan_events
 from ..scan.keyed_segments import segments_of_keys
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
@@ -68,7 +68,7 @@ class EventTable(TableKind):
     def prepare_insert(self, rows: StructType) -> Self:
         if not self.rows_are_all_events:
             refuse_stream_column(self.options, f"on {self.name_of(self.table)}, a part of a stream")
-        written = rows_to_write(self.table, rows, self.options)
+        written = choose_rows_to_write(self.table, rows, self.options)
         return replace(self, table=fit_to_rows(with_write_options(self), written))
 
     def start_of_changes(self) -> ChangesOffset:
@@ -85,7 +85,7 @@ class EventTable(TableKind):
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         read = self._read()
-        schemas = run_in_background(partial(likely_schemas, read, wanted.columns))
+        schemas = run_in_background(partial(look_up_likely_schemas, read, wanted.columns))
         measured = measure_scan(read, wanted.earlier)
         selection = EventSelection(
             schemas=schemas,

@@ -13,8 +13,8 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
 from ..key_value.epochs import with_epoch_column
-from ..key_value.scan import keys_of, plan_entries, same_entries_of
-from ..key_value.write import KeyedWriter, UpsertSpec, UpsertWriter, encoder_of_values
+from ..key_value.scan import open_same_entries, plan_entries, require_keys
+from ..key_value.write import KeyedWriter, UpsertSpec, UpsertWriter, make_value_encoder
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
 from ..tables.stream_table import StreamTable
@@ -41,7 +41,7 @@ class KeyValueEntries(TableKind):
 
     @classmethod
     def row_key_of(cls, table: StreamTable) -> list[str]:
-        return keys_of(table).names
+        return require_keys(table).names
 
     @classmethod
     def refusal(cls, statement: str, name: str) -> str:
@@ -57,23 +57,23 @@ class KeyValueEntries(TableKind):
 
     def prepare_insert(self, rows: StructType) -> Self:
         _check_options(self.table, self.options)
-        missing = [name for name in keys_of(self.table).names if name not in rows.names]
+        missing = [name for name in require_keys(self.table).names if name not in rows.names]
         if missing:
             raise InvalidSchemaError(
                 f"The rows have no column {', '.join(missing)}, which is part of the key of {self.stream}. Give each "
                 "row its key."
             )
-        encoder_of_values(self.table, with_epoch_column(self.table, rows))
+        make_value_encoder(self.table, with_epoch_column(self.table, rows))
         return self
 
     def plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter:
-        same_entries_of(self.pravega, self.table).check_writable()
+        open_same_entries(self.pravega, self.table).check_writable()
         return UpsertWriter(UpsertSpec(self.table, self.pravega.config, with_epoch_column(self.table, rows), epoch))
 
     def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         if rows.fields:
             self.prepare_insert(rows)
-        same_entries_of(self.pravega, self.table).check_writable()
+        open_same_entries(self.pravega, self.table).check_writable()
         return KeyedWriter(UpsertSpec(self.table, self.pravega.config, rows))
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
@@ -86,6 +86,6 @@ def _check_options(table: StreamTable, options: o.Options) -> None:
     for option in o.OPTIONS.values():
         if options.source(option) is o.Source.QUERY and option not in _KNOWN:
             raise InvalidOptionError(
-                f"'{options.name(option)}' has no meaning for {table.stream}, a key-value table, which has no events. "
+                f"'{options.name(option)}' does not apply to {table.stream}, a key-value table, which has no events. "
                 "Leave it out."
             )

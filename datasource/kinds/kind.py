@@ -124,7 +124,7 @@ class TableKind(OpenTable, ABC):
     def plan_changes(self, request: ScanRequest) -> PlannedScan:
         """Fix what a scan of the changes in the table's range reads, now or as an earlier scan of them did.
 
-        Raises what `plan_scan` does, and InvalidOptionError for an invalid range.
+        Raises the errors of `plan_scan`, and InvalidOptionError for an invalid range.
         """
         scan = PushDown.of(self, request, self._chooses_changes)
         return scan.finish(self._plan_changes(scan.wanted))
@@ -132,7 +132,7 @@ class TableKind(OpenTable, ABC):
     def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
         """Fix what a micro-batch reads.
 
-        Raises what `plan_scan` does, and UnsupportedOperationError for a table that cannot be streamed like that.
+        Raises the errors of `plan_scan`, and UnsupportedOperationError for a table that cannot be streamed like that.
         """
         self._refuse("readStream", self.table)
 
@@ -173,7 +173,7 @@ class TableKind(OpenTable, ABC):
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         """Fix what a batch of a stream of changes reads.
 
-        Raises what `plan_changes` does, and CheckpointError for positions that the stream does not have.
+        Raises the errors of `plan_changes`, and CheckpointError for positions that the stream does not have.
         """
         self._refuse("CHANGES", self.table)
 

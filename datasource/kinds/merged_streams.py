@@ -25,7 +25,7 @@ from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
-from ..tables.merged_table import no_such_column, origin_of_member
+from ..tables.merged_table import make_missing_column_error, origin_of_member
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatchScan
@@ -204,7 +204,7 @@ class MergedStreams(EventTable):
             raise InvalidSchemaError(
                 f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
             )
-        # To count rows, Spark gets one of the table's columns: it knows no others.
+        # Spark counts rows by one of the table's columns: it knows no others.
         asked = required if required.fields else make_nullable(StructType(table.schema.fields[:1]))
         strings = replace_char_types(asked)
         assert isinstance(strings, StructType)
@@ -215,7 +215,7 @@ class MergedStreams(EventTable):
             origin = origin_of_member(table.members, member)
             for field in required:
                 if field.name not in names and field.name not in origin and not field.nullable:
-                    raise no_such_column(field, member)
+                    raise make_missing_column_error(field, member)
             return plan(number, StructType([field for field in required if field.name in names]))
 
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -238,7 +238,7 @@ def _fulfils(origin: Mapping[str, str], conditions: Sequence[Condition]) -> bool
 
 
 def list_members(table: StreamTable) -> str:
-    """Return the streams that are read as one, for messages: the first ones."""
+    """Return the streams that are merged, for messages: the first ones."""
     names = [str(member.stream) for member in table.members]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -36,7 +36,7 @@ def open_table(pravega: Pravega, table: StreamTable, options: Options) -> TableK
     return KINDS[table.kind](pravega, table, options)
 
 
-def kind_with_format(format: str) -> type[TableKind]:
+def find_kind_with_format(format: str) -> type[TableKind]:
     """Return the kind of the tables that are made with a format. Raises InvalidOptionError for an unknown format."""
     return KINDS[kind_of_format(format)]
 
@@ -46,7 +46,7 @@ def load(
 ) -> LoadedTable:
     """Read the table of a stream, or of a part of it: its changelog, or the events of one type.
 
-    `part` is that of a `TableName`. Raises the errors of `load_table`.
+    `part` is the part of a `TableName`. Raises the errors of `load_table`.
     """
     if part == CHANGELOG:
         loaded = load_table(pravega, stream, schema_version=schema_version)

@@ -21,7 +21,7 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
-from .consumer_position import consumer_cut
+from .consumer_position import find_consumer_cut
 from .marked_times import MarkedTimes
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
@@ -47,12 +47,12 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
 
     `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
 
-    Raises InvalidOptionError for a bound that the stream does not have, and for more than one, and what `consumer_cut`
-    does.
+    Raises InvalidOptionError for a bound that the stream does not have and for more than one bound, and the errors of
+    `find_consumer_cut`.
     """
     option = _find_only(options, STARTS)
     if options.get(o.START_STREAM_CUT) == o.AT_CONSUMER:
-        return Bound(consumer_cut(pravega, stream, options))
+        return Bound(find_consumer_cut(pravega, stream, options))
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
@@ -64,7 +64,7 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
             return _bound_by_mark(oldest.last_before(asked - 1000 * delay))
         before = log.newest_by(asked - 1)
         return Bound(None if before is None else before.cut)
-    return Bound(named_cut(options, o.START_STREAM_CUT))
+    return Bound(read_named_cut(options, o.START_STREAM_CUT))
 
 
 def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
@@ -90,7 +90,7 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
                 f"{format_time(oldest.timestamp)}. Give a later time."
             )
         return Bound(within.cut)
-    return Bound(named_cut(options, o.END_STREAM_CUT))
+    return Bound(read_named_cut(options, o.END_STREAM_CUT))
 
 
 def _bound_by_mark(found: tuple[StreamCut, int] | None) -> Bound:
@@ -116,7 +116,7 @@ def describe_mark(time: int) -> str:
     return f"about, by the watermark of {format_time(time)}"
 
 
-def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
+def read_named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
     """Return the stream cut that an option names, None for an open end. Raises InvalidOptionError."""
     text = options.get(option)
     if text in _OPEN_ENDS:
@@ -132,7 +132,7 @@ def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
         raise InvalidOptionError(f"'{options.name(option)}': {error.message}, or {allowed}.{hint}") from None
 
 
-def bounds_text(options: o.Options) -> tuple[str, str]:
+def describe_bounds(options: o.Options) -> tuple[str, str]:
     """Return two texts: the first is equal for reads with the same start, the second for those with the same end."""
     start, end = (
         ",".join(f"{option.key}={options.text(option)}" for option in given if options.is_set(option))
@@ -219,14 +219,14 @@ __all__ = [
     "ENDS",
     "STARTS",
     "Bound",
-    "bounds_text",
     "check_unbounded",
+    "describe_bounds",
     "describe_mark",
     "end_bound",
     "end_option",
     "format_time",
     "has_end",
-    "named_cut",
+    "read_named_cut",
     "require_mark",
     "start_bound",
 ]

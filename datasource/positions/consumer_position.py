@@ -12,7 +12,7 @@ from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, In
 from pyspark_pravega.sql import options as o
 
 
-def consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
+def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
     """Return the position of the consumer in the options; the read does not move it.
 
     Raises InvalidOptionError if no consumer is named, ConsumerNotFoundError if the stream has none of that name,

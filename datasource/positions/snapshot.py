@@ -83,10 +83,10 @@ def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
 
 
 def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
-    """Measure where the stream ends now; `CommitLog.measure_settled` keeps that from lying within a transaction.
+    """Measure where the stream ends now; `CommitLog.measure_settled` keeps the end out of transactions.
 
-    A sealed stream ends with its last segments. `known` are segments that were the current ones: as long as none of
-    them is sealed they still are, and the controller need not be asked.
+    A sealed stream ends with its last segments. `known` are segments that were current. They still are while none
+    of them is sealed, and then the controller is not asked.
     """
     infos = pravega.segments.segment_infos(stream, known) if known else {}
     if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
@@ -196,7 +196,7 @@ def _lost_error(what: str) -> DataLossError:
 
 
 def cut_at(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
-    """Return the slices as an earlier scan with the same start saw them, which ended at `tail` (by segment id)."""
+    """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]
 

@@ -1,8 +1,8 @@
 """Tags of a stream: names for positions in it.
 
-All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them, and a
-stream recreated under the name, which has another origin, does not inherit them. A tag keeps no events from retention
-or truncation.
+All tags of a stream are one row of its scope's commit table, next to the versions. DROP TABLE removes them. A stream
+recreated under the name has another origin, and does not inherit them. A tag protects no events from retention or
+truncation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RESERVED = ("head", "tail", "earliest", "latest")
 
 @dataclass(frozen=True)
 class Tag:
-    """A name for a position. `version` is the one that ends there, if one does.
+    """A name for a position. `version` is the version that ends there, if any.
 
     `created` is in microseconds since 1970.
     """
@@ -75,9 +75,9 @@ class Tags:
     def create(self, name: str, find: Callable[[], tuple[StreamCut, int | None]], *, replace: bool = False) -> Tag:
         """Make a tag, and the commit table if it is missing. With `replace`, the tag may exist already.
 
-        `find` returns its position, and the version that ends there. If the stream is recreated under its name
-        meanwhile, the tag belongs to the old stream. Raises what `find` does, InvalidNameError for a name that cannot
-        be a tag or is one already, StreamNotFoundError.
+        `find` returns its position, and the version that ends there. If the stream is recreated under its name in
+        between, the tag belongs to the old stream. Raises the errors of `find`, InvalidNameError for a name that cannot
+        be a tag or is one already, and StreamNotFoundError.
         """
         _check(name)
         self._log.learn_origin()

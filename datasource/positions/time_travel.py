@@ -35,7 +35,7 @@ class Point:
     about: str | None = None
 
 
-def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
+def find_point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
     """Return the point that a version stands for: its number, a tag, or the text of a stream cut.
 
     `asked` is what errors call it. Raises InvalidOptionError if the stream has no such point; names the nearest ones.
@@ -58,7 +58,7 @@ def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "
     return Point(cut)
 
 
-def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
+def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
     """Return the end of the newest version that was published at a time (microseconds since 1970) or before.
 
     In a stream without versions it is the newest watermark of such a time. Raises InvalidOptionError for a time in the
@@ -89,7 +89,7 @@ def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
     )
 
 
-def point_now(pravega: Pravega, stream: Stream) -> Point:
+def find_end_now(pravega: Pravega, stream: Stream) -> Point:
     """Return the end of the stream, between two commits."""
     log = CommitLog(pravega, stream)
     cut, newest = log.tail(lambda until: until or tail_cut(pravega, stream))
@@ -100,14 +100,14 @@ def point_now(pravega: Pravega, stream: Stream) -> Point:
 def create_tag(
     pravega: Pravega, stream: Stream, name: str, version: str | None = None, *, replace: bool = False
 ) -> Tag:
-    """Name the position of a version (as `point_of_version` takes it), or by default the end of the stream now.
+    """Name the position of a version (as `find_point_of_version` takes it), or by default the end of the stream now.
 
     Raises InvalidNameError for a name that cannot be a tag, or without `replace` is one already, InvalidOptionError
     for a position that the stream does not have, StreamNotFoundError, PermissionDeniedError.
     """
 
     def find() -> tuple[StreamCut, int | None]:
-        point = point_now(pravega, stream) if version is None else point_of_version(pravega, stream, version)
+        point = find_end_now(pravega, stream) if version is None else find_point_of_version(pravega, stream, version)
         return point.cut, point.version
 
     return Tags(pravega, stream).create(name, find, replace=replace)

@@ -52,7 +52,7 @@ class Counts:
             yield self.batch(schema)
 
     def batch(self, schema: pa.Schema, position: int | None = None) -> pa.RecordBatch:
-        """Return the batch with the counts; `position` is the value of a column after that of the counts."""
+        """Return the batch with the counts; `position` is the value of a column after the counts."""
         encoded = bytearray()
         for number in astuple(self):
             while number > _SEVEN_BITS:
@@ -61,7 +61,7 @@ class Counts:
             encoded.append(number)
         bits = pa.array(np.unpackbits(np.frombuffer(encoded, np.uint8), bitorder="little").astype(bool))
         behind = [] if position is None else [pa.repeat(pa.scalar(position, pa.int64()), len(bits))]
-        return counts_batch(bits, schema, behind)
+        return make_counts_batch(bits, schema, behind)
 
 
 class ReadingCounts:
@@ -72,7 +72,7 @@ class ReadingCounts:
         self._windows = self._waited = self._retries = 0
 
     def count(self, window: Window) -> Counts:
-        """Return what has come since the window before."""
+        """Return the counts since the last window."""
         waited, retries = int(self._reader.waited * 1000), self._reader.retries
         size = int(window.lengths.sum()) + len(window.lengths) * HEADER_BYTES
         found = Counts(
@@ -82,8 +82,8 @@ class ReadingCounts:
         return found
 
 
-def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
-    """Return a batch with counts, such as `counts_of` returns, in the columns of a task.
+def make_counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
+    """Return a batch with counts, such as `find_counts` returns, in the columns of a task.
 
     `behind` are the values of columns after that of the counts.
     """
@@ -92,7 +92,7 @@ def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array]
 
 
 def with_counts(rows: StructType) -> StructType:
-    """Return the columns of a task that counts: those of its rows, null where there are counts, and COUNTS_COLUMN."""
+    """Return the columns of a task that counts: those of its rows, null for counts, and COUNTS_COLUMN."""
     return StructType([*make_nullable(rows), COUNTS_COLUMN])
 
 
@@ -101,7 +101,7 @@ def no_counts(rows: int) -> pa.Array:
     return pa.nulls(rows, pa.bool_())
 
 
-def counts_of(batch: pa.RecordBatch) -> pa.Array | None:
+def find_counts(batch: pa.RecordBatch) -> pa.Array | None:
     """Return the last column of a task that counts, if it holds counts; None for rows of the table.
 
     It is found by its place, because a column of the table may have the same name.

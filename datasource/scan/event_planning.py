@@ -115,8 +115,8 @@ class EventSelection:
 
     `parts` are the parts of the slices to read, if not all. With `versions` the events are changes, with
     CHANGE_COLUMNS. `query` names the streaming query that reads them, if any. `times` are those of a micro-batch;
-    without them, a scan that asks for times uses all watermarks of the stream. `schemas` waits for `likely_schemas`, if
-    they are being looked up. With `places` or `segments`, only events there are read.
+    without them, a scan that asks for times uses all watermarks of the stream. `schemas` waits for
+    `look_up_likely_schemas` while it runs. With `places` or `segments`, only events there are read.
     """
 
     parts: Sequence[SegmentSlice] | None = None
@@ -187,7 +187,7 @@ def _select_places(
     return start_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
-def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
+def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
     """Return the schemas of a scan's events, with the likely ones looked up once instead of by each task."""
     pravega, table = opened.pravega, opened.table
     schemas, stream = WriterSchemas(pravega.config, table.stream), table.stream
@@ -246,7 +246,7 @@ def choose_columns(
     return required if required.fields else _with_strings(StructType(table.schema.fields[:1])), StructType(columns)
 
 
-def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
+def make_full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
     """Return a table's columns followed by its hidden columns, for readers that cannot hide them.
 
     Those about bad events come only with the mode that needs them.

@@ -23,7 +23,7 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError
 
 from ..positions.snapshot import SegmentSlice
-from ..tables.named_columns import key_positions_of
+from ..tables.named_columns import compute_key_positions
 from ..tables.open_table import OpenTable
 from ..tables.routing_key import RoutingKey
 from ..tables.stored_properties import promised_key, stored_properties
@@ -93,7 +93,7 @@ def _possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: St
     values: dict[str, Sequence[str]] = {}
     for name in key.columns:
         type = schema[name].dataType.simpleString()
-        keys = possible_keys(conditions, name, type)
+        keys = find_possible_keys(conditions, name, type)
         if keys is None:
             return None
         values[name] = pa.array(list(keys), _TYPES[type].arrow).cast(pa.string()).to_pylist()
@@ -103,7 +103,7 @@ def _possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: St
     return key.texts(pa.RecordBatch.from_pylist(rows, pa.schema([(name, pa.string()) for name in values])))
 
 
-def possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
+def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) -> Keys | None:
     """Return the values of a column with which a row can fulfil all conditions, which tasks evaluate.
 
     None means any value: the conditions allow it, or equal values of the column's type can have different texts.
@@ -148,7 +148,7 @@ def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str
 def _positions(keys: pa.Array) -> npt.NDArray[np.float64] | None:
     """Return the sorted positions of keys in the key space; None if one is too long to be a routing key."""
     try:
-        return np.sort(key_positions_of(keys))
+        return np.sort(compute_key_positions(keys))
     except InvalidRowError:
         return None
 

@@ -93,11 +93,11 @@ class Places:
         if _SEGMENT in names:
             columns[_SEGMENT] = pa.repeat(segment, len(offsets))
         if _POINTER in names:
-            columns[_POINTER] = event_pointers(segment, offsets, lengths)
+            columns[_POINTER] = make_event_pointers(segment, offsets, lengths)
         return _mask(Sieve(self._conditions, _COLUMNS), columns)
 
 
-def event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.Array:
+def make_event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.Array:
     """Return the pointers of a segment's events, by their offsets and the lengths of their payloads."""
     places = pc.cast(pa.array(offsets, pa.int64()), pa.string())
     return pc.binary_join_element_wise(

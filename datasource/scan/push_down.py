@@ -15,7 +15,7 @@ from .conditions import Condition, can_evaluate
 from .planned_scan import PlannedScan, RowSource
 from .reader import SegmentScanReader
 from .scan_request import ScanRequest, WantedRows
-from .sieving_reader import columns_to_read, sieve
+from .sieving_reader import choose_columns_to_read, sieve
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]
 
@@ -44,7 +44,7 @@ class PushDown:
         filtered = bool(sieved) or request.filtered
         by_key = opened.options.get(o.PUSH_DOWN_ROUTING_KEY)
         wanted = WantedRows(
-            columns=required if request.every is None else columns_to_read(required, sieved, request.every),
+            columns=required if request.every is None else choose_columns_to_read(required, sieved, request.every),
             limit=None if filtered else limit,
             few=filtered and limit is not None,
             choosing=[condition for condition in (*request.conditions, *exact) if chooses(condition)],

@@ -23,11 +23,11 @@ from pyspark_pravega.formats.core.format import Decoder
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
 from ..workers.user_errors import concise
-from .counts import ReadingCounts, counts_of
+from .counts import ReadingCounts, find_counts
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
 from .places import Span
-from .slice_decoder import SliceDecoder, event_decoder
+from .slice_decoder import SliceDecoder, make_event_decoder
 
 LOG = logging.getLogger(__name__)
 
@@ -120,13 +120,13 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
 
     def for_cores(self, cores: int) -> SegmentScanReader:
         """Return a reader of the same events with as many tasks as suit this number of cores."""
-        slices = [piece for partition in self.planned for piece in slices_of(partition)]
+        slices = [piece for partition in self.planned for piece in list_slices(partition)]
         return SegmentScanReader(self._plan, slices, cores)
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
-        decoder, left = event_decoder(self._plan), self._plan.limit
-        slices = slices_of(partition)
+        decoder, left = make_event_decoder(self._plan), self._plan.limit
+        slices = list_slices(partition)
         with ExitStack() as opened:
             pravega = opened.enter_context(borrow_connection(self._plan.config))
             opened.callback(self._plan.writer_schemas.close)
@@ -143,7 +143,7 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
                     break
 
 
-def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
+def list_slices(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
     """Return the slices of a partition, in order."""
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
 
@@ -271,7 +271,7 @@ def _read_until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError
 
 
 def _has_only_counts(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
-    return plan.counted and counts_of(batch) is not None
+    return plan.counted and find_counts(batch) is not None
 
 
 def chunks(

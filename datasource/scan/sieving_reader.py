@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from ..tables.hidden_columns import fields_by_name
 from .conditions import Condition, Sieve
-from .counts import Counts, counts_of
+from .counts import Counts, find_counts
 from .planned_scan import RowSource
 from .reader import PlannedReader
 
@@ -46,7 +46,7 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
         names = plan.read.fieldNames()
         schema, counts = None, Counts()
         for batch in plan.reader.batches(partition):
-            if plan.counted and counts_of(batch) is not None:
+            if plan.counted and find_counts(batch) is not None:
                 yield self._select_returned(batch)
                 continue
             mask = sieve.mask(dict(zip(names, batch.columns, strict=False)))
@@ -71,7 +71,7 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
         return batch.select([*places, batch.num_columns - 1] if self._plan.counted else places)
 
 
-def columns_to_read(required: StructType, conditions: Sequence[Condition], every: StructType) -> StructType:
+def choose_columns_to_read(required: StructType, conditions: Sequence[Condition], every: StructType) -> StructType:
     """Return the columns that a scan reads to evaluate conditions: the required ones come first.
 
     `every` are the columns that the table has for Spark.
@@ -82,7 +82,7 @@ def columns_to_read(required: StructType, conditions: Sequence[Condition], every
 
 
 def sieve(source: RowSource, conditions: Sequence[Condition], required: StructType, limit: int | None) -> RowSource:
-    """Return the required columns of the rows that fulfil the conditions; the source has the `columns_to_read`.
+    """Return the required columns of the rows that fulfil the conditions; the source has `choose_columns_to_read`'s.
 
     If no column is required, there is one with arbitrary values. The `limit` applies to each task.
     """

@@ -23,7 +23,7 @@ from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
 from .counts import Counts, no_counts
 from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
-from .places import Span, event_pointers
+from .places import Span, make_event_pointers
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _DecodedEvents:
     bad: list[BadEvent]
 
 
-def event_decoder(plan: EventScanPlan) -> Decoder | None:
+def make_event_decoder(plan: EventScanPlan) -> Decoder | None:
     """Return the decoder of a scan's events, which slices can share; None if their contents are not needed."""
     table, mode = plan.table, plan.bad_events.mode
     asked, names = set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
@@ -74,7 +74,7 @@ class SliceDecoder:
         letters: DeadLetters | None = None,
         span: Span | None = None,
     ) -> None:
-        """Decode by `decoder`, the plan's `event_decoder`.
+        """Decode by `decoder`, the plan's `make_event_decoder`.
 
         `letters` takes bad events, if the plan has a dead-letter stream. All events lie in the `span`, if there is one.
         """
@@ -239,7 +239,7 @@ class SliceDecoder:
         if self._plan.counted:
             arrays.append(no_counts(count))
         if self._plan.positioned:
-            # A row's position is that of the next row; that of the last one is the end of all events.
+            # A row's position is where the next row begins, or the end of all events for the last row.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
         return make_record_batch(arrays, self._schema, count)
 
@@ -273,7 +273,7 @@ class SliceDecoder:
             case "_offset":
                 return pa.array(offsets, pa.int64())
             case "_event_pointer":
-                return event_pointers(self._segment, offsets, chosen.events.lengths[rows])
+                return make_event_pointers(self._segment, offsets, chosen.events.lengths[rows])
             case "_error":
                 reasons: list[str | None] = [None] * len(chosen.events)
                 for bad in decoded.bad:

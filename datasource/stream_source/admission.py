@@ -40,7 +40,7 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-def limits_of(options: o.Options) -> Limits:
+def read_limits(options: o.Options) -> Limits:
     """Return the limits that the options of a streaming query give."""
     return Limits(
         max_bytes=options.get(o.MAX_BYTES_PER_TRIGGER),

@@ -172,7 +172,7 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
 def enter_successors(
     segments: StreamSegments, since: SegmentOffsets, positions: SegmentOffsets, *bounds: StreamCut | None
 ) -> dict[int, int]:
-    """Return positions in which the successors of segments that were read to their sealed ends replace these.
+    """Replace segments that were read to their sealed ends by their successors, and return the positions.
 
     A segment that the offset `since` does not name stays: whatever lies between two offsets must be in segments that
     one of them names.

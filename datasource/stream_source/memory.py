@@ -1,4 +1,4 @@
-"""Remembers facts about streaming queries and their streams, in the catalog service, with which they may be lost.
+"""Remembers facts about streaming queries and their streams in the catalog service; they may be lost with it.
 
 While a micro-batch of a query that is behind runs, the service computes how far the next one may go.
 """

@@ -136,7 +136,7 @@ class MergedTableStream:
         return MergedOffset(self._of_members(list(self._members), TableStream.start))
 
     def last(self) -> MergedOffset:
-        """Return where a query ends that reads all present events."""
+        """Return where a query that reads all present events ends."""
         return MergedOffset(self._of_members(list(self._members), TableStream.last))
 
     def end(
@@ -244,7 +244,7 @@ class MergedTableStream:
     def _sum_progress(
         self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]
     ) -> Mapping[str, str]:
-        """Return the sums of the streams' metrics; seconds are those of the stream that is furthest behind."""
+        """Return the sums of the streams' metrics, but the seconds of the stream that is furthest behind."""
         metrics = dict.fromkeys(_SUMMED[:2], "0")
         seconds: list[float] = []
         for name, frontier in frontiers.items():

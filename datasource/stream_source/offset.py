@@ -68,8 +68,8 @@ class SourceOffset:
                 return cls._of(value)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
-                f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not one of a "
-                f"Pravega table. {START_ANEW}"
+                f"The checkpoint is damaged, or belongs to another kind of query: its offset {text} is not one "
+                f"that a Pravega table writes. {START_ANEW}"
             ) from None
         raise CheckpointError(
             f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "

@@ -16,7 +16,7 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import origin_of
-from ..positions.bounds import bounds_text, end_bound, end_option, start_bound
+from ..positions.bounds import describe_bounds, end_bound, end_option, start_bound
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
@@ -104,7 +104,7 @@ class TableStream:
         return self._read.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
-        """Return where a query ends that reads all present events."""
+        """Return where a query that reads all present events ends."""
         return self._read.offset(self._tail().positions)
 
     def end(
@@ -249,7 +249,7 @@ class TableStream:
 
     def _end_bound(self) -> EndCut | None:
         options = self._read.options
-        return self._segments.bound(f"{self._read.identity} {bounds_text(options)[1]}", self._find_end_bound)
+        return self._segments.bound(f"{self._read.identity} {describe_bounds(options)[1]}", self._find_end_bound)
 
     def _find_end_bound(self) -> EndCut | None:
         stream = self._read.stream
@@ -282,7 +282,7 @@ class TableStream:
         stream = self._read.stream
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError.dropped(
-                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped meanwhile. If "
+                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it has been dropped. If "
                 "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity

@@ -26,8 +26,8 @@ from pyspark_pravega.formats.core.batches import Overfull
 from ..scan.dead_letters import DeadLetters
 from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, slices_of
-from ..scan.slice_decoder import SliceDecoder, event_decoder
+from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, list_slices
+from ..scan.slice_decoder import SliceDecoder, make_event_decoder
 from ..workers.connections import borrow_connection
 
 UNTIL = "pravega.real-time.until"
@@ -57,7 +57,7 @@ def follow(planned: PlannedScan) -> PlannedScan:
     if not isinstance(reader, SegmentScanReader):
         raise UnsupportedOperationError("Several streams as one cannot be read in real-time mode. Read one stream.")
     plan = replace(reader.plan, counted=True, positioned=True)
-    partitions = [piece for partition in reader.planned for piece in slices_of(partition)]
+    partitions = [piece for partition in reader.planned for piece in list_slices(partition)]
     segments = tuple(partition.piece.segment_id for partition in partitions)
     source = RowSource(FollowingReader(FollowPlan(plan, segments), partitions), planned.source.schema, plan.output)
     return replace(planned, source=source, affinities=segments)
@@ -88,7 +88,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         if scan.bad_events.dead_letter is not None:
             letters = DeadLetters(pravega, scan.bad_events.dead_letter, stream, segment_id)
             opened.enter_context(letters)
-        decoder = SliceDecoder(scan, event_decoder(scan), address.name, letters)
+        decoder = SliceDecoder(scan, make_event_decoder(scan), address.name, letters)
         follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)
         opened.callback(follower.close)
         events = _Events(address.name, start)

@@ -22,7 +22,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
 from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_stored_properties, stored_properties
-from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
+from .stream_table import RAW_SCHEMA, StreamTable, find_kind_of_events, kind_of_format
 from .table_name import TableName
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class LoadedTable:
 def load_table(
     pravega: Pravega, stream: Stream, *, event_type: str | None = None, schema_version: int | None = None
 ) -> LoadedTable:
-    """Read a stream's table, or that of the events of one type, with the columns of its latest schema or of a version.
+    """Read the table of a stream, or of one type of its events, with the columns of its latest schema or of a version.
 
     A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
     schema groups whose events cannot be decoded, SchemaNotFoundError for a missing type or version, and for a table
@@ -98,7 +98,7 @@ def load_table(
         promised_key=None if of_changes else kept.promised_key,
         event_time=kept.event_time,
         event_time_delay=kept.event_time_delay,
-        kind=kind_of_events(found.name, event_type),
+        kind=find_kind_of_events(found.name, event_type),
         settings=kept.format_settings,
         scan_properties=kept.scan_properties,
         event_type=None if event_type is None else schema.version.type,
@@ -106,7 +106,7 @@ def load_table(
     return LoadedTable(table, configuration, group, stored)
 
 
-def unread_parts(format: Format, schema_text: str) -> Sequence[str]:
+def list_unread_parts(format: Format, schema_text: str) -> Sequence[str]:
     """Return a phrase for each part of a schema whose values are in no column; none for formats that show all."""
     return format.unread(schema_text) if isinstance(format, PartlyReadFormat) else ()
 
@@ -116,7 +116,7 @@ def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
     if (stream, schema_text) in _warned:
         return
     _warned.add((stream, schema_text))
-    if unread := unread_parts(format, schema_text):
+    if unread := list_unread_parts(format, schema_text):
         LOG.warning(
             "The schema of %s, made by another program, describes values that are in no column: %s. The column "
             "`unread` of the metadata table `schemas` lists them too.",
@@ -126,7 +126,7 @@ def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
 
 
 def _format(registry_format: str, named: str | None) -> Format:
-    """Return the format of a schema: the one the table was made with, if it has such schemas, else the usual one."""
+    """Return the format of a schema: the format that the table was made with, if it fits, or else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
     return find_registry_format(registry_format)
@@ -161,7 +161,7 @@ def _check_unregistered(stream: Stream, format: str, event_type: str | None, ver
         raise SchemaNotFoundError(f"Stream {stream} has no events of type {event_type}: it is {what}.")
     if version is not None:
         raise InvalidOptionError(
-            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for stream {stream}: it is {what}. Leave it out."
+            f"'{o.SCHEMA_VERSION.key}'='{version}' does not apply to stream {stream}: it is {what}. Leave it out."
         )
 
 
@@ -236,7 +236,7 @@ def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str,
     return found[0]
 
 
-def declared_settings(options: o.Options) -> TableSettings:
+def read_declared_settings(options: o.Options) -> TableSettings:
     """Return the settings that options give a table. Raises InvalidOptionError, including for an unknown format."""
     return read_table_settings(options, format_traits(options.get(o.FORMAT)))
 

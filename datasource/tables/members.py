@@ -24,7 +24,7 @@ class Member:
 
     @classmethod
     def parse(cls, text: str, scope: str) -> Member:
-        """Read `name`, `name$part` or `scope/name`. `scope` is that of names without one.
+        """Read `name`, `name$part` or `scope/name`. Names without a scope are in `scope`.
 
         Raises InvalidOptionError for a text that cannot name a stream.
         """
@@ -53,7 +53,7 @@ class MemberChoice:
 
     @classmethod
     def of(cls, options: o.Options, scope: str) -> MemberChoice:
-        """Read the options that name several streams; `scope` is that of their table. Raises InvalidOptionError."""
+        """Read the options that name several streams; their table is in `scope`. Raises InvalidOptionError."""
         listed = [Member.parse(text, scope) for text in options.get(o.STREAMS) or ()]
         twice = [member for member in listed if listed.count(member) > 1]
         if twice:

@@ -69,7 +69,7 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
             continue
         found = there.get(field.name)
         if found is None and not field.nullable:
-            raise no_such_column(field, member)
+            raise make_missing_column_error(field, member)
         if found is not None and found.dataType != field.dataType:
             raise DifferentSchemasError(
                 f"Column {field.name} is {found.dataType.simpleString()} in stream {member.stream}, but "
@@ -77,7 +77,7 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
             )
 
 
-def no_such_column(field: StructField, member: StreamTable) -> DifferentSchemasError:
+def make_missing_column_error(field: StructField, member: StreamTable) -> DifferentSchemasError:
     """Return the error for a stream without a column that is NOT NULL."""
     return DifferentSchemasError(
         f"Column {field.name} is NOT NULL, and stream {member.stream} has no such column. "

@@ -32,7 +32,7 @@ _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 """The types that an event time can have."""
 
 
-def event_time_column(name: str, columns: StructType) -> str:
+def resolve_event_time_column(name: str, columns: StructType) -> str:
     """Return the exact name of the column that an `event-time` names in any case.
 
     Raises InvalidOptionError if there is no such column, UnsupportedTypeError for one whose values are not times.
@@ -46,7 +46,7 @@ def event_time_column(name: str, columns: StructType) -> str:
     return column.name
 
 
-def latest_time(column: pa.Array) -> int | None:
+def find_latest_time(column: pa.Array) -> int | None:
     """Return the latest time of a column in milliseconds since 1970, None if it has no times."""
     latest = pc.max(column)
     if not latest.is_valid:
@@ -58,7 +58,7 @@ def latest_time(column: pa.Array) -> int | None:
     return int(latest.as_py())
 
 
-def key_positions_of(values: pa.Array) -> npt.NDArray[np.float64]:
+def compute_key_positions(values: pa.Array) -> npt.NDArray[np.float64]:
     """Return the position of each value's text in the key space. No value is null.
 
     Raises InvalidRowError for a text that is too long.
@@ -74,19 +74,19 @@ def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
     if settings.routing_key is not None:
         settings = replace(settings, routing_key=str(RoutingKey.of(settings.routing_key, columns)))
     if settings.event_time is not None:
-        settings = replace(settings, event_time=event_time_column(settings.event_time, columns))
+        settings = replace(settings, event_time=resolve_event_time_column(settings.event_time, columns))
     return settings
 
 
-def all_names(type: DataType) -> Iterator[str]:
+def iterate_names(type: DataType) -> Iterator[str]:
     """Yield the names of all fields of a type, nested ones included."""
     match type:
         case StructType():
             for field in type:
                 yield field.name
-                yield from all_names(field.dataType)
+                yield from iterate_names(field.dataType)
         case ArrayType():
-            yield from all_names(type.elementType)
+            yield from iterate_names(type.elementType)
         case MapType():
-            yield from all_names(type.keyType)
-            yield from all_names(type.valueType)
+            yield from iterate_names(type.keyType)
+            yield from iterate_names(type.valueType)

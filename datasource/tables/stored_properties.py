@@ -53,7 +53,7 @@ def make_stored_properties(settings: TableSettings, comment: str | None) -> dict
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """What `make_stored_properties` has kept of a table, as it was in its settings."""
+    """The settings of a table that `make_stored_properties` has stored."""
 
     format: str | None
     """None for a stream that was never declared as a table."""
@@ -89,7 +89,7 @@ def read_stored_properties(stored: Mapping[str, str]) -> StoredSettings:
 
 
 def promised_key(stored: Mapping[str, str]) -> str | None:
-    """Return the column that a table's properties promise to be the routing key of all events; None if none."""
+    """Return the column that a table's properties promise to be the routing key of all events, or None."""
     return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
 
 

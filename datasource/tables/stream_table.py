@@ -46,12 +46,12 @@ class KindName(StrEnum):
     """Every entry of a key-value table is a row. Then `stream` holds the scope and the name of that table."""
 
 
-def entries_table(stream: Stream, format: str, columns: StructType, keys: KeyColumns, **more: Any) -> StreamTable:
-    """Return a key-value table with these columns; `format` is that of its values."""
+def make_entries_table(stream: Stream, format: str, columns: StructType, keys: KeyColumns, **more: Any) -> StreamTable:
+    """Return a key-value table with these columns; `format` is the format of its values."""
     return StreamTable(stream, format, "none", columns, kind=KindName.ENTRIES, keys=keys, **more)
 
 
-def kind_of_events(format: str, event_type: str | None) -> KindName:
+def find_kind_of_events(format: str, event_type: str | None) -> KindName:
     """Return the kind of a table of a format that has the events of one type, or of all (None)."""
     kind = kind_of_format(format)
     return KindName.TYPED_EVENTS if kind is KindName.EVENTS and event_type is not None else kind

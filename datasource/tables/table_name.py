@@ -33,7 +33,7 @@ class TableName:
 
     @property
     def is_changelog(self) -> bool:
-        """Return whether the name is that of a changelog."""
+        """Return whether this names a changelog."""
         return self.part == CHANGELOG
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ class Recent(Generic[T]):
             return self._found.get(name)
 
     def get(self, name: Hashable, find: Callable[[], T]) -> T:
-        """Return what is known under a name, else what `find` finds; concurrent callers get the same."""
+        """Return the value of a name, or else find it by `find`; concurrent callers get the same."""
         with self._lock:
             if name in self._found:
                 self._found.move_to_end(name)

@@ -1,4 +1,4 @@
-"""Turns the defaults of a schema into values as `binary` reads them, or as a JSON text has them."""
+"""Turns the defaults of a schema into the values that `binary` reads, or that a JSON text has."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def is_weightless(node: Node) -> bool:
 
 
 def is_recursive(record: Record) -> bool:
-    """Return whether a record, or one that it contains, contains itself."""
+    """Return whether a record contains itself, or contains a record that does."""
     done: set[int] = set()
 
     def repeats(node: Node, inside: tuple[Node, ...]) -> bool:

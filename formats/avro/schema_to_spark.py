@@ -87,7 +87,7 @@ def make_spark_struct(root: avro.Node) -> StructType:
 
 
 def list_targets(node: avro.Node) -> list[avro.Node]:
-    """Return the types that a column of this type may hold besides null: one type, or the members of a struct."""
+    """Return the types that a column of this type may hold other than null: one type, or the members of a struct."""
     branches = avro.split_null(node)[0]
     names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
     if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):

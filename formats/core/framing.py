@@ -41,7 +41,7 @@ def make_header(encoding_id: int) -> bytes:
 
 
 def find_common_encoding_id(events: EventBuffer) -> int | None:
-    """Return the encoding id that all events share; None if they differ, one has none, or without native code."""
+    """Return the encoding id that all events share; None if they differ or are missing, or without native code."""
     module = native.get_module()
     if module is None:
         return None

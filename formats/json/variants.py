@@ -71,7 +71,7 @@ def _check_numbers(value: Any) -> None:
 
 
 def _check_order_of_keys(value: Any) -> None:
-    """Raise Misfit for an object whose keys Java sorts otherwise than Python: Spark would not find some of them."""
+    """Raise Misfit for an object whose keys Java and Python sort differently: Spark would not find some of them."""
     if isinstance(value, dict):
         if not is_sorted_as_in_java(list(value)):
             raise Misfit("no VARIANT can hold an object whose keys mix characters beyond U+FFFF with some below it")

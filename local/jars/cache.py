@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
 
-from ..directories import hold_lock, jar_directory
+from ..directories import find_jar_directory, hold_lock
 from ..java import Java
 from . import ivy
 from .lock_file import Artifact, sha256_of
@@ -35,7 +35,7 @@ def provide_class_path(
     default the user's. `ivy_settings` is the user's Ivy settings file, by default that of the environment, if any.
     Raises SetupError if a cached or fetched file does not have the checksum of the lock file, or if a fetch fails.
     """
-    directory = jar_directory() if directory is None else directory
+    directory = find_jar_directory() if directory is None else directory
     missing = _find_missing(artifacts, directory)
     if missing:
         try:

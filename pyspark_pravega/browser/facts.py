@@ -54,7 +54,7 @@ class AskedTable:
         return self._loaded
 
     def summarize(self) -> TableSummary:
-        """Summarize the table. Raises StreamNotFoundError if there is none, and errors of a controller that is away.
+        """Summarize the table. Raises StreamNotFoundError, and the errors of a controller that cannot be reached.
 
         A table that exists and cannot be loaded has a summary that says so.
         """

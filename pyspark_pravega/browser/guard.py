@@ -1,4 +1,4 @@
-"""Guards the pages: only GET, only known hosts, and headers that forbid a browser all that pages do not need."""
+"""Guards the pages: only GET, only known hosts, and headers that forbid a browser everything that pages do not need."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ class KeptAnswers(Generic[T]):
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="answers")
 
     def get(self, name: str, patience: float) -> Answer[T]:
-        """Return the answer, or an older one, if there is one, after `patience` seconds. Raises what `ask` does."""
+        """Return the answer, or an older one, if there is one, after `patience` seconds. Raises the errors of `ask`."""
         found = self.look(name, time.monotonic() + patience)
         return Answer(self.begin(name).result(), 0) if found is None else found
 
     def look(self, name: str, deadline: float) -> Answer[T] | None:
-        """Return the answer, or None if there is none by a time of `time.monotonic`. Raises what `ask` does."""
+        """Return the answer, or None if there is none by a time of `time.monotonic`. Raises the errors of `ask`."""
         with self._lock:
             kept = self._kept.get(name)
         if kept is not None and time.monotonic() - kept[0] < _FRESH_SECONDS:

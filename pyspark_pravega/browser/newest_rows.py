@@ -30,7 +30,7 @@ _OPTIONS = {"mode": "permissive", "fail-on-data-loss": "false"}
 
 @dataclass(frozen=True)
 class NewestRows:
-    """Rows to show, the newest first where that is known, and a sentence that says which ones they are."""
+    """Rows to show, the newest first if their order is known, and a sentence that says which rows these are."""
 
     rows: pa.Table
     says: str

@@ -34,7 +34,7 @@ class Growth:
 
 
 def count_commits(versions: Sequence[TableVersion], complete: bool) -> list[CommitRate]:
-    """Count the commits of the last minute, hour and day. `complete`: these are all versions that there are."""
+    """Count the commits of the last minute, hour and day. `complete`: there are no other versions."""
     now = datetime.now(UTC)
     rates = []
     for name, length in _PERIODS:

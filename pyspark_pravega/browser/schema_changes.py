@@ -103,7 +103,7 @@ def _compare_columns(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
 
 
 def _split_text(text: str | None) -> list[str]:
-    """Return the lines of a schema's text; of what is not JSON, such as Protobuf's descriptors, none."""
+    """Return the lines of a schema's text; none for texts other than JSON, such as Protobuf's descriptors."""
     try:
         return json.dumps(json.loads(text or ""), indent=2, ensure_ascii=False).splitlines()
     except ValueError:

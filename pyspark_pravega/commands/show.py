@@ -198,7 +198,7 @@ def _connect(controller_uri: str | None, schema_registry_uri: str | None) -> Ite
 
 
 def _list_all_tables(catalog: PravegaCatalog) -> list[str]:
-    """Return the names of all tables, without those of scopes that are dropped meanwhile."""
+    """Return the names of all tables, without those of scopes that are dropped in the meantime."""
     from pyspark_pravega.sql.identifiers import quote
 
     names: list[str] = []

@@ -36,7 +36,7 @@ _SEGMENTS_PER_STREAM = 8
 def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yield the answers of the servers of a catalog with these settings."""
     from pyspark_pravega.client.controller.controller import Controller
-    from pyspark_pravega.client.tls import trust_store_pem
+    from pyspark_pravega.client.tls import load_trust_store
     from pyspark_pravega.datasource.connecting import client_config
 
     quick = {"retry-timeout": _RETRY_TIMEOUT, "request-timeout": _RETRY_TIMEOUT}
@@ -53,7 +53,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
             )
             return
         config = client_config(options)
-        trust_store_pem(config)
+        load_trust_store(config)
     except InvalidOptionError as error:
         yield CheckResult("Connection", False, str(error), "")
         return
@@ -187,10 +187,10 @@ def _find_stores(controller: Controller, stream: Stream) -> set[Endpoint]:
 def greet(endpoint: Endpoint, config: ClientConfig) -> CheckResult:
     """Connect to a segment store and exchange greetings, as every task that reads or writes does."""
     from pyspark_pravega.client.segments.connection import Connection
-    from pyspark_pravega.client.tls import ssl_context
+    from pyspark_pravega.client.tls import make_ssl_context
 
     try:
-        context = ssl_context(config) if config.tls else None
+        context = make_ssl_context(config) if config.tls else None
         Connection.open(endpoint, context, config.request_timeout).close()
     except PravegaError as error:
         return CheckResult(

@@ -47,7 +47,7 @@ class InvalidSchemaError(PravegaError):
 
 
 class DifferentSchemasError(PravegaError):
-    """Streams that a query reads as one have different formats, or columns that do not fit each other."""
+    """Streams that a query reads as one table have different formats, or columns that do not fit together."""
 
     condition = "PRAVEGA_DIFFERENT_SCHEMAS"
     sql_state = "42P15"

@@ -33,7 +33,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 class PravegaError(Exception):
-    """Something went wrong that has no condition of its own; the message says what."""
+    """An error without a condition of its own; the message says what went wrong."""
 
     condition: ClassVar[str] = "PRAVEGA_ERROR"
     """Stable, for programs to match; the text of a message may change between releases."""

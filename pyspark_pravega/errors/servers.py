@@ -76,10 +76,8 @@ class ProtocolError(PravegaError):
 
     condition = "PRAVEGA_PROTOCOL_ERROR"
     sql_state = "08P01"
-    cure = (
-        "Check that the address is that of a Pravega 0.13 controller, or of a schema registry 0.6, and that there is \
-no proxy in between."
-    )
+    cure = "Check that a Pravega 0.13 controller, or a schema registry 0.6, has this address, and that no proxy is in \
+between."
 
 
 class ClientClosedError(PravegaError):

@@ -34,13 +34,15 @@ class StreamNotFoundError(PravegaError):
 
     condition = "PRAVEGA_STREAM_NOT_FOUND"
     sql_state = "42P01"
-    cure = "Look at `SHOW TABLES IN pravega.<scope>`. A query also fails like this if its stream is dropped meanwhile."
+    cure = (
+        "Look at `SHOW TABLES IN pravega.<scope>`. A query also fails like this if its stream is dropped while it runs."
+    )
     was_dropped = False
-    """Whether the message says that the stream was dropped meanwhile, and what to do."""
+    """Whether the message says that the stream has been dropped, and what to do."""
 
     @classmethod
     def dropped(cls, message: str) -> StreamNotFoundError:
-        """Return the error for a stream that was there before. Its message says what to do."""
+        """Return the error for a stream that used to exist. Its message says what to do."""
         error = cls(message)
         error.was_dropped = True
         return error

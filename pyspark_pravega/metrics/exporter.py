@@ -31,7 +31,7 @@ class Exporter(Collector):
         self._changes = Changes()
 
     def refresh(self) -> None:
-        """Measure once. A server that is away is logged, and shown as `pravega_up` 0."""
+        """Measure once. If a server cannot be reached, log it, and show `pravega_up` as 0."""
         newest = None
         try:
             newest = self._measure()

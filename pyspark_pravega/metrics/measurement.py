@@ -86,7 +86,7 @@ class _Run:
         return found or []
 
     def _attempt(self, read: Callable[[], T]) -> T | None:
-        """Return what is read; None for what was dropped meanwhile, and for what is counted as unread."""
+        """Return the result of a read; None if its object has been dropped, or is counted as unread."""
         try:
             return read()
         except _END_ALL:

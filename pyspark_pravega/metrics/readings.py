@@ -94,7 +94,7 @@ def _read_consumer(pravega: Pravega, status: ConsumerStatus, reading: StreamRead
 
 
 def _measure_delay(pravega: Pravega, position: StreamCut) -> float | None:
-    """Return the age of the oldest version that is not completely before a position, None if there is none."""
+    """Return the age of the oldest version that is not completely before a position; None without such a version."""
     log = CommitLog(pravega, position.stream)
     try:
         later = set(pravega.controller.segments_between(position, None)[0]) - position.positions.keys()

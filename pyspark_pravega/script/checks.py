@@ -54,7 +54,7 @@ def _strip_quotes(text: str) -> str:
 
 
 def find_first_mistake(script: Sequence[Statement]) -> str | None:
-    """Return what is wrong with the first statement that cannot run, with its line; None if no mistake is found."""
+    """Return what is wrong with the first statement that cannot run, with its line; None without a mistake."""
     confs: dict[str, str] = {}
     known = True
     for statement in script:
@@ -98,7 +98,7 @@ def _check_brackets(statement: Statement) -> None:
 
 
 def _inserts_from_stream(statement: Statement) -> bool:
-    """Return whether the words of an INSERT show that it reads a STREAM, which they do not if it reads a view."""
+    """Return whether an INSERT names a STREAM itself; a stream behind a view goes unnoticed."""
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):
         return False

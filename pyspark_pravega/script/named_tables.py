@@ -1,4 +1,4 @@
-"""Find tables that a script names but that do not exist, and what a mistyped name was meant to be."""
+"""Find missing tables that a script names, and suggest names for mistyped ones."""
 
 from __future__ import annotations
 

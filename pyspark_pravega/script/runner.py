@@ -100,7 +100,7 @@ class ScriptRunner:
                     raise self._failure
                 self._raise_if_failed()
                 if not statements.is_alive() and not any(one.query.isActive for one in self._running):
-                    self._raise_if_failed()  # it may have failed meanwhile
+                    self._raise_if_failed()  # it may have failed in the meantime
                     return True
                 self._display.show([one.query for one in self._running])
                 time.sleep(LOOK_EVERY)
@@ -120,7 +120,7 @@ class ScriptRunner:
             if statements.is_alive() and self._java_thread is not None:
                 self._java_thread.interrupt()  # it may be waiting for a server rather than a job
                 statements.join(CANCELLED_WITHIN)
-            self._stop_queries()  # one that started meanwhile
+            self._stop_queries()  # one that started in the meantime
         self._display.show([one.query for one in self._running], now=True)
         self._display.leave()
 

@@ -77,7 +77,7 @@ def find_adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     if not jar.is_file():
         raise SetupError(
             f"The adapter's jar {jar} for Spark {spark} is missing. In a source checkout run `make jar` with this "
-            "pyspark (it takes a JDK); otherwise install pyspark-pravega again."
+            "pyspark (it needs a JDK); otherwise install pyspark-pravega again."
         )
     return jar
 

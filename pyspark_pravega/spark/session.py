@@ -24,19 +24,41 @@ __all__ = ["configure"]
 def configure(
     builder: SparkSession.Builder, *, catalog: str = "pravega", **options: str | int | bool | None
 ) -> SparkSession.Builder:
-    """Add Pravega to a session that is about to be built, and return the builder.
+    """Add a Pravega catalog to a session that is about to be built.
 
-    Call it once per catalog, before `getOrCreate()`:
+    Call it once for each catalog, before `getOrCreate()`. It puts secrets into the environment of this process, which
+    the driver inherits, because PySpark passes confs on a command line.
 
-        spark = configure(SparkSession.builder, controller_uri="tcp://localhost:9090").getOrCreate()
-        spark.sql("SHOW NAMESPACES IN pravega").show()
+    Parameters
+    ----------
+    builder : SparkSession.Builder
+        The builder of the session.
+    catalog : str, default "pravega"
+        The name of the catalog in SQL.
+    **options : str, int, bool or None
+        The options of docs/options.md that catalog conf can have, with `_` for `-` and `.`: `controller_uri`,
+        `schema_registry_uri`. Options that are missing come from the environment (`PRAVEGA_CONTROLLER_URI`, ...).
 
-    `options` are those of docs/options.md that may stand in catalog conf, with `_` for `-` and `.`. What is not
-    given comes from the environment (`PRAVEGA_CONTROLLER_URI`, ...). Secrets are put into this process's
-    environment, which the driver inherits, because PySpark passes confs on a command line.
+    Returns
+    -------
+    SparkSession.Builder
+        The same builder.
 
-    Raises InvalidOptionError, InvalidNameError, and SetupError if the jar is missing or if a session that knows
-    nothing of Pravega already runs.
+    Raises
+    ------
+    InvalidOptionError
+        If there is no such option, or its value is wrong.
+    InvalidNameError
+        If no catalog can have the name `catalog`.
+    SetupError
+        If the adapter's jar is missing, or a session without the adapter already runs.
+
+    Examples
+    --------
+    >>> from pyspark.sql import SparkSession
+    >>> from pyspark_pravega import configure
+    >>> spark = configure(SparkSession.builder, controller_uri="tcp://localhost:9090").getOrCreate()
+    >>> spark.sql("SHOW NAMESPACES IN pravega").show()
     """
     from pyspark import SparkContext
 

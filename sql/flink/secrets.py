@@ -71,7 +71,7 @@ def remove_login(uri: str) -> str:
 
 
 def hide(text: str) -> str:
-    """Return a piece of a script, such as a comment, without the values of options that are not harmless."""
+    """Return a piece of a script, such as a comment, without the values of options that may be secret."""
     text = _HINT.sub(_hide_hint, text)
     text = _PAIR.sub(lambda found: _mask(found, found[1], f"'{found[1]}'{found[2]}", f"'{HIDDEN}'"), text)
     text = _SETTING.sub(lambda found: _mask(found, found[2], "".join(found.groups()[:3]), HIDDEN), text)

@@ -82,7 +82,7 @@ class DeclaredTable:
         return quote_all((self.catalog, str(self.options.scope), stream))
 
     def define(self, findings: Findings) -> list[str]:
-        """Return the CREATE TABLE of each stream, then that of all sources as one. Raises Untranslatable."""
+        """Return the CREATE TABLE of each stream, and then of all sources as one. Raises Untranslatable."""
         properties = self._collect_properties(findings)
         lines = [self._declare(column) for column in self._list_stored()]
         comment = f" COMMENT {quote_text(self.comment)}" if self.comment else ""
@@ -292,7 +292,7 @@ def translate_delay(column: str, text: str) -> str:
 
 
 def parse_delay(column: str, text: str) -> exp.Interval | None:
-    """Parse the delay of a watermark `column - INTERVAL ...`; None if there is none.
+    """Parse the delay of a watermark `column - INTERVAL ...`, or None.
 
     Raises Untranslatable for another expression.
     """

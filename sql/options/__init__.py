@@ -43,7 +43,7 @@ _DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
 
 
 def find_option(key: str) -> Option[Any] | None:
-    """Return the option of a key in any spelling; None if there is none."""
+    """Return the option of a key in any spelling, or None."""
     return OPTIONS.get(normalize_key(key, OPTIONS))
 
 

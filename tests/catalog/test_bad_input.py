@@ -60,7 +60,7 @@ PROPERTIES = [
     properties("'pattern'='none-.*'", "'none-.*'", "whole names", condition=MEMBER),
     properties("'pattern'='t('", "'t('", "'pattern'", "regular expression"),
     properties("'pattern'='t', 'streams'='t'", "'streams' and 'pattern'", "Set one of them"),
-    properties("'streams'='t', 'codec'='gzip'", "'codec' has no meaning", "Leave it out"),
+    properties("'streams'='t', 'codec'='gzip'", "'codec' does not apply", "Leave it out"),
     properties("'retention.minimum'='7d'", "'retention.minimum' needs 'retention.type'", "'time' or 'size'"),
     properties("'retention.type'='time'", "needs 'retention.minimum'", "'7d'"),
     at_length(properties("'retention.type'='age'", "'age'", "time, size")),
@@ -95,19 +95,19 @@ PROPERTIES = [
     properties("'routing-key.of-all-events'='true'", "needs 'routing-key'", "Set both"),
     properties(
         "'format'='debezium-json', 'primary-key'='id', 'routing-key'='id', 'routing-key.of-all-events'='true'",
-        "'routing-key.of-all-events' has no meaning", "'debezium-json'", "Leave it out",
+        "'routing-key.of-all-events' does not apply", "'debezium-json'", "Leave it out",
     ),
     at_length(properties("'framing'='both'", "'both'", "'framing'", "registry, none")),
     properties("'format'='csv', 'framing'='registry'", "'framing'='registry' needs a schema", "'csv'"),
     at_length(properties("'format'='csv', 'codec'='gzip'", "'codec'='gzip' needs 'framing'='registry'")),
-    properties("'format'='csv', 'compatibility'='full'", "'compatibility' has no meaning with 'format'='csv'"),
+    properties("'format'='csv', 'compatibility'='full'", "'compatibility' does not apply with 'format'='csv'"),
     at_length(properties("'format'='csv', 'csv.delimiter'=''", "'csv.delimiter'", "it is empty")),
-    properties("'csv.null-value'='x'", "'csv.null-value' has no meaning", "set 'format' to 'csv'"),
-    at_length(properties("'csv.escape'='x'", "'csv.escape' has no meaning", "set 'format' to 'csv'")),
+    properties("'csv.null-value'='x'", "'csv.null-value' does not apply", "set 'format' to 'csv'"),
+    at_length(properties("'csv.escape'='x'", "'csv.escape' does not apply", "set 'format' to 'csv'")),
     properties("'format'='json', 'json.timestamp-format'='epoch-days'", "'epoch-days'", "epoch-seconds, epoch-millis"),
-    properties("'infer-columns'='sample'", "'infer-columns' has no meaning", "'debezium-json' or 'maxwell-json'"),
+    properties("'infer-columns'='sample'", "'infer-columns' does not apply", "'debezium-json' or 'maxwell-json'"),
     at_length(properties("'format'='debezium-json', 'infer-columns'='often'", "'often'", "schema, sample")),
-    properties("'debezium.decimal'='precise'", "'debezium.decimal' has no meaning", "'debezium-json'"),
+    properties("'debezium.decimal'='precise'", "'debezium.decimal' does not apply", "'debezium-json'"),
     at_length(properties("'format'='debezium-json', 'debezium.decimal'='big'", "'big'", "string, precise, double")),
     at_length(properties("'format'='debezium-json', 'debezium.time-precision'='nano'", "'nano'", "adaptive, connect")),
     at_length(
@@ -115,7 +115,7 @@ PROPERTIES = [
             "'format'='debezium-json', 'debezium.binary'='octal'", "'octal'", "bytes, base64, base64-url-safe, hex"
         )
     ),
-    at_length(properties("'debezium.binary'='hex'", "'debezium.binary' has no meaning", "'debezium-json'")),
+    at_length(properties("'debezium.binary'='hex'", "'debezium.binary' does not apply", "'debezium-json'")),
     properties("'format'='debezium-json', 'debezium.time-units'='b=parsecs'", "'b=parsecs'", "s, ms, us, ns"),
     at_length(
         properties("'format'='debezium-json', 'debezium.truncates'='x'", "'debezium.truncates'", "true or false")
@@ -125,7 +125,7 @@ PROPERTIES = [
         properties("'format'='debezium-json', 'debezium.older-positions'='x'", "'debezium.older-positions'", "by-time")
     ),
     properties("'format'='debezium-json', 'debezium.avro-schemas'='x'", "'debezium.avro-schemas'", "'debezium-avro'"),
-    at_length(properties("'debezium.unavailable-value'='x'", "'debezium.unavailable-value' has no meaning")),
+    at_length(properties("'debezium.unavailable-value'='x'", "'debezium.unavailable-value' does not apply")),
     properties("'format'='debezium-json', 'primary-key'='nothing'", "'primary-key' names 'nothing'", "id, b"),
     at_length(properties("'format'='debezium-json', 'primary-key'=''", "'primary-key'", "it is empty")),
     at_length(properties("'mode'='sometimes'", "'sometimes'", "failfast, permissive, dropmalformed")),
@@ -152,7 +152,7 @@ PROPERTIES = [
     properties("'retention.type'='time', 'retention.minimum'='99999999999d'", "the duration is too long"),
     at_length(properties("'names'='exact'", "'names' cannot be a table property", "catalog conf")),
     at_length(properties("'consumer'='c'", "'consumer' cannot be a table property", "read option")),
-    properties("'epoch-column'='id'", "'epoch-column' has no meaning with 'format'='avro'"),
+    properties("'epoch-column'='id'", "'epoch-column' does not apply with 'format'='avro'"),
     properties("'format'='kvtable', 'primary-key'='id', 'epoch-column'='nothing'", "'nothing'", "id, b", "BIGINT"),
     properties("'format'='kvtable', 'primary-key'='id', 'epoch-column'='b'", "'b'", "type string", "BIGINT"),
     properties("'stream-column'='id'", "'stream-column' cannot be a table property", "write option"),
@@ -215,7 +215,7 @@ COLUMNS = [
     ),
     refusal(
         "CREATE TABLE {n}.new USING pravega TBLPROPERTIES ('format'='raw', 'compatibility'='full')",
-        OPTION, NEW, "'compatibility' has no meaning with 'format'='raw'",
+        OPTION, NEW, "'compatibility' does not apply with 'format'='raw'",
     ),
     keyed("id INT, d DOUBLE", "d", TYPE, "double", "Allowed are strings"),
     at_length(keyed("id INT, t TIMESTAMP", "t", TYPE, "timestamp", "Allowed are strings")),
@@ -422,9 +422,9 @@ STATEMENTS = [
     at_length(altered("SET TBLPROPERTIES ('event-time'='nothing')", OPTION, TABLE, "'event-time' names 'nothing'")),
     at_length(altered("SET TBLPROPERTIES ('compatibility'='sometimes')", OPTION, TABLE, "'sometimes'", "backward")),
     at_length(altered("SET TBLPROPERTIES ('mode'='sometimes')", OPTION, TABLE, "'sometimes'", "permissive")),
-    altered("SET TBLPROPERTIES ('csv.quote'='x')", OPTION, TABLE, "'csv.quote' has no meaning", "'csv'"),
+    altered("SET TBLPROPERTIES ('csv.quote'='x')", OPTION, TABLE, "'csv.quote' does not apply", "'csv'"),
     altered("SET TBLPROPERTIES ('json.timestamp-format'='iso')", OPTION, TABLE, "'json.timestamp-format'"),
-    altered("SET TBLPROPERTIES ('primary-key'='id')", OPTION, TABLE, "'primary-key' has no meaning"),
+    altered("SET TBLPROPERTIES ('primary-key'='id')", OPTION, TABLE, "'primary-key' does not apply"),
     at_length(
         altered("SET TBLPROPERTIES ('read-window'='8m')", OPTION, TABLE, "'read-window' cannot be a table property")
     ),

@@ -83,7 +83,7 @@ def test_a_renamed_field_has_the_values_of_old_events(spark: SparkSession, scope
     # Of whatever name the field or what is around it was, its old names are not given to another one.
     for name in ("t.a", "t.b.x", "l.element.e", "m.value.v", "t.one"):
         message = refused(spark, f"ALTER TABLE {table} ADD COLUMN {name} INT")
-        assert "cannot exist again" in message and "version" in message, name
+        assert "cannot be used again" in message and "version" in message, name
 
 
 @pytest.mark.parametrize("format", JSON_AT_LENGTH)

@@ -122,7 +122,7 @@ class TestCsv:
             ("a ARRAY<INT>", "'format'='csv'", "column 'a' has type array<int>, but a CSV field holds one value"),
             ("a INT", "'format'='csv', 'framing'='registry'", "'framing'='registry' needs a schema in the registry"),
             ("a INT", "'format'='csv', 'csv.delimiter'='ab'", "expected one character"),
-            ("a INT", "'format'='json', 'csv.delimiter'=';'", "'csv.delimiter' has no meaning with 'format'='json'"),
+            ("a INT", "'format'='json', 'csv.delimiter'=';'", "'csv.delimiter' does not apply with 'format'='json'"),
             ("a INT", "'format'='protobuf'", "A Protobuf schema cannot be made from columns"),
             (
                 "a INT",
@@ -263,7 +263,7 @@ class TestVersions:
         with pytest.raises(PySparkException, match="no such version of .*Its versions: 0, 1"):
             spark.read.option("schema-version", "7").table(table)
         spark.sql(f"CREATE TABLE pravega.`{scope}`.bytes TBLPROPERTIES ('format'='raw')")
-        with pytest.raises(PySparkException, match="'schema-version'='0' has no meaning"):
+        with pytest.raises(PySparkException, match="'schema-version'='0' does not apply"):
             spark.read.option("schema-version", "0").table(f"pravega.`{scope}`.bytes")
 
     def test_pinned_without_catalog(self, spark: SparkSession, table: str, scope: str, cluster: ClusterInfo) -> None:

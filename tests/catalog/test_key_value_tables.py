@@ -452,7 +452,7 @@ def test_a_query_writes_to_no_other_table_of_the_name(spark: SparkSession, scope
         spark.sql(f"DROP TABLE {target}")
         spark.sql(create % "w STRING")
         spark.sql(f"INSERT INTO {source} VALUES (2, 2)")
-        with pytest.raises(StreamingQueryException, match="target was dropped and recreated meanwhile"):
+        with pytest.raises(StreamingQueryException, match="target has been dropped and recreated"):
             query.processAllAvailable()
     finally:
         query.stop()

@@ -189,7 +189,7 @@ CASES = [
 
 
 def state(session: Session, name: str) -> object:
-    """All that a statement may have made of a table, but for its name and its events; None if there is none."""
+    """All that a statement may have made of a table, but for its name and its events, or None."""
     if name not in session.tables():
         assert name not in session.pravega.registry(session.scope).groups(), "a schema group without a stream"
         return None

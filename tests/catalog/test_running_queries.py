@@ -264,7 +264,7 @@ def test_what_is_refused_leaves_nothing(halls: Halls, tmp_path: Path) -> None:
         f"CREATE TABLE {halls.scope}.latest (id BIGINT, twice BIGINT) USING pravega "
         "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
     )
-    with pytest.raises(SqlError, match="'transaction.timeout' has no meaning for"):
+    with pytest.raises(SqlError, match="'transaction.timeout' does not apply to"):
         latest = halls.given(into=halls.into.replace("doubled", "latest"))
         halls.call(f"{latest}, options => map('transaction.timeout', '1min')")
     halls.start()

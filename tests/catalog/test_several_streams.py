@@ -41,7 +41,7 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
         drop_stream(catalog, Stream(scope, "b"))
         asked = r.PlanMicroBatch(*query, start, end.offset, "checkpoint")
         if strict == "true":
-            with pytest.raises(StreamNotFoundError, match="'b' in scope .* any more: it was dropped meanwhile"):
+            with pytest.raises(StreamNotFoundError, match="'b' in scope .* any more: it has been dropped"):
                 merged_streams.answer(catalog, memory, asked)
             return
         planned = merged_streams.answer(catalog, memory, asked)

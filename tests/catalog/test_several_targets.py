@@ -134,5 +134,5 @@ def test_options_that_do_not_fit(spark: SparkSession, scope: str) -> None:
         "CREATE TABLE pravega.targets.entries (id INT, name STRING, target STRING) "
         "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
     )
-    with pytest.raises(AnalysisException, match="'stream-column' has no meaning for targets/entries"):
+    with pytest.raises(AnalysisException, match="'stream-column' does not apply to targets/entries"):
         entries.writeTo("pravega.targets.entries").option("stream-column", "target").append()

@@ -138,7 +138,7 @@ def test_a_tag_of_a_stream_that_is_made_again_meanwhile(
 ) -> None:
     """The tag of the old stream is gone; those of the new stream stay."""
     create_stream(pravega, stream, 1)
-    find = time_travel.point_now
+    find = time_travel.find_end_now
 
     def made_again(*arguments: Any) -> time_travel.Point:
         point = find(*arguments)
@@ -150,14 +150,14 @@ def test_a_tag_of_a_stream_that_is_made_again_meanwhile(
     def tagged(*arguments: Any) -> time_travel.Point:
         point = made_again(*arguments)
         with monkeypatch.context() as patched:
-            patched.setattr(time_travel, "point_now", find)
+            patched.setattr(time_travel, "find_end_now", find)
             create_tag(pravega, stream, "new")
         return point
 
-    monkeypatch.setattr(time_travel, "point_now", made_again)
+    monkeypatch.setattr(time_travel, "find_end_now", made_again)
     create_tag(pravega, stream, "old")
     assert Tags(pravega, stream).all() == []
-    monkeypatch.setattr(time_travel, "point_now", tagged)
+    monkeypatch.setattr(time_travel, "find_end_now", tagged)
     with pytest.raises(StreamNotFoundError, match="another one made under its name"):
         create_tag(pravega, stream, "old")
     assert [tag.name for tag in Tags(pravega, stream).all()] == ["new"]

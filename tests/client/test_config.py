@@ -17,10 +17,15 @@ from pyspark_pravega.client.credentials import (
     BasicCredentials,
     Credentials,
     TokenCredentials,
-    authorization_header,
     load_credentials,
+    make_authorization_header,
 )
-from pyspark_pravega.client.tls import grpc_root_certificates, ssl_context, system_root_certificates, trust_store_pem
+from pyspark_pravega.client.tls import (
+    load_grpc_root_certificates,
+    load_system_root_certificates,
+    load_trust_store,
+    make_ssl_context,
+)
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, PravegaError, TlsError
 
 SECRET = "s3cr3t-w0rd"
@@ -171,7 +176,7 @@ def test_a_basic_token_may_lack_its_padding() -> None:
 def test_plug_ins(attribute: str, plug_in_module: str) -> None:
     credentials = load_credentials(f"{plug_in_module}:{attribute}")
     assert isinstance(credentials, Credentials)
-    assert authorization_header(credentials) == "Bearer abc"
+    assert make_authorization_header(credentials) == "Bearer abc"
 
 
 @pytest.fixture
@@ -204,13 +209,13 @@ def test_bad_plug_ins(reference: str, reason: str, plug_in_module: str) -> None:
 )
 def test_values_that_are_no_header_are_refused(credentials: Credentials) -> None:
     with pytest.raises(AuthenticationError, match="no valid authorization header") as caught:
-        authorization_header(credentials)
+        make_authorization_header(credentials)
     assert SECRET not in str(caught.value)
 
 
 def test_a_failing_plug_in_is_an_authentication_error() -> None:
     with pytest.raises(AuthenticationError, match="FailingLater could not give a token") as caught:
-        authorization_header(FailingLater())
+        make_authorization_header(FailingLater())
     assert SECRET not in str(caught.value)
 
 
@@ -229,7 +234,7 @@ def test_bad_trust_stores(tmp_path: Path, content: bytes | None, reason: str) ->
     if content is not None:
         path.write_bytes(content)
     config = ClientConfig("tls://localhost:1", trust_store=str(path))
-    for use in (ssl_context, grpc_root_certificates):
+    for use in (make_ssl_context, load_grpc_root_certificates):
         with pytest.raises(InvalidOptionError, match=reason) as caught:
             use(config)
         assert str(path) in str(caught.value)
@@ -241,11 +246,11 @@ def test_a_trust_store_replaces_the_system_s(tmp_path: Path) -> None:
     pem = "# gemäß Vorschrift\n".encode("latin-1") + first.cert_pem.bytes() + b"\n" + second.cert_pem.bytes()
     path.write_bytes(pem)
     config = ClientConfig("tls://localhost:1", trust_store=str(path), validate_hostname=False)
-    context = ssl_context(config)
+    context = make_ssl_context(config)
     assert len(context.get_ca_certs()) == 2
     assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_REQUIRED)
-    assert (trust_store_pem(config) or "").encode() == grpc_root_certificates(config)
-    assert grpc_root_certificates(config).count(b"BEGIN CERTIFICATE") == 2
+    assert (load_trust_store(config) or "").encode() == load_grpc_root_certificates(config)
+    assert load_grpc_root_certificates(config).count(b"BEGIN CERTIFICATE") == 2
 
 
 def test_without_a_trust_store_grpc_trusts_what_ssl_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,8 +263,8 @@ def test_without_a_trust_store_grpc_trusts_what_ssl_trusts(tmp_path: Path, monke
     (directory / "dangling.0").symlink_to(tmp_path / "nothing")
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     monkeypatch.setenv("SSL_CERT_DIR", str(directory))
-    found = grpc_root_certificates(config)
-    assert found == system_root_certificates()
+    found = load_grpc_root_certificates(config)
+    assert found == load_system_root_certificates()
     ders = {
         ssl.PEM_cert_to_DER_cert(part + "-----END CERTIFICATE-----")
         for part in found.decode().replace("\n-----BEGIN", "-----BEGIN").split("-----END CERTIFICATE-----")[:-1]
@@ -271,7 +276,7 @@ def test_a_machine_without_certificates(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     with pytest.raises(TlsError, match="has no CA certificates"):
-        grpc_root_certificates(ClientConfig("tls://localhost:1"))
+        load_grpc_root_certificates(ClientConfig("tls://localhost:1"))
 
 
 @pytest.mark.slow

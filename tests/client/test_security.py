@@ -24,9 +24,9 @@ import trustme
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials, TokenCredentials
-from pyspark_pravega.client.segments.delegation import REFRESH_AT, DelegationTokens, refresh_time
+from pyspark_pravega.client.segments.delegation import REFRESH_AT, DelegationTokens, compute_refresh_time
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, key_value_table_stream
-from pyspark_pravega.client.tls import connection_error, ssl_context
+from pyspark_pravega.client.tls import make_connection_error, make_ssl_context
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     AuthenticationError,
@@ -265,7 +265,7 @@ def test_tokens_are_kept_until_they_are_refused(connect_as: Callable[[str], Cont
     tokens = DelegationTokens(source)
     token = tokens.token(stream, Access.READ)
     assert expires(token)
-    assert refresh_time(token, time.time()) > time.time()
+    assert compute_refresh_time(token, time.time()) > time.time()
     assert tokens.token(stream, Access.READ) == token
     assert source.asked == 1
     assert tokens.token(stream, Access.WRITE) != token
@@ -301,7 +301,7 @@ def test_a_token_from_elsewhere_is_used(connect_as: Callable[[str], Controller],
 
 def expires(token: str) -> bool:
     """Whether a token says when it expires."""
-    return refresh_time(token, time.time()) < float("inf")
+    return compute_refresh_time(token, time.time()) < float("inf")
 
 
 def jwt(issued: float | None, expires: float | None) -> str:
@@ -313,14 +313,14 @@ def jwt(issued: float | None, expires: float | None) -> str:
 
 def test_when_tokens_are_renewed() -> None:
     now = 1_000_000.0
-    assert refresh_time(jwt(now, now + 600), now) == now + REFRESH_AT * 600
+    assert compute_refresh_time(jwt(now, now + 600), now) == now + REFRESH_AT * 600
     # One that has spent 100 s on its way.
-    assert refresh_time(jwt(now - 100, now + 500), now) == now + REFRESH_AT * 600 - 100
+    assert compute_refresh_time(jwt(now - 100, now + 500), now) == now + REFRESH_AT * 600 - 100
     # The server's clock is an hour ahead, or an hour behind: its token is not of age, or due at once.
-    assert refresh_time(jwt(now + 3600, now + 4200), now) == now + REFRESH_AT * 600
-    assert refresh_time(jwt(now - 3600, now - 3000), now) < now
+    assert compute_refresh_time(jwt(now + 3600, now + 4200), now) == now + REFRESH_AT * 600
+    assert compute_refresh_time(jwt(now - 3600, now - 3000), now) < now
     for endless in ("", "no.jwt", "a.!!.c", jwt(now, None), "e30.W10.sig"):
-        assert refresh_time(endless, now) == float("inf")
+        assert compute_refresh_time(endless, now) == float("inf")
 
 
 # TLS
@@ -484,8 +484,8 @@ def socket_failure(config: ClientConfig) -> PravegaError:
     """What connecting to the server with a socket ends in, as for a segment store."""
     endpoint = config.controller_endpoints[0]
     with pytest.raises(OSError) as caught, socket.create_connection((endpoint.host, endpoint.port), 10) as plain:
-        ssl_context(config).wrap_socket(plain, server_hostname=endpoint.host)
-    return connection_error(caught.value, endpoint)
+        make_ssl_context(config).wrap_socket(plain, server_hostname=endpoint.host)
+    return make_connection_error(caught.value, endpoint)
 
 
 @pytest.mark.parametrize(
@@ -552,4 +552,4 @@ def test_the_server_s_own_certificate_as_trust_store(
     with Controller(config) as controller, pytest.raises((ServerUnavailableError, ServerTimeoutError)):
         controller.list_scopes()
     with socket.create_connection((endpoint.host, endpoint.port), 10) as plain:
-        ssl_context(config).wrap_socket(plain, server_hostname=endpoint.host).close()
+        make_ssl_context(config).wrap_socket(plain, server_hostname=endpoint.host).close()

@@ -116,7 +116,7 @@ def test_commit_again_is_harmless_and_abort_is_too_late(controller: Controller, 
     transaction.commit()
     with pytest.raises(TransactionNotOpenError, match="cannot be aborted: it is committed"):
         transaction.abort()
-    with pytest.raises(TransactionNotOpenError, match="not open any more \\(committed\\)"):
+    with pytest.raises(TransactionNotOpenError, match="no longer open \\(committed\\)"):
         controller.ping_transaction(transaction.stream, transaction.id, SHORTEST_LEASE)
 
 
@@ -127,7 +127,7 @@ def test_abort_again_is_harmless_and_commit_is_too_late(controller: Controller, 
     transaction.abort()
     with pytest.raises(TransactionNotOpenError, match="cannot be committed: it is aborted"):
         transaction.commit()
-    with pytest.raises(TransactionNotOpenError, match="not open any more \\(aborted\\)"):
+    with pytest.raises(TransactionNotOpenError, match="no longer open \\(aborted\\)"):
         controller.ping_transaction(transaction.stream, transaction.id, SHORTEST_LEASE)
 
 
@@ -157,7 +157,7 @@ def test_a_transaction_that_never_was(controller: Controller, stream: Stream) ->
     for call in (controller.commit_transaction, controller.abort_transaction):
         with pytest.raises(TransactionNotOpenError, match="it is unknown"):
             call(stream, unknown)
-    with pytest.raises(TransactionNotOpenError, match="not open any more \\(unknown\\)"):
+    with pytest.raises(TransactionNotOpenError, match="no longer open \\(unknown\\)"):
         controller.ping_transaction(stream, unknown, SHORTEST_LEASE)
     Transaction(controller, stream, unknown, [], SHORTEST_LEASE).abort()
 

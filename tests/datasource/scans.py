@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.counts import Counts
-from pyspark_pravega.datasource.scan.event_planning import full_schema
+from pyspark_pravega.datasource.scan.event_planning import make_full_schema
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
@@ -93,7 +93,7 @@ def scan(
     known = {name: field for name, (field, _) in HIDDEN_COLUMNS.items()}
     permissive = options.get("mode") == "permissive"  # then Spark takes no column for NOT NULL
     known |= {field.name: field for field in (make_nullable(table.schema) if permissive else table.schema)}
-    required = full_schema(table) if columns is None else StructType([known[name] for name in columns])
+    required = make_full_schema(table) if columns is None else StructType([known[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
     every = StructType(list(known.values()))
     request = ScanRequest(required, every=every, hints=hints, limit=limit, counted=counted)

@@ -344,9 +344,7 @@ class TestReaders:
         insert, messages = begin_insert(
             pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3)
         )
-        with pytest.raises(
-            ServerTimeoutError, match="the turn of .* did not come.*No row of this INSERT is visible; run it"
-        ):
+        with pytest.raises(ServerTimeoutError, match="did not get its turn.*No row of this INSERT is visible; run it"):
             insert.commit(messages)
         wait_for(pravega, stream, insert.transaction.id, TransactionStatus.ABORTED)
         head = first.log.head()

@@ -23,7 +23,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, Version, row_key
-from pyspark_pravega.datasource.commit_log.versions import FOLDED, checkpoint_value, read_checkpoint
+from pyspark_pravega.datasource.commit_log.versions import FOLDED, encode_checkpoint, read_checkpoint
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 from tests.datasource.test_commit_log import events_of_versions
@@ -314,4 +314,4 @@ def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:
         Version(number, StreamCut(stream, cut), 1_700_000_000_000_000 + number * 1000, number, "INSERT", uuid.uuid4())
         for number, cut in enumerate(cuts, 129)
     ]
-    assert read_checkpoint(stream, json.loads(checkpoint_value(stream, 0, versions))) == versions
+    assert read_checkpoint(stream, json.loads(encode_checkpoint(stream, 0, versions))) == versions

@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_pravega.catalog.storage.creation_mark import CreationMark, mark_in
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.datasource.tables.loading import declared_settings
+from pyspark_pravega.datasource.tables.loading import read_declared_settings
 from pyspark_pravega.datasource.tables.stored_properties import (
     make_stored_properties,
     read_stored_properties,
@@ -32,14 +32,14 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("comment", [None, "of a day", "Größe = 10\nzweite Zeile", "base64:eA==", "x" * 1000])
 def test_properties_are_read_as_they_were_written(name: str, comment: str | None) -> None:
-    settings = declared_settings(resolve(conf={}, properties=TABLES[name]))
+    settings = read_declared_settings(resolve(conf={}, properties=TABLES[name]))
     tags = tags_for(make_stored_properties(settings, comment), settings.tags)
     read = read_stored_properties(stored_properties(tags))
     assert read.format == settings.format
     assert read.framing in (None, settings.framing)
     assert (
         read.framing is not None
-        or settings.framing == declared_settings(resolve(conf={}, properties={"format": settings.format})).framing
+        or settings.framing == read_declared_settings(resolve(conf={}, properties={"format": settings.format})).framing
     )
     assert (read.codec, read.routing_key, read.comment) == (settings.codec, settings.routing_key, comment)
     assert read.promised_key == (settings.routing_key if settings.routing_key_of_all else None)

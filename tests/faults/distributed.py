@@ -21,7 +21,7 @@ from pyspark_pravega.local.jars import cache
 from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
 from pyspark_pravega.local.ports import find_free_ports
-from pyspark_pravega.local.servers import ServerHome, ServerSettings, prepare_registry, server_environment
+from pyspark_pravega.local.servers import ServerHome, ServerSettings, make_server_environment, prepare_registry
 from pyspark_pravega.local.state import ClusterInfo
 
 CLUSTER = "faults"
@@ -134,7 +134,7 @@ class Servers:
     def _run(self, server: str, command: list[str]) -> None:
         with (self._directory / f"{server}.out").open("ab") as output:
             self._processes[server] = subprocess.Popen(
-                command, cwd=self._directory, stdout=output, stderr=output, env=server_environment()
+                command, cwd=self._directory, stdout=output, stderr=output, env=make_server_environment()
             )
 
     @property

@@ -95,7 +95,7 @@ class ForeignClient:
         self._ask("put-entry", scope, name, country=country, id=id, day=day, value=value)
 
     def entry(self, scope: str, name: str, country: str, id: int, day: str) -> str | None:
-        """Return the value of such a key, None if there is none."""
+        """Return the value of such a key, or None."""
         found: str | None = self._ask("get-entry", scope, name, country=country, id=id, day=day)["value"]
         return found
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from pyspark_pravega.local.jars import cache
 from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import Java, find_java
-from pyspark_pravega.local.servers import server_environment
+from pyspark_pravega.local.servers import make_server_environment
 
 _HERE = Path(__file__).parent
 _PATIENCE_S = 180.0
@@ -53,7 +53,7 @@ class JavaProcess:
                 stderr=output,
                 bufsize=0,
                 # The Java client would take credentials from the environment.
-                env=server_environment(),
+                env=make_server_environment(),
             )
         self._log = log
         self._unread = bytearray()

@@ -11,13 +11,13 @@ import pytest
 
 from pyspark_pravega.local.class_archive import ClassArchive, find_server_archive
 from pyspark_pravega.local.cluster import LocalCluster
-from pyspark_pravega.local.directories import jar_directory
+from pyspark_pravega.local.directories import find_jar_directory
 from pyspark_pravega.local.java import find_java
 
 
 @pytest.mark.faults  # two starts of a cluster, one of them without archives; other tests use what it leaves
 def test_first_cluster_leaves_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jars = jar_directory()
+    jars = find_jar_directory()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "pyspark-pravega").mkdir()
     (tmp_path / "pyspark-pravega/jars").symlink_to(jars)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.local.accounts import SERVER_USER, Account, fill_in_passwords, password_file
+from pyspark_pravega.local.accounts import SERVER_USER, Account, fill_in_passwords, format_password_file
 from pyspark_pravega.local.tls.certificates import create_certificates
 from pyspark_pravega.local.tls.files import Certificates
 
@@ -63,7 +63,7 @@ def test_password_file() -> None:
     accounts = fill_in_passwords(
         {"ünal": Account(("prn::/scope:s,READ", "prn::/scope:s/*,NONE"), "pä:ss wörd"), "n": Account()}
     )
-    lines = password_file(accounts).splitlines()
+    lines = format_password_file(accounts).splitlines()
     assert [line.split(":")[0] for line in lines] == [SERVER_USER, "ünal", "n"]
     assert lines[1].endswith(":prn::/scope:s,READ;prn::/scope:s/*,NONE;")
     iterations, salt, key = bytes.fromhex(lines[1].split(":")[1]).decode().split(":")

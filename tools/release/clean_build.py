@@ -79,7 +79,7 @@ def build_all(source: Source, platforms: Sequence[str], folder: Path) -> list[Pa
 
 
 def check_rust(source: Source, platforms: Sequence[str]) -> None:
-    """End the program if Rust is missing, is another one than the image is built with, or cannot compile for one."""
+    """End the program if Rust is missing, is not the version of the image, or cannot compile for one."""
     native = [platform for platform in platforms if platform != PURE]
     if not native:
         return

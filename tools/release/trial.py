@@ -115,7 +115,7 @@ class Environment:
 
 
 def _find(version: str) -> Path | None:
-    """Return a Python of this version that runs; on PATH may be a wrapper of pyenv for a version that is not chosen."""
+    """Return a Python of this version that runs; on PATH, pyenv's wrapper may be for a version that is not chosen."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     for candidate in (shutil.which(f"python{version}"), *sorted(root.glob(f"versions/{version}.*/bin/python"))):
         if candidate is not None:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
-from ..counts import COUNTS_COLUMN, counts_batch, counts_of, no_counts
+from ..counts import COUNTS_COLUMN, find_counts, make_counts_batch, no_counts
 from ..planned_scan import RowSource
 from ..reader import PlannedReader
 from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
@@ -232,9 +232,9 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         """Read one partition of the other reader."""
         groups = self._groups()
         for batch in self._plan.reader.batches(partition):
-            counts = counts_of(batch) if self._plan.counted else None
+            counts = find_counts(batch) if self._plan.counted else None
             if counts is not None:
-                yield counts_batch(counts, self._schema())
+                yield make_counts_batch(counts, self._schema())
             else:
                 yield from map(self._row, groups.feed(batch))
         yield from self._finish(groups)

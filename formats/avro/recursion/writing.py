@@ -157,7 +157,7 @@ class _Writing:
         raise Misfit(f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant")
 
     def _try_branch(self, branch: avro.Node, value: Any, place: str) -> Any:
-        """Return the data, or the reason why there is none. It is found once, so that nested unions do not multiply."""
+        """Return the data, or the reason why there is none. Finds it once, so that nested unions do not multiply."""
         key = id(branch), id(value)
         if key not in self._found:
             found: bytes | str

@@ -153,7 +153,7 @@ def _read_annotations(sources: Sequence[SchemaSource], parts: Parts) -> dict[str
 
 
 def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
-    """Return the only type besides null that all parts allow, None for several; and whether the value may be null.
+    """Return the only type other than null that all parts allow, None for several; and whether the value may be null.
 
     Raises InvalidSchemaError if no type fits all parts.
     """

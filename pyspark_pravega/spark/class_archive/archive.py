@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.class_archive import ClassArchive
-from pyspark_pravega.local.directories import cache_directory
+from pyspark_pravega.local.directories import find_cache_directory
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
 
 JAVA_OPTIONS_CONF = "spark.driver.defaultJavaOptions"
@@ -44,7 +44,7 @@ def find_archive(spark_home: Path, environment: Mapping[str, str]) -> ClassArchi
     # Java compares a jar's size and time, too, in whole seconds.
     facts = [f"{part} {found.st_size} {int(found.st_mtime)}" for part in parts if (found := _stat(part))]
     try:
-        cache = cache_directory(environment)
+        cache = find_cache_directory(environment)
     except RuntimeError as error:  # a user without a home
         raise SetupError(f"There is no cache directory ({error}). Set XDG_CACHE_HOME to one.") from error
     check_path(cache, "XDG_CACHE_HOME")

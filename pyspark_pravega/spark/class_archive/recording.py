@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
-from pyspark_pravega.local.class_archive import ClassArchive, recording_options
+from pyspark_pravega.local.class_archive import ClassArchive, list_recording_options
 from pyspark_pravega.spark.class_archive.archive import JAVA_OPTIONS_CONF, check_class_path, check_path, find_archive
 
 _TIMEOUT_S = 600.0
@@ -62,7 +62,7 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
         if key not in _WITHOUT and not key.lower().startswith(_OF_PRAVEGA)
     }
     given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
-    options = " ".join(recording_options(recording, "error"))
+    options = " ".join(list_recording_options(recording, "error"))
     session = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
         env=given,

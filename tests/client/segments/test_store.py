@@ -20,11 +20,11 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.connection import Connection
-from pyspark_pravega.client.segments.delegation import DelegationTokens, granted_access
+from pyspark_pravega.client.segments.delegation import DelegationTokens, read_granted_access
 from pyspark_pravega.client.segments.failures import SegmentAddress, reply_error
 from pyspark_pravega.client.segments.store import SegmentInfo, SegmentStore
 from pyspark_pravega.client.stream import Access, ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.client.tls import ssl_context
+from pyspark_pravega.client.tls import make_ssl_context
 from pyspark_pravega.client.wire import commands as wire
 from pyspark_pravega.client.wire.replies import (
     STREAM_REPLIES,
@@ -226,7 +226,7 @@ def test_a_silent_server_is_a_timeout(answering: Make) -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it a Pravega segment store"),
         (b"\xff\xff\xff\x81\0\0\0\x08\0\0\0\x63\0\0\0\x62", "versions 98 to 99"),
         (b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "greets with SegmentSealed"),
-        (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\x4d\0\1a", "for which nobody asked"),
+        (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\x4d\0\1a", "that nobody asked for"),
         (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "unexpected SegmentSealed"),
     ],
 )
@@ -326,7 +326,7 @@ class TestTls:
             appender.append(given.frames, 4)
             appender.flush()
             assert appender.ranges == [(0, len(given.frames))]
-        context = ssl_context(secured.config)
+        context = make_ssl_context(secured.config)
         connection = Connection.open(secured.controller.segment_location(target, 0), context, 30.0)
         assert "TLS" in repr(connection)
         connection.close()
@@ -340,10 +340,10 @@ class TestTls:
 
     def test_a_token_tells_what_it_is_good_for(self, secured: Pravega, target: Stream) -> None:
         controller = secured.controller
-        assert granted_access(controller.delegation_token(target, Access.READ)) is Access.READ
+        assert read_granted_access(controller.delegation_token(target, Access.READ)) is Access.READ
         for access in (Access.WRITE, Access.READ_WRITE):
-            assert granted_access(controller.delegation_token(target, access)) is Access.READ_WRITE
-        assert granted_access(controller.create_transaction(target, 20_000).token) is Access.READ_WRITE
-        assert granted_access("") is Access.READ_WRITE
-        assert granted_access("not.a.token") is Access.READ
+            assert read_granted_access(controller.delegation_token(target, access)) is Access.READ_WRITE
+        assert read_granted_access(controller.create_transaction(target, 20_000).token) is Access.READ_WRITE
+        assert read_granted_access("") is Access.READ_WRITE
+        assert read_granted_access("not.a.token") is Access.READ
         assert "eyJ" not in repr(secured.segments)

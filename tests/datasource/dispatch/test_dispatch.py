@@ -28,7 +28,7 @@ from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage, D
 from pyspark_pravega.datasource.dispatch.roster import QueryRun, Roster
 from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
-from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
+from pyspark_pravega.datasource.insert.ledger import Epoch, name_writer_of_query
 from pyspark_pravega.datasource.insert.outcomes import Unit
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA
 from pyspark_pravega.errors import (
@@ -44,7 +44,7 @@ from tests.datasource.transactions import SETTINGS, raw_table
 
 SPAWN = multiprocessing.get_context("spawn")
 QUERY = "6e0d9c1c-51a0-4b8e-9d0a-3d9f0f6b6b12"
-RUN = QueryRun(writer_of_query(QUERY), "first")
+RUN = QueryRun(name_writer_of_query(QUERY), "first")
 ROWS = StructType().add("event", BinaryType()).add("target", StringType())
 Rows = Sequence[tuple[bytes, str | None]]
 
@@ -253,7 +253,7 @@ def test_a_roster_that_was_begun_anew(pravega: Pravega, streams: list[Stream]) -
 def test_a_run_that_was_replaced_begins_no_roster(pravega: Pravega, streams: list[Stream]) -> None:
     """The micro-batch of the new run goes on, and its transactions are in the roster still."""
     assert write(pravega, streams[0], streams, epoch(0)) == 30
-    new = Write(pravega, streams[0], query=QueryRun(writer_of_query(QUERY), "second"))
+    new = Write(pravega, streams[0], query=QueryRun(name_writer_of_query(QUERY), "second"))
     half = new.task(rows_of(1, streams)[:11])
     with pytest.raises(QueryFencedError, match=r"Another run \(second\) of query .*\(first\) may not continue"):
         Write(pravega, streams[0])

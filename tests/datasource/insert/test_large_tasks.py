@@ -18,7 +18,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert import copying
-from pyspark_pravega.datasource.insert.copying import winning_ranges
+from pyspark_pravega.datasource.insert.copying import find_winning_ranges
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.reports import InsertMessage, SegmentWrite
 from pyspark_pravega.datasource.insert.task import InsertWriter
@@ -225,7 +225,9 @@ def test_adjacent_ranges_of_different_tasks_are_one() -> None:
     def report(*ranges: tuple[int, int]) -> InsertMessage:
         return InsertMessage(0, 1, {7: SegmentWrite(1, 1, ranges, False)})
 
-    assert winning_ranges([report((0, 10), (20, 30)), report((10, 20)), report((40, 50))]) == {7: [(0, 30), (40, 50)]}
+    assert find_winning_ranges([report((0, 10), (20, 30)), report((10, 20)), report((40, 50))]) == {
+        7: [(0, 30), (40, 50)]
+    }
 
 
 PEAKS = (60, 300)

@@ -18,10 +18,10 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.table import ANY, KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.key_value.epochs import with_epoch_column
-from pyspark_pravega.datasource.key_value.scan import entries_of
+from pyspark_pravega.datasource.key_value.scan import open_entries
 from pyspark_pravega.datasource.key_value.write import UpsertSpec, UpsertWriter
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 
@@ -36,10 +36,10 @@ def table(pravega: Pravega, scope: str, request: pytest.FixtureRequest) -> Itera
     settings = {"epoch-column": "epoch"}
     text = find_format(request.param).schema_text(VALUES, "k", scope, None, settings)
     keys = KeyColumns((KeyColumn("id", "int", 4),))
-    found = entries_table(Stream(scope, "k"), request.param, COLUMNS, keys, schema_text=text, settings=settings)
-    entries_of(pravega, found).create(2, 4)
+    found = make_entries_table(Stream(scope, "k"), request.param, COLUMNS, keys, schema_text=text, settings=settings)
+    open_entries(pravega, found).create(2, 4)
     yield found
-    entries_of(pravega, found).drop()
+    open_entries(pravega, found).drop()
 
 
 def write(pravega: Pravega, table: StreamTable, epoch: int | None, rows: Mapping[int, str]) -> None:
@@ -53,7 +53,7 @@ def write(pravega: Pravega, table: StreamTable, epoch: int | None, rows: Mapping
 def read(pravega: Pravega, table: StreamTable) -> dict[int, tuple[str, int | None]]:
     decoder = find_format(table.format).decoder(VALUES, table.schema_text, None, table.settings)
     found = {}
-    for key, entry in entries_of(pravega, table).entries():
+    for key, entry in open_entries(pravega, table).entries():
         row = decoder.decode(EventBuffer.of([entry.value])).to_pylist()[0]
         found[struct.unpack(">i", key)[0]] = row["text"], row["epoch"]
     return found
@@ -114,7 +114,7 @@ def test_values_without_an_epoch_are_replaced(pravega: Pravega, table: StreamTab
     """By a statement, or by another program, whose value may be no document of the schema."""
     write(pravega, table, None, {1: "by a statement", 2: "too"})
     assert read(pravega, table) == {1: ("by a statement", None), 2: ("too", None)}
-    entries_of(pravega, table).put(struct.pack(">i", 3), b"\xffjunk", ANY)
+    open_entries(pravega, table).put(struct.pack(">i", 3), b"\xffjunk", ANY)
     write(pravega, table, 1, dict.fromkeys((1, 3), "one"))
     assert read(pravega, table) == {1: ("one", 1), 2: ("too", None), 3: ("one", 1)}
 
@@ -123,6 +123,6 @@ def test_a_value_is_a_document_of_the_schema(pravega: Pravega, table: StreamTabl
     """Java's KeyValueTable reads what it always has: the key, and one document."""
     if table.format == "json":
         write(pravega, table, 7, {1: "x"})
-        [(key, entry)] = entries_of(pravega, table).entries()
+        [(key, entry)] = open_entries(pravega, table).entries()
         assert key == struct.pack(">i", 1)
         assert json.loads(entry.value) == {"text": "x", "epoch": 7}

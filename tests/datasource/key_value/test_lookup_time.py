@@ -11,12 +11,12 @@ from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.key_value.scan import RAW, EntryScanReader, KeyPartition, entries_of
+from pyspark_pravega.datasource.key_value.scan import RAW, EntryScanReader, KeyPartition, open_entries
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.scan_request import WantedRows
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
 from pyspark_pravega.errors import ServerTimeoutError
 from pyspark_pravega.sql import options as o
 from tests.cutting_proxy import CuttingProxy
@@ -27,8 +27,8 @@ COLUMNS = StructType().add("id", IntegerType(), False).add("value", BinaryType()
 @pytest.fixture
 def table(pravega: Pravega, scope: str) -> Iterator[StreamTable]:
     """A key-value table with the entries 0 to 9."""
-    found = entries_table(Stream(scope, "k"), RAW, COLUMNS, KeyColumns((KeyColumn("id", "int", 4),)))
-    entries = entries_of(pravega, found)
+    found = make_entries_table(Stream(scope, "k"), RAW, COLUMNS, KeyColumns((KeyColumn("id", "int", 4),)))
+    entries = open_entries(pravega, found)
     entries.create(1, 4)
     for number in range(10):
         entries.put(_key(number), b"%d" % number)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.key_value.keys import decode_keys, encode_keys
-from pyspark_pravega.datasource.key_value.ranges import fewest_requests, key_ranges
+from pyspark_pravega.datasource.key_value.ranges import choose_fewest_requests, find_key_ranges
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
 from pyspark_pravega.errors import InvalidRowError, MalformedEventError
@@ -92,7 +92,7 @@ def test_every_key_that_is_wanted_is_in_a_range() -> None:
     for seed in range(3000):
         source = random.Random(seed)
         conditions = [make_condition(source, source.randint(0, 2)) for _ in range(source.randint(1, 3))]
-        ranges = key_ranges(COLUMNS, [Condition(terms) for terms, _ in conditions])
+        ranges = find_key_ranges(COLUMNS, [Condition(terms) for terms, _ in conditions])
         narrowed += ranges is not None
         if ranges is None:
             continue
@@ -123,7 +123,7 @@ def test_ranges_are_narrow(terms: list[tuple[str, str, Any]], expected: list[tup
         Condition((Term(COLUMN, 0, None, column), literal(types[column], value), Term(name, 2, None, None)))
         for column, name, value in terms
     ]
-    ranges = key_ranges(COLUMNS, conditions)
+    ranges = find_key_ranges(COLUMNS, conditions)
     assert [(first.to_bytes(7, "big").hex(), last.to_bytes(7, "big").hex()) for first, last in ranges] == expected
 
 
@@ -169,6 +169,6 @@ def test_bytes_that_are_no_text_are_named() -> None:
 def test_many_keys_are_read_as_one_range_where_that_is_less() -> None:
     points = [bytes([number]) for number in range(40)]
     ranges = [(b"\x80", b"\x90"), (b"\xa0", b"\xb0")]
-    assert fewest_requests(points, ranges, 5) == (tuple(points), tuple(ranges))
-    assert fewest_requests(points, ranges, 4) == ((), ((b"\0", b"\xb0"),))
-    assert fewest_requests(points[:15], [], 1) == (tuple(points[:15]), ())
+    assert choose_fewest_requests(points, ranges, 5) == (tuple(points), tuple(ranges))
+    assert choose_fewest_requests(points, ranges, 4) == ((), ((b"\0", b"\xb0"),))
+    assert choose_fewest_requests(points[:15], [], 1) == (tuple(points[:15]), ())

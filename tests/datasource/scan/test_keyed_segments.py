@@ -13,7 +13,7 @@ import pytest
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.conditions import Condition, Sieve, Term, can_evaluate
-from pyspark_pravega.datasource.scan.keyed_segments import possible_keys
+from pyspark_pravega.datasource.scan.keyed_segments import find_possible_keys
 from pyspark_pravega.datasource.tables.stored_properties import tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from tests.catalog.changes_streams import scale
@@ -147,8 +147,8 @@ def test_which_keys_conditions_leave() -> None:
         (None, other),
         (None,),
     ):
-        assert possible_keys([Condition(term) for term in terms], "k", "int") == expected, terms
-    assert possible_keys([Condition(compare("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
-    assert possible_keys([Condition(compare("=", key, text("ż")))], "k", "string") == {"ż"}
+        assert find_possible_keys([Condition(term) for term in terms], "k", "int") == expected, terms
+    assert find_possible_keys([Condition(compare("=", key, literal("bigint", 1)))], "k", "tinyint") == {1}
+    assert find_possible_keys([Condition(compare("=", key, text("ż")))], "k", "string") == {"ż"}
     for type in ("string collate UTF8_LCASE", "varchar(3)", "char(3)", "decimal(3,0)", "double", "timestamp"):
-        assert possible_keys([Condition(compare("=", key, (Term("LITERAL", 0, type, "1"),)))], "k", type) is None
+        assert find_possible_keys([Condition(compare("=", key, (Term("LITERAL", 0, type, "1"),)))], "k", type) is None

@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.scan.reader import (
     SegmentScanReader,
     SlicePartition,
     group_slices,
-    slices_of,
+    list_slices,
 )
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
@@ -81,7 +81,7 @@ class TestTasks:
             SlicePartition(SegmentSlice(segment, 7, 7 + size), Endpoint("localhost", 1), "")
             for segment, size in enumerate(sizes)
         ]
-        found = [slices_of(partition) for partition in group_slices(slices)]
+        found = [list_slices(partition) for partition in group_slices(slices)]
         assert list(map(len, found)) == tasks
         assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:
@@ -96,7 +96,8 @@ class TestTasks:
         assert isinstance(reader, SegmentScanReader)
         assert [len(reader.for_cores(cores).planned) for cores in (1, 2, 64)] == [2, 4, 12]
         slices = [
-            [partition for task in of.planned for partition in slices_of(task)] for of in (reader, reader.for_cores(2))
+            [partition for task in of.planned for partition in list_slices(task)]
+            for of in (reader, reader.for_cores(2))
         ]
         assert slices[0] == slices[1]
 

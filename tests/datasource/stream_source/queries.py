@@ -9,7 +9,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import load
-from pyspark_pravega.datasource.stream_source.admission import limits_of
+from pyspark_pravega.datasource.stream_source.admission import read_limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset
 from pyspark_pravega.datasource.stream_source.planning import BatchEnd, StreamedTable, TableStream
@@ -50,7 +50,7 @@ class Query:
         return self.read()[1].start()
 
     def next(self, since: SourceOffset, last: SourceOffset | None = None) -> Batch | None:
-        """Read the next micro-batch; None if there is none."""
+        """Read the next micro-batch, or None."""
         end = self.end(since, last).offset
         if end is since:
             return None
@@ -59,7 +59,7 @@ class Query:
     def end(self, since: SourceOffset, last: SourceOffset | None = None) -> BatchEnd:
         """Return where the next micro-batch ends."""
         read, stream = self.read()
-        return stream.end(since, last, limits_of(read.options), self.memory.query("checkpoint"))
+        return stream.end(since, last, read_limits(read.options), self.memory.query("checkpoint"))
 
     def batch(self, since: SourceOffset, end: SourceOffset) -> Batch:
         """Read what lies between two offsets."""

@@ -299,7 +299,7 @@ def test_a_stream_that_is_dropped_or_made_again(pravega: Pravega, new_stream: Ne
     _, reading = query.read()
     pravega.controller.seal_stream(stream)
     pravega.controller.delete_stream(stream)
-    with pytest.raises(StreamNotFoundError, match="there is no stream|was dropped meanwhile"):
+    with pytest.raises(StreamNotFoundError, match="there is no stream|has been dropped"):
         reading.end(since, last if end == "available now" else None)
     new_stream(2)
     with pytest.raises(CheckpointError, match="was dropped and recreated"):

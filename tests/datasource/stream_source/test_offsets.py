@@ -65,7 +65,7 @@ def test_offsets_of_several_streams(name: str) -> None:
     [
         ('{"format": 2, "streams": {}}', "has format 2, but this version of pyspark-pravega knows formats up to 1"),
         ('{"format": 1, "streams": []}', "is not one of several streams"),
-        ('{"format": 1, "streams": {"a": {"format": 1}}}', "its offset .* is not one of a Pravega"),
+        ('{"format": 1, "streams": {"a": {"format": 1}}}', "its offset .* is not one that a Pravega"),
         (SOURCE_OFFSETS["table-1.json"].to_json(), "is not one of several streams"),
         ("{", "is not one of several streams"),
     ],
@@ -88,11 +88,11 @@ def change_members(**members: Any) -> str:
     ("text", "words"),
     [
         (change_members(format=2), "has format 2, but this version of pyspark-pravega knows formats up to 1"),
-        (change_members(positions=[]), "its offset .* is not one of a Pravega"),
-        (change_members(positions={"x": 1}), "its offset .* is not one of a Pravega"),
-        ('{"stream": "a/b", "version": 1, "positions": {}, "begin": null}', "its offset .* is not one of a Pravega"),
-        ("17", "its offset .* is not one of a Pravega"),
-        ("{", "its offset .* is not one of a Pravega"),
+        (change_members(positions=[]), "its offset .* is not one that a Pravega"),
+        (change_members(positions={"x": 1}), "its offset .* is not one that a Pravega"),
+        ('{"stream": "a/b", "version": 1, "positions": {}, "begin": null}', "its offset .* is not one that a Pravega"),
+        ("17", "its offset .* is not one that a Pravega"),
+        ("{", "its offset .* is not one that a Pravega"),
     ],
 )
 def test_texts_that_are_no_offset(text: str, words: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pyspark
 
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.servers import server_environment
+from pyspark_pravega.local.servers import make_server_environment
 
 _PROGRAM = Path(__file__).parents[2] / "interop" / "java" / "AvroResolution.java"
 _JARS = ("avro-1", "jackson-core-2", "jackson-databind-2", "jackson-annotations-2", "slf4j-api-2", "commons-compress-1")
@@ -27,7 +27,11 @@ class JavaAvro:
         command: list[str | Path] = [find_java().executable, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         command += ["-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, paths)), _PROGRAM]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=server_environment()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=make_server_environment(),
         )
 
     def __enter__(self) -> Self:

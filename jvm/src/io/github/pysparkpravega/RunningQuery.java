@@ -115,7 +115,7 @@ final class RunningQuery {
 
   QueryReport report() {
     StreamingQuery started = query;
-    boolean active = started != null && started.isActive(); // before the rest, which may come meanwhile
+    boolean active = started != null && started.isActive(); // before the rest, which may come in the meantime
     String error = refused;
     String progress = null;
     if (started != null) {
