@@ -181,6 +181,10 @@ build/dbt/installed: requirements-dbt.txt
 	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
 	@touch $@
 
+.PHONY: lineage
+lineage: jar native ## See what OpenLineage's agent reports of batches and streams (the first run downloads 43 MB)
+	$(BIN)/python -m pytest -m lineage $(PYTEST_ARGS)
+
 .PHONY: notebook
 notebook: build/notebook/installed jar native ## Run the notebook of the tutorial in a Jupyter kernel (the first run downloads 15 MB)
 	PYTHONPATH=$(CURDIR)/build/notebook $(BIN)/python -m pytest -m notebook $(PYTEST_ARGS)

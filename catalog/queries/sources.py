@@ -153,7 +153,7 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
     name = kind.name_of(table)
     table = identify_members(catalog, table) if kind.is_merged else table
     id = None if kind.is_merged else identity(catalog, table.stream)
-    described = describe_columns(table, columns, name=catalog.named(table.stream.scope, name), id=id)
+    described = describe_columns(catalog, table, columns, name=catalog.named(table.stream.scope, name), id=id)
     return SourceDescription(conf, (table.stream.scope, name), described)
 
 

@@ -17,18 +17,22 @@ from pyspark_pravega.errors import PermissionDeniedError
 
 from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.connections import Catalog
+from .lineage import name_dataset
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
 
 
-def describe_columns(table: StreamTable, columns: StructType, *, name: str, id: str | None) -> TableDescription:
+def describe_columns(
+    catalog: Catalog, table: StreamTable, columns: StructType, *, name: str, id: str | None
+) -> TableDescription:
     """Return what the adapter shows of a table with these columns, without properties."""
     kind = find_table_kind(table)
     return TableDescription(
         name=name,
         schema=columns,
         properties={},
+        lineage=name_dataset(catalog, table.stream),
         metadata_columns=hidden_columns(table, columns),
         table=table,
         id=id,

@@ -36,6 +36,7 @@ from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import name_table
 from ..storage.table_properties import PROVIDER, make_place_properties
+from .lineage import name_dataset
 
 OWN = (COMMIT_LOG, SCOPE_TABLE)
 """The key-value tables of this package, which come and go with their scope and are not tables of users."""
@@ -98,6 +99,7 @@ def describe(
         name=name_table(catalog, table),
         schema=table.schema,
         properties=properties | dict(table.settings) | make_place_properties(stream),
+        lineage=name_dataset(catalog, stream),
         metadata_columns=(),
         table=table,
         id=f"{stream}/{KEY_VALUE_TABLE}/{segment}",

@@ -46,6 +46,7 @@ from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import add_stream_name, name_table
 from ..storage.table_properties import PROVIDER, make_place_properties
 from .description import hidden_columns, identify_members
+from .lineage import name_dataset
 
 LOG = logging.getLogger(__name__)
 _NAMING = (o.STREAMS, o.PATTERN_OF_STREAMS)
@@ -135,6 +136,7 @@ def describe(
         name=name_table(catalog, table),
         schema=make_nullable(table.schema) if permissive else table.schema,
         properties={"provider": PROVIDER, **row["properties"], **comment, **place},
+        lineage=name_dataset(catalog, stream),
         metadata_columns=hidden_columns(table, table.schema),
         table=table,
         id=f"{stream}/several/{row['id']}",

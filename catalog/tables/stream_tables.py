@@ -82,7 +82,7 @@ def describe(
     if permissive:
         table = replace(table, permissive=True)
     columns = make_nullable(table.schema) if permissive else table.schema
-    described = describe_columns(table, columns, name=name_table(catalog, table), id=identity(catalog, stream))
+    described = describe_columns(catalog, table, columns, name=name_table(catalog, table), id=identity(catalog, stream))
     shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
     return replace(described, properties=shown)
 
