@@ -87,7 +87,7 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Ku
 .PHONY: types
 types: $(STAMP) ## Check types with mypy: --strict, tests and bench less so
 	$(BIN)/mypy -p pyspark_pravega
-	$(BIN)/mypy tools/build_backend.py tools/native_build.py tools/release/*.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
+	$(BIN)/mypy tools/build_backend.py tools/native_build.py tools/release/*.py tools/site/*.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
 	$(BIN)/mypy --explicit-package-bases tests bench
 
 .PHONY: imports
@@ -181,6 +181,10 @@ build/dbt/installed: requirements-dbt.txt
 	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
 	@touch $@
 
+.PHONY: lineage
+lineage: jar native ## See what OpenLineage's agent reports of batches and streams (the first run downloads 43 MB)
+	$(BIN)/python -m pytest -m lineage $(PYTEST_ARGS)
+
 .PHONY: notebook
 notebook: build/notebook/installed jar native ## Run the notebook of the tutorial in a Jupyter kernel (the first run downloads 15 MB)
 	PYTHONPATH=$(CURDIR)/build/notebook $(BIN)/python -m pytest -m notebook $(PYTEST_ARGS)
@@ -189,8 +193,18 @@ build/notebook/installed: requirements-notebook.txt $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/notebook -r $<
 	@touch $@
 
+.PHONY: docs
+docs: build/docs/installed ## Make a website of docs/ in build/site, with every link checked (the first run downloads 35 MB)
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict --config-file tools/site/mkdocs.yml
+
+build/docs/installed: requirements-docs.txt tools/site/scripts.lock tools/site/scripts.py
+	test -x build/docs/bin/python || "$$(tools/find-python.sh)" -m venv build/docs
+	build/docs/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	build/docs/bin/python tools/site/scripts.py build/docs/scripts
+	@touch $@
+
 .PHONY: ui-test
-ui-test: $(STAMP) ## See the web pages in a headless Chromium (needs Debian's chromium and chromium-driver)
+ui-test: docs $(STAMP) ## See the web pages and the site in a headless Chromium (needs Debian's chromium and chromium-driver)
 	$(BIN)/python -m pytest -m chromium $(PYTEST_ARGS)
 
 .PHONY: image-test

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # What all lines share.
 JVM = ROOT / "pyspark_pravega" / "jvm"
 SOURCES = JVM / "src"
+# Interfaces of programs that may be there when the adapter runs. Their classes go into no jar.
+PROVIDED = JVM / "provided"
 # The oldest Java that Spark runs on.
 JAVA_RELEASE = "17"
 OTHERS_SWITCH = "PYSPARK_PRAVEGA_OTHER_SPARKS"
@@ -45,7 +47,7 @@ class Line:
 
     def sources(self) -> list[Path]:
         """Return the files to compile."""
-        return [*sorted(SOURCES.rglob("*.java")), *sorted(self.folder.rglob("*.java"))]
+        return [path for folder in (SOURCES, self.folder, PROVIDED) for path in sorted(folder.rglob("*.java"))]
 
 
 # As `adapter.JARS`.
@@ -112,8 +114,10 @@ def _compile(line: Line) -> bool:
             sys.exit(f"{done.stdout}\nThe Java adapter does not compile for Spark {line.versions[-1]}.")
         sys.stderr.write(done.stdout)
         files = {"META-INF/MANIFEST.MF": manifest}
+        provided = {path.relative_to(PROVIDED).with_suffix(".class") for path in PROVIDED.rglob("*.java")}
         for path in sorted(Path(classes).rglob("*.class")):
-            files[path.relative_to(classes).as_posix()] = path.read_bytes()
+            if path.relative_to(classes) not in provided:
+                files[path.relative_to(classes).as_posix()] = path.read_bytes()
         for path in services:
             files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
         write_zip(line.jar, files)

@@ -22,6 +22,7 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
+from .lineage import name_dataset
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
@@ -47,6 +48,7 @@ def describe_table(
         name=name_table(catalog, table),
         schema=columns,
         properties=properties,
+        lineage=name_dataset(catalog, table.stream),
         metadata_columns=_hidden_columns(kind, columns),
         table=table,
         id=id,

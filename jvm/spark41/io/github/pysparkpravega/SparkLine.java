@@ -5,11 +5,13 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
@@ -104,5 +106,10 @@ final class SparkLine {
   /** Fails: the service is not asked for views. */
   static Object view(ViewDefinition found) {
     throw new IllegalStateException("Spark 4.1 loads no views from catalogs of tables");
+  }
+
+  /** Returns the plan of an INSERT of a query's rows, by position. */
+  static LogicalPlan append(DataSourceV2Relation table, LogicalPlan query) {
+    return AppendData.byPosition(table, query, scala.collection.immutable.Map$.MODULE$.empty());
   }
 }

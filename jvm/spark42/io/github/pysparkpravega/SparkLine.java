@@ -4,6 +4,7 @@ import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
@@ -11,6 +12,7 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.execution.datasources.v2.ChangelogTable;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
@@ -81,5 +83,10 @@ final class SparkLine {
   /** The view that the service describes. */
   static Object view(ViewDefinition found) {
     return Views.of(found);
+  }
+
+  /** Returns the plan of an INSERT of a query's rows, by position. */
+  static LogicalPlan append(DataSourceV2Relation table, LogicalPlan query) {
+    return AppendData.byPosition(table, query, scala.collection.immutable.Map$.MODULE$.empty(), false);
   }
 }

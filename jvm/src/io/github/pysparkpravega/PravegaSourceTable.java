@@ -71,6 +71,12 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     return loadOnce().metadataColumns();
   }
 
+  /** Returns nothing but lineage, for which the table is loaded. */
+  @Override
+  public Map<String, String> properties() {
+    return new PropertiesWithLineage(Map.of(), () -> loadOnce().lineage());
+  }
+
   @Override
   public Set<TableCapability> capabilities() {
     // The service checks the rows to write: Spark believes that they have the schema of the table.

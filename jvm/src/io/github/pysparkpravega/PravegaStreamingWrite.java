@@ -33,6 +33,10 @@ final class PravegaStreamingWrite implements StreamingWrite {
     this.batch = new PravegaBatchWrite(table, info);
   }
 
+  PravegaTable table() {
+    return table;
+  }
+
   /** Returns the streaming query with an id, whose session is a copy of the one that started it; null for a batch. */
   static StreamExecution query(String id) {
     return SparkSession.active().sharedState().activeStreamingQueries().get(UUID.fromString(id));

@@ -137,7 +137,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Map<String, String> properties() {
-    return description().properties();
+    return new PropertiesWithLineage(description().properties(), this::lineage);
+  }
+
+  Map<String, String> lineage() {
+    return description().lineage();
   }
 
   @Override

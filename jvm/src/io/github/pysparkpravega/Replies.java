@@ -26,8 +26,8 @@ interface Replies {
   }
 
   record TableDescription(String name, StructType schema, Map<String, String> properties,
-      List<HiddenColumn> metadataColumns, String table, @OrNull String id, boolean eventsAreRows, List<String> rowKey,
-      boolean takesUpdates, boolean ofChanges) {}
+      Map<String, String> lineage, List<HiddenColumn> metadataColumns, String table, @OrNull String id,
+      boolean eventsAreRows, List<String> rowKey, boolean takesUpdates, boolean ofChanges) {}
   record ViewDefinition(String text, StructType schema, @OrNull String catalog, String[] namespace,
       Map<String, String> settings, @OrNull String schemaMode, String[] queryColumns, Map<String, String> properties) {}
   record Relations(String[] tables, String[] views) {}
