@@ -90,8 +90,8 @@ def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edit
     for version in versions:
         if (used := _find_used_name(edited, format.spark_schema(version.schema.text), former)) is not None:
             raise UnsupportedOperationError(
-                f"The name {'.'.join(used)} cannot be used again: events of version {version.version.version} of the schema "
-                "have other values under it, which would appear in the column. Choose another name."
+                f"The name {'.'.join(used)} cannot be used again: events of version {version.version.version} of the "
+                "schema have other values under it, which would appear in the column. Choose another name."
             )
 
 
