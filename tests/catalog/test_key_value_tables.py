@@ -233,7 +233,7 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
         ", 'primary-key'='id', 'secondary-key'='id'": "twice",
         ", 'primary-key'='name(9000)'": "8,192",
         ", 'primary-key'='id', 'value-format'='raw'": "one column of type BINARY",
-        ", 'primary-key'='id', 'routing-key'='id'": "no meaning",
+        ", 'primary-key'='id', 'routing-key'='id'": "does not apply",
         ", 'primary-key'='id', 'value-format'='csv'": "value-format",
         ", 'primary-key'='id', 'partitions'='0'": "partitions",
     }.items():
@@ -265,8 +265,8 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
         f"ALTER TABLE {table} SET TBLPROPERTIES ('partitions'='2')": "fixed",
         f"SELECT * FROM {table} VERSION AS OF 1": "no history",
         f"SELECT * FROM {table} CHANGES FROM VERSION 1": "no history",
-        f"SELECT * FROM {table} WITH ('mode'='permissive')": "no meaning",
-        f"INSERT INTO {table} WITH ('codec'='gzip') VALUES (1, 'a', X'00')": "no meaning",
+        f"SELECT * FROM {table} WITH ('mode'='permissive')": "does not apply",
+        f"INSERT INTO {table} WITH ('codec'='gzip') VALUES (1, 'a', X'00')": "does not apply",
         f"SELECT * FROM {table}.history": "not a stream",
         f"CREATE TABLE {table}_3 (a STRING, id INT, v INT, PRIMARY KEY (a, id) NOT ENFORCED) TBLPROPERTIES "
         "('format'='kvtable', 'primary-key'='a(2)')": "the keys a differ",
