@@ -44,7 +44,7 @@ _OF_MANY_STREAMS = {
     "durablelog.checkpoint.commit.count.min": "3000",
     "durablelog.checkpoint.commit.threshold.count": "3000",
     "durablelog.checkpoint.commit.length.total": str(64 << 20),
-    # Of 30 and 200 threads, most wake up to find that another one has taken the task: a sixth of all that it computes.
+    # Of 20 and 200 threads, most wake up to find that another one has taken the task: a sixth of all that it computes.
     "pravegaservice.threadPool.core.size": "4",
     "pravegaservice.threadPool.storage.size": "8",
     "pravegaservice.threadPool.lowPriorityTasks.size": "2",
