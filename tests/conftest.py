@@ -165,7 +165,7 @@ def quick_cluster() -> ClusterInfo:
         "controller.watermarking.frequency.seconds": "1",
         "writer.flush.threshold.milliseconds": "1000",  # its heap is small
     }
-    return shared_cluster("quick", heap="512m", properties=settings, timeout=240)
+    return shared_cluster("quick", few=True, heap="512m", properties=settings, timeout=240)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ _OF_MANY_STREAMS = {
     "durablelog.checkpoint.commit.count.min": "3000",
     "durablelog.checkpoint.commit.threshold.count": "3000",
     "durablelog.checkpoint.commit.length.total": str(64 << 20),
+    # Of 20 and 200 threads, most wake up to find that another one has taken the task: a sixth of all that it computes.
+    "pravegaservice.threadPool.core.size": "4",
+    "pravegaservice.threadPool.storage.size": "8",
+    "pravegaservice.threadPool.lowPriorityTasks.size": "2",
 }
 
 
@@ -84,13 +88,16 @@ class Keeper:
         del os.environ[DIRECTORY]
 
 
-def shared_cluster(name: str, **settings: Any) -> ClusterInfo:
-    """Return the run's cluster of a name; started with these settings if no test has asked for it yet."""
+def shared_cluster(name: str, *, few: bool = False, **settings: Any) -> ClusterInfo:
+    """Return the run's cluster of a name; started with these settings if no test has asked for it yet.
+
+    `few` says that few tests use it: what Java's thorough compiler takes would not come back.
+    """
     directory = Path(os.environ[DIRECTORY])
     with hold_lock(directory / f"{name}.lock"):
         chosen = directory / f"{name}.chosen"
         if not chosen.exists():
-            chosen.write_text(str(_start_calm(directory / name, settings)))
+            chosen.write_text(str(_start_calm(directory / name, few, settings)))
         found = LocalCluster.find(chosen.read_text())
         assert found is not None, f"the cluster '{name}' of this run was stopped"
         return found.info
@@ -114,7 +121,7 @@ def _end(log: Path) -> str:
     return f"... {log.name}:\n{log.read_bytes()[-1500:].decode(errors='replace')}"
 
 
-def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
+def _start_calm(directory: Path, few: bool, settings: dict[str, Any]) -> Path:
     """Start a cluster, and another if its server does nothing and yet never rests.
 
     That is a fault of Pravega 0.13 (docs/design/local-cluster.md), which would take half of a small machine from the
@@ -124,7 +131,7 @@ def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
     # What the tests write within a minute or two, and drop again, is more than a heap should hold.
     properties = {**_OF_MANY_STREAMS, **settings.pop("properties", {})}
     settings = {"storage": directory / "storage", "properties": properties, **settings}
-    with _all_compilers():
+    with nullcontext() if few else _all_compilers():
         cluster = LocalCluster.start(first, **settings)
         if not _never_rests(first):
             return first

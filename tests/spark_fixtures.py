@@ -34,6 +34,7 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     builder = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
     session = _started(configure(builder, **_settings(cluster)))
+    _keep_classes(session)
     yield session
     session.stop()
 
@@ -76,6 +77,16 @@ def _started(builder: SparkSession.Builder, tries: int = 5) -> SparkSession:
                     raise
             gc.collect()
         return builder.getOrCreate()
+
+
+def _keep_classes(session: SparkSession) -> None:
+    """Keep what PySpark asks the JVM for at every statement and error: each time, Java looks into all jars for it."""
+    jvm = session._jvm
+    package = jvm.py4j
+    package.reflection = package.reflection
+    package.reflection.TypeUtil = package.reflection.TypeUtil
+    kept = {name: getattr(jvm, name) for name in ("PythonUtils", "PythonErrorUtils", "functions")}
+    vars(jvm).update(kept, py4j=package)
 
 
 def _settings(cluster: ClusterInfo) -> dict[str, str | None]:

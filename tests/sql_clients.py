@@ -109,7 +109,7 @@ class _Console:
         assert self._process.stdin is not None
         self._number += 1
         mark = f"answer {self._number} ends here"
-        self._process.stdin.write(f"{statement};\nSELECT 'answer' || ' {self._number} ends here';\n")
+        self._process.stdin.write(f"{statement};\nVALUES ('answer' || ' {self._number} ends here');\n")
         self._process.stdin.flush()
         lines = []
         while True:
@@ -143,7 +143,7 @@ def _without_echo(lines: list[str], statement: str) -> list[str]:
             echoed += re.sub(r"^(\. )+> |\s", "", lines[last])
         if echoed == wanted:
             # The echo of the statement that asked for the mark may follow.
-            return [one for one in lines[last + 1 :] if "SELECT 'answer' ||" not in one]
+            return [one for one in lines[last + 1 :] if "VALUES ('answer' ||" not in one]
     raise AssertionError(f"no echo of {statement!r} in {lines}")
 
 
