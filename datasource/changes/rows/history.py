@@ -21,14 +21,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pravega.formats.changes.positions import compute_commit_versions
+from pyspark_pravega.formats.core.arrow_types import make_array
 
 from .clearing import AllClearings, Clearing, Clearings, Truncation
 from .entries import EntryReader, EventLocations, value_name
 from .fold import Former, KeyFold, LeftOut
 from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of
-from .order import KeyOrder, replace_columns
+from .order import KeyOrder, replace_columns, take_rows
 from .snapshots import CompleteSnapshot, Mark
+from .versions import make_ascending, version_of, versions_of
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """The kinds of rows in a history: inserted, deleted, before an update, and after it."""
@@ -172,9 +173,12 @@ class _Steps:
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
+        due = self._due_truncations(entries)
+        if not due:
+            return self._step(entries)
         entries = entries.combine_chunks()
         state, begin = entries.slice(0, 0), 0
-        for place, truncation in self._due_truncations(entries):
+        for place, truncation in due:
             state, changes = self._step(pa.concat_tables([state, entries.slice(begin, place - begin)]))
             state, deletes = self._clear(state, truncation)
             given += [*changes, *deletes]
@@ -279,34 +283,48 @@ class _Steps:
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Process entries that no truncation separates."""
         stale = self._cleared.find_cleared(entries, self._names) | self._before.find_cleared(entries, self._names)
-        stale &= numbers_of(entries, "settled") == 0
         if stale.any():
-            entries = entries.filter(pa.array(~stale))
-        entries = entries.combine_chunks()
+            entries = entries.filter(pa.array(~stale | (numbers_of(entries, "settled") != 0)))
         order = KeyOrder(entries, self._key, self._ages)
         self._left_out.note(entries, order.left_out)
         if snapshots := self._new_snapshots():
-            entries = self._insert_deletions(entries, order, snapshots)
+            entries = self._insert_deletions(entries.combine_chunks(), order, snapshots)
             order = KeyOrder(entries, self._key, self._ages)
-        every = order.take_entries(np.arange(len(order.entries)), self._columns, self._names)
-        every = replace_columns(every, version=_make_ascending(numbers_of(every, "version"), order.first))
-        there = numbers_of(every, "kind") != DELETED
-        before = np.arange(len(every)) - 1  # the entry before it, if it has the same key
-        was_there = ~order.first & np.where(before >= 0, there[before], False)
-        wanted = numbers_of(every, "settled") == 0
-        both = np.flatnonzero(wanted & there & was_there)
-        both = both[~self._is_known_before(every, both)]
-        new = np.flatnonzero(wanted & there & ~was_there)
-        gone = np.flatnonzero(wanted & ~there & was_there)
-        causes = np.concatenate([new, gone, both, both])
-        rows = np.concatenate([new, before[gone], before[both], both])
-        kinds = np.repeat([INSERT, DELETE, BEFORE, AFTER], [len(new), len(gone), len(both), len(both)])
-        sequence = np.lexsort((kinds, order.entries[causes]))
-        given = self._make_history(every, every, causes[sequence], rows[sequence], kinds[sequence])
+        entries = self._number_versions(order.fill_in(self._columns, self._names), order)
         # Deleted rows stay too: if one comes back, its versions continue.
         kept = order.last[np.argsort(order.entries[order.last])]
-        state = every.take(pa.array(kept))
-        return replace_columns(state, time=order.newest(kept), settled=np.ones(len(state), np.int64)), given
+        state = take_rows(entries, order.entries[kept])
+        state = replace_columns(state, time=order.newest(kept), settled=np.ones(len(state), np.int64))
+        return state, self._find_changes(entries, order)
+
+    def _number_versions(self, entries: pa.Table, order: KeyOrder) -> pa.Table:
+        versions = numbers_of(entries, "version")
+        sorted_versions = versions[order.entries]
+        ascending = make_ascending(sorted_versions, order.first)
+        if ascending is sorted_versions:
+            return entries
+        versions = versions.copy()
+        versions[order.entries] = ascending
+        return replace_columns(entries, version=versions)
+
+    def _find_changes(self, entries: pa.Table, order: KeyOrder) -> list[pa.Table]:
+        """Return what the new entries do to rows, in the order of their events."""
+        former = order.find_former()
+        there = numbers_of(entries, "kind") != DELETED
+        is_there, was_there = there[order.entries], ~order.first & there[former]
+        new = numbers_of(entries, "settled")[order.entries] == 0
+        updated = np.flatnonzero(new & is_there & was_there)
+        updated = updated[~self._is_known_before(entries, order.entries[updated], former[updated])]
+        counts, kinds = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
+        for kind, chosen in ((INSERT, new & is_there & ~was_there), (DELETE, new & ~is_there & was_there)):
+            counts[order.entries[chosen]], kinds[order.entries[chosen]] = 1, kind
+        counts[order.entries[updated]], kinds[order.entries[updated]] = 2, BEFORE
+        before = np.zeros(len(entries), np.int64)
+        before[order.entries] = former
+        causes, kinds = np.repeat(np.arange(len(entries)), counts), np.repeat(kinds, counts)
+        kinds[np.cumsum(counts)[order.entries[updated]] - 1] = AFTER
+        rows = np.where((kinds == DELETE) | (kinds == BEFORE), before[causes], causes)
+        return self._make_history(entries, entries, causes, rows, kinds)
 
     def _make_history(
         self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers
@@ -314,29 +332,34 @@ class _Steps:
         """Return the wanted part of the history that these changes cause."""
         versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
         times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
-        wanted = self._within(versions[cause], times[cause])
+        versions, times = versions[cause], times[cause]
+        wanted = self._within(versions, times)
         if not wanted.any():
             return []
-        cause, row, kinds = cause[wanted], row[wanted], kinds[wanted]
+        if not wanted.all():
+            row, kinds, versions, times = row[wanted], kinds[wanted], versions[wanted], times[wanted]
         names = [value_name(name) for name in (*self._key, *self._columns)]
-        table = rows.select(names).take(pa.array(row))
-        for name, numbers in (("change", kinds), ("version", versions[cause]), ("timestamp", times[cause])):
-            table = table.append_column(name, pa.array(numbers, pa.int64()))
+        table = rows.select(names).combine_chunks().take(make_array(row))
+        for name, numbers in (("change", kinds), ("version", versions), ("timestamp", times)):
+            table = table.append_column(name, make_array(numbers))
         return [table]
 
-    def _is_known_before(self, entries: pa.Table, indices: Numbers) -> Mask:
-        """Return which entries are delivered again, or read by a snapshot, with the row unchanged."""
-        numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
-        again = numbers["origin"][indices] >= 0
-        for name in ("origin", "major", "minor", "row"):
-            again &= numbers[name][indices] == numbers[name][indices - 1]
-        suspects = np.flatnonzero(again | (numbers["kind"][indices] == SNAPSHOT))
-        known = np.zeros(len(indices), np.bool_)
+    def _is_known_before(self, entries: pa.Table, now: Numbers, former: Numbers) -> Mask:
+        """Return which entries are delivered again, or read by a snapshot, with the row unchanged.
+
+        `former` are the entries before them.
+        """
+        again = numbers_of(entries, "origin")[now] >= 0
+        for name in ("minor", "origin", "major", "row"):
+            numbers = numbers_of(entries, name)
+            again &= numbers[now] == numbers[former]
+        suspects = np.flatnonzero(again | (numbers_of(entries, "kind")[now] == SNAPSHOT))
+        known = np.zeros(len(now), np.bool_)
         if len(suspects):
             same = np.ones(len(suspects), np.bool_)
             for name in self._columns:
-                column = entries.column(value_name(name))
-                left, right = (column.take(pa.array(indices[suspects] - back)).combine_chunks() for back in (0, 1))
+                column = entries.column(value_name(name)).combine_chunks()
+                left, right = (column.take(make_array(places[suspects])) for places in (former, now))
                 same &= _is_equal(left, right)
             known[suspects] = same
         return known
@@ -346,41 +369,6 @@ def _order_in_database(clearing: Truncation | CompleteSnapshot) -> tuple[int, tu
     """Return the sort key that puts truncations and snapshots in the order in which the database made them."""
     moment = clearing.moment
     return moment.time, moment.position, moment.ts
-
-
-def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
-    """Return a position as one number; 0 if the origin is unknown."""
-    if origin is None:
-        return 0
-    major, minor = (np.array([number]) for number in position[:2])
-    return int(compute_commit_versions(origin, major, minor)[0])
-
-
-def versions_of(entries: pa.Table, names: Names) -> Numbers:
-    """Return the position of each change as one number; 0 if it has none."""
-    origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
-    versions = np.zeros(len(entries), np.int64)
-    for number in np.unique(origin[origin >= 0]).tolist():
-        there = origin == number
-        versions[there] = compute_commit_versions(names.origin_text(number) or "", major[there], minor[there])
-    return versions
-
-
-def _make_ascending(versions: Numbers, first: Mask) -> Numbers:
-    """Make the versions of each key ascend: Spark nets changes of a row in the order of their versions.
-
-    A version that does not is replaced by one more than the one before. `first` marks the first entry of each key.
-    """
-    back = np.append(False, versions[1:] <= versions[:-1]) & ~first
-    if not back.any():
-        return versions
-    fixed = versions.copy()
-    for begin in np.flatnonzero(back).tolist():
-        place = begin
-        while place < len(fixed) and not first[place] and fixed[place] <= fixed[place - 1]:
-            fixed[place] = fixed[place - 1] + 1
-            place += 1
-    return fixed
 
 
 def _is_equal(left: pa.Array, right: pa.Array) -> Mask:

@@ -20,7 +20,7 @@ from pyspark_pravega.errors import MalformedEventError
 from ..clearing import AllClearings, Truncation
 from ..entries import VALUE
 from ..fold import LeftOut
-from ..history import AFTER, BEFORE, DELETE, INSERT, Within, version_of
+from ..history import AFTER, BEFORE, DELETE, INSERT, Within
 from ..names import (
     NUMBERS,
     SNAPSHOT,
@@ -34,6 +34,7 @@ from ..names import (
     numbers_of,
 )
 from ..order import groups_of
+from ..versions import version_of
 from .snapshots import Snapshot, Snapshots
 
 _LOG = logging.getLogger(__name__)

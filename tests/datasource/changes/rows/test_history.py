@@ -239,3 +239,20 @@ def test_ranges() -> None:
     for wrong in (("x",), ("1.5",), ("7", "3"), ("9" * 19,), ("",)):
         with pytest.raises(InvalidOptionError, match="CHANGES"):
             bounds(*wrong)
+
+
+def test_more_keys_than_sixteen_bits_can_number() -> None:
+    rng, keys, known = random.Random(5), 70_000, dict[int, str]()
+    changes, expected = [], []
+    for at in range(100_000):
+        key = at if at < keys else rng.randrange(keys)
+        op = "d" if key in known and rng.random() < 0.2 else "u"
+        changes.append(Change(op, key, None if op == "d" else str(at), at, time=at))
+        former = known.pop(key, None)
+        if op == "d":
+            expected.append(("-", key, former, at))
+            continue
+        known[key] = str(at)
+        images = [("+", key, str(at), at)] if former is None else [("<", key, former, at), (">", key, str(at), at)]
+        expected += images
+    assert history(changes, one_batch=True) == expected
