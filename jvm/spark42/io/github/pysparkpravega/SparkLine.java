@@ -4,6 +4,7 @@ import io.github.pysparkpravega.Replies.ViewDefinition;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
@@ -11,6 +12,7 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.execution.datasources.v2.ChangelogTable;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
@@ -25,6 +27,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The calls that differ between lines of Spark, as 4.2 and 4.3 have them. */
 final class SparkLine {
+  private static final String OF_DELTA = "mergeSchema";
+
   private SparkLine() {}
 
   static void addLookupJoins(SparkSessionExtensions extensions) {
@@ -76,6 +80,15 @@ final class SparkLine {
   /** Changes nothing: Spark tells streams which columns it needs, including the hidden ones. */
   static LogicalPlan withHiddenColumns(LogicalPlan plan) {
     return plan;
+  }
+
+  /** Takes away the option that Delta's extension adds to every INSERT WITH SCHEMA EVOLUTION, whatever its table. */
+  static LogicalPlan withOwnOptions(LogicalPlan plan) {
+    return plan instanceof AppendData write && write.withSchemaEvolution() && write.writeOptions().contains(OF_DELTA)
+        && write.table() instanceof DataSourceV2Relation into && into.table() instanceof PravegaTable
+        ? write.copy(write.table(), write.query(), write.writeOptions().removed(OF_DELTA), write.isByName(),
+            write.withSchemaEvolution(), write.write(), write.analyzedQuery())
+        : plan;
   }
 
   /** The view that the service describes. */
