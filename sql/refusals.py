@@ -29,13 +29,14 @@ _INSTEAD = {
     f"empty the table with TRUNCATE TABLE. {_BY_KEY}",
     "UPDATE": _CHANGED,
     "MERGE": f"{_CHANGED}. MERGE with only WHEN NOT MATCHED THEN INSERT works",
-    "INSERT ... FROM STREAM": "a session runs an INSERT once, and a stream has no end. Let `pyspark-pravega run "
-    "job.sql` run the statement, which starts it as a streaming query; start its query by CALL "
-    "<catalog>.system.start_query(name => '...', query => '...', into => '...', checkpoint => '...'); or write "
-    "spark.readStream.table('<source>').writeStream.option('checkpointLocation', '...').toTable('<table>')",
+    "INSERT ... FROM STREAM": "a session runs an INSERT once, and a stream has no end. Write "
+    "spark.readStream.table('<source>').writeStream.option('checkpointLocation', '...').toTable('<table>'); or, with "
+    "Spark 4.3, let `pyspark-pravega run job.sql` run the statement, which starts it as a streaming query, or start "
+    "its query by CALL <catalog>.system.start_query(name => '...', query => '...', into => '...', checkpoint => '...')",
     "CREATE TABLE ... AS SELECT FROM STREAM": "a session runs the query once, and a stream has no end. Use CREATE "
     "TABLE with columns, and then INSERT INTO <table> SELECT ... FROM STREAM in a script that `pyspark-pravega run "
-    "job.sql` runs; or write ....writeStream.option('checkpointLocation', '...').toTable('<table>'), which creates it",
+    "job.sql` runs, which needs Spark 4.3; or write ....writeStream.option('checkpointLocation', '...')"
+    ".toTable('<table>'), which creates it",
     "CHANGES without FROM": "Spark reads the word as an alias, and shows the rows of the table. Write CHANGES FROM "
     "VERSION 1, or CHANGES FROM TIMESTAMP '2026-01-31 12:00:00'; if you mean an alias, write AS changes",
     "CHANGES FROM": "Spark has it from 4.2 on. Use CREATE TEMPORARY VIEW changes USING pravega OPTIONS (scope "

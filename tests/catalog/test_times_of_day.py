@@ -58,15 +58,17 @@ def table(spark: SparkSession, scope: str, request: pytest.FixtureRequest) -> st
 QUERIES = [
     "SELECT * FROM {0} ORDER BY id",
     "SELECT id FROM {0} WHERE u = TIME'12:34:56.789012'",
-    "SELECT id FROM {0} WHERE m > TIME'12:34:56.788' AND s <= TIME'12:34:56' ORDER BY id",
     "SELECT id FROM {0} WHERE u IN (TIME'00:00:00', TIME'00:00:00.000001') ORDER BY id",
     "SELECT id FROM {0} WHERE u IS NULL",
-    "SELECT id FROM {0} WHERE m <=> NULL OR s < TIME'00:00:01' ORDER BY id",
     "SELECT min(s), max(m), min(u), max(u), count(u), count(DISTINCT m) FROM {0}",
     "SELECT m, count(*), min(u) FROM {0} GROUP BY m ORDER BY m NULLS LAST",
     "SELECT u FROM {0} ORDER BY u DESC NULLS LAST LIMIT 2",
     "SELECT id, hour(u), minute(m), second(s), CAST(u AS STRING), u - TIME'00:00:00' FROM {0} ORDER BY id",
     "SELECT a.id, b.id FROM {0} a JOIN {0} b ON a.m = b.m AND a.id < b.id",
+]
+OF_SEVERAL_PRECISIONS = [
+    "SELECT id FROM {0} WHERE m > TIME'12:34:56.788' AND s <= TIME'12:34:56' ORDER BY id",
+    "SELECT id FROM {0} WHERE m <=> NULL OR s < TIME'00:00:01' ORDER BY id",
 ]
 
 
@@ -77,6 +79,12 @@ def test_spark_computes_with_what_was_written(spark: SparkSession, table: str) -
         assert found == wanted and found, query
     first = spark.sql(f"SELECT u FROM {table} WHERE id = 3").collect()
     assert first[0].u == time(12, 34, 56, 789012)
+
+
+def test_times_of_several_precisions_are_compared(spark: SparkSession, table: str) -> None:
+    for query in OF_SEVERAL_PRECISIONS:
+        found, wanted = (spark.sql(query.format(name)).collect() for name in (table, "plain"))
+        assert found == wanted and found, query
 
 
 @pytest.mark.parametrize("format", ["avro", "json"])
@@ -93,6 +101,12 @@ def test_nested_added_and_not_null(spark: SparkSession, scope: str, format: str)
     assert spark.table(table).schema["t"].nullable is False
     shown = spark.sql(f"SHOW CREATE TABLE {table}").first()[0]
     assert "t TIME(2) NOT NULL" in shown and "a ARRAY<TIME(6)>" in shown
+
+
+@pytest.mark.parametrize("format", ["avro", "json"])
+def test_more_digits_than_six(spark: SparkSession, scope: str, format: str) -> None:
+    table = f"pravega.`{scope}`.fine"
+    spark.sql(f"CREATE TABLE {table} (t TIME(6)) USING pravega TBLPROPERTIES ('format'='{format}')")
     for digits in (7, 9):
         with pytest.raises(PySparkException, match=r"(?s)PRAVEGA_UNSUPPORTED_TYPE.*'z'.*at most 6 digits"):
             spark.sql(f"ALTER TABLE {table} ADD COLUMN z TIME({digits})")

@@ -46,6 +46,15 @@ CUSTOMERS = (
 )
 """Changes as Debezium writes them, for each run of the query that merges them."""
 LAKE = {"iceberg": "lake.shop", "delta": "spark_catalog.shop"}
+FOREIGN = {
+    "iceberg": (
+        "ALTER TABLE {} CREATE TAG x",
+        "ALTER TABLE {} WRITE ORDERED BY id",
+        "ALTER TABLE {} ADD PARTITION FIELD id",
+    ),
+    "delta": ("OPTIMIZE {}", "DESCRIBE HISTORY {}", "VACUUM {}"),
+}
+"""Statements that the format's extension parses, for tables of its own."""
 
 
 def main(lakehouse: str, jars: str, directory: Path, scope: str) -> dict[str, Any]:
@@ -97,7 +106,20 @@ def main(lakehouse: str, jars: str, directory: Path, scope: str) -> dict[str, An
     # Iceberg's catalog keeps a table for 30 seconds, and a query has catalogs of its own.
     spark.sql(f"REFRESH TABLE {lake}.customers")
     found["merged"] = rows(f"SELECT * FROM {lake}.customers ORDER BY id")
+    found["refused"] = {statement: refused(spark, statement.format(events)) for statement in FOREIGN[lakehouse]}
+    if lakehouse == "delta":  # Spark has it from 4.2 on
+        spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {events} BY NAME SELECT 9 AS id, 'bolt' AS kind")
+        found["evolved"] = rows(f"SELECT id, kind FROM {events} WHERE id = 9")
     return found
+
+
+def refused(spark: SparkSession, statement: str) -> str:
+    """Return the error of a statement."""
+    try:
+        spark.sql(statement)
+    except Exception as error:
+        return str(error)
+    return "it ran"
 
 
 def stream(rows: DataFrame, table: str, checkpoint: Path, lakehouse: str) -> None:

@@ -37,3 +37,6 @@ def test_tables_and_streams_of_both(cluster: ClusterInfo, scope: str, tmp_path: 
     assert found["streamed into the lake"] == once
     assert found["streamed into pravega"] == once
     assert found["merged"] == [[1, "Anne"], [3, None]]
+    for statement, error in found["refused"].items():
+        assert "PRAVEGA_UNSUPPORTED_OPERATION" in error, (statement, error)
+    assert found.get("evolved") == ([[9, "bolt"]] if lakehouse == "delta" else None)

@@ -100,6 +100,11 @@ final class SparkLine {
     });
   }
 
+  /** Changes nothing: Spark 4.1 has no INSERT WITH SCHEMA EVOLUTION. */
+  static LogicalPlan withOwnOptions(LogicalPlan plan) {
+    return plan;
+  }
+
   /** Does nothing: Spark 4.1 has no streams of changes. */
   static void checkChanges(StreamingRelationV2 read) {}
 

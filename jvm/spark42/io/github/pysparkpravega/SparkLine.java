@@ -27,6 +27,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The calls that differ between lines of Spark, as 4.2 and 4.3 have them. */
 final class SparkLine {
+  private static final String OF_DELTA = "mergeSchema";
+
   private SparkLine() {}
 
   static void addLookupJoins(SparkSessionExtensions extensions) {
@@ -78,6 +80,15 @@ final class SparkLine {
   /** Changes nothing: Spark tells streams which columns it needs, including the hidden ones. */
   static LogicalPlan withHiddenColumns(LogicalPlan plan) {
     return plan;
+  }
+
+  /** Takes away the option that Delta's extension adds to every INSERT WITH SCHEMA EVOLUTION, whatever its table. */
+  static LogicalPlan withOwnOptions(LogicalPlan plan) {
+    return plan instanceof AppendData write && write.withSchemaEvolution() && write.writeOptions().contains(OF_DELTA)
+        && write.table() instanceof DataSourceV2Relation into && into.table() instanceof PravegaTable
+        ? write.copy(write.table(), write.query(), write.writeOptions().removed(OF_DELTA), write.isByName(),
+            write.withSchemaEvolution(), write.write(), write.analyzedQuery())
+        : plan;
   }
 
   /** The view that the service describes. */

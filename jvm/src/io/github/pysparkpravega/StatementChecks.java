@@ -26,7 +26,7 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Checks analyzed statements for mistakes that Spark finds too late, explains badly, or takes for something else. It is
- * a rule that changes only what streams of Spark 4.1 read. It is not one of Spark's check rules: to their errors Spark
+ * a rule that changes only what streams of Spark 4.1 read, and takes away an option that Delta adds. It is not one of Spark's check rules: to their errors Spark
  * adds the plan, with all options of its reads.
  */
 final class StatementChecks extends Rule<LogicalPlan> {
@@ -75,7 +75,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
       }
       return BoxedUnit.UNIT;
     });
-    return SparkLine.withHiddenColumns(plan);
+    return SparkLine.withHiddenColumns(SparkLine.withOwnOptions(plan));
   }
 
   private void checkReadOptions(StreamingRelationV2 read) {

@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.catalyst.plans.logical.DescribeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
@@ -22,8 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Spark's parser, with better errors for statements that Delta, Iceberg and Trino have for their tables, and for those
  * that only a later Spark has: they say what to use for a table of Pravega. It accepts what Spark's parser accepts,
- * except DESCRIBE HISTORY and DESCRIBE DETAIL of a table that exists: Spark takes them for a column of a table named
- * HISTORY.
+ * except those statements of Delta, Iceberg and Trino for a table of Pravega that exists: the extensions of Delta and
+ * Iceberg parse them, and Spark takes DESCRIBE HISTORY and DESCRIBE DETAIL for a column of a table named HISTORY.
  */
 record StatementParser(SparkSession session, ParserInterface spark) implements LineParser {
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
@@ -86,24 +85,29 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
     }
   }
 
+  /**
+   * Checks what was parsed. If it is a statement that Spark never has, the parser of Iceberg or Delta knows it, or Spark
+   * takes it for the description of a column.
+   */
   private LogicalPlan check(String text, LogicalPlan plan) throws ParseException {
-    if (plan instanceof DescribeColumn) {
-      refuse(text, true);
-    }
+    refuse(text, true);
     newViewOfOlderSpark(plan).ifPresent(name -> refuse("CREATE VIEW", name, false));
     return plan;
   }
 
-  /** @param there whether the table must exist. */
-  private void refuse(String text, boolean there) throws ParseException {
+  /** @param parsed whether a parser has taken the text. Then only a table that exists is meant, and no later Spark. */
+  private void refuse(String text, boolean parsed) throws ParseException {
     for (Map.Entry<String, Statement> statement : STATEMENTS.entrySet()) {
       Matcher found = statement.getValue().pattern().matcher(text);
-      if (statement.getValue().isLackingIn(session.version()) && found.lookingAt()) {
-        refuse(statement.getKey(), CollectionConverters.asJava(spark.parseMultipartIdentifier(found.group(1))), there);
+      boolean never = statement.getValue().since() == null;
+      boolean lacking = parsed ? never : statement.getValue().isLackingIn(session.version());
+      if (lacking && found.lookingAt()) {
+        refuse(statement.getKey(), CollectionConverters.asJava(spark.parseMultipartIdentifier(found.group(1))), parsed);
       }
     }
   }
 
+  /** @param there whether the table must exist. */
   private void refuse(String statement, List<String> name, boolean there) {
     NamedTable.of(session, name).ifPresent(table -> {
       if (!there || table.catalog().tableExists(table.ident())) {
