@@ -1,4 +1,4 @@
-"""A table as a Python object: its columns and properties, its rows as Arrow data."""
+"""A table as a Python object, with its rows as Arrow data: scans, appends, what follows; its history and size."""
 
 from __future__ import annotations
 
@@ -7,26 +7,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.errors import UnsupportedTypeError
-from pyspark_pravega.sql.identifiers import split_name
-
-from ..names import find_in_scope
-from ..protocol.replies import TableDescription
-from ..protocol.tables import Identifier, TableChange
 from ..queries.changes import load_changes
-from ..storage.catalogs import Catalog
-from ..storage.table_properties import make_place_properties
 from ..tables.time_travel import travel_to
+from .alterable_table import AlterableTable
 from .appending import append
-from .arrow_columns import to_arrow_columns, to_spark_field, to_spark_type
 from .details import TableSchema, TableSize, TableVersion, inspect_table, list_schemas, list_versions, measure_table
 from .following import FollowRequest, NewRows, follow
 from .scan import Bound, Scan, check_columns, make_bound_options, make_change_range, make_scan, make_time_travel
 
 
-class Table:
+class Table(AlterableTable):
     """A table of a catalog, as it was when it was loaded; `refresh` loads it again.
 
     Examples
@@ -41,64 +32,6 @@ class Table:
     >>> table.scan(["id"], filter=pc.field("temp") > 30).to_arrow().to_pylist()
     [{'id': 2}]
     """
-
-    def __init__(self, catalog: Catalog, identifier: Identifier) -> None:
-        self._catalog = catalog
-        self._identifier = identifier
-        self._named = find_in_scope(catalog, identifier)
-        self._described = self._load({})
-
-    def __repr__(self) -> str:
-        return f"Table({self.name}: {', '.join(self.schema.names)})"
-
-    @property
-    def name(self) -> str:
-        """Return the full name, as SQL writes it."""
-        return self._described.name
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns; a comment is in the metadata of its field, under `comment`."""
-        return to_arrow_columns(self._described.schema)
-
-    @property
-    def spark_schema(self) -> StructType:
-        """Return the columns as Spark's types, which are more exact than Arrow's: VARCHAR(20)."""
-        return self._described.schema
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Return the properties, as `create_table` takes them."""
-        found = self._described.properties
-        return {
-            key: text for key, text in found.items() if key not in make_place_properties(self._described.table.stream)
-        }
-
-    @property
-    def stream(self) -> str:
-        """Return the table's stream, as `scope/name`; of several streams, the table's own scope and name."""
-        return str(self._described.table.stream)
-
-    @property
-    def streams(self) -> list[str]:
-        """Return the streams that the table is, as `scope/name`: one, or several that are read as one."""
-        table = self._described.table
-        return [str(member.stream) for member in table.members or (table,)]
-
-    @property
-    def hidden_columns(self) -> Mapping[str, str]:
-        """Return the columns that a scan has only if it names them, each with its description."""
-        return {column.name: column.comment for column in self._described.metadata_columns}
-
-    def refresh(self) -> None:
-        """Load the table again.
-
-        Raises
-        ------
-        StreamNotFoundError
-            If it was dropped.
-        """
-        self._described = self._load({})
 
     def scan(  # noqa: PLR0913  (by keyword)
         self,
@@ -369,174 +302,6 @@ class Table:
         request = FollowRequest(tuple(names), filter, position, available_now, timeout, given)
         return follow(self._catalog, described, request)
 
-    def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
-        """Add a column; rows that exist already have null for it.
-
-        This and the other methods that change columns register a new version of the schema, which the table's
-        compatibility policy must allow.
-
-        Parameters
-        ----------
-        field : pyarrow.Field
-            The column. A field within a column is named by its path, as in SQL: `position.height`,
-            `readings.element.unit`.
-        after : str, optional
-            The column that it follows; by default it is the last one.
-        first : bool, default False
-            Whether it is the first column.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If the column exists already, or `after` does not.
-        UnsupportedTypeError
-            If `field` is not a field, or its type is one that events cannot hold.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from pyspark_pravega.catalog import connect
-        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
-        >>> pravega.load_table("iot.sensor").add_column(pa.field("note", pa.string()))
-        """
-        if not isinstance(field, pa.Field):
-            raise UnsupportedTypeError(
-                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give an Arrow "
-                "field: pa.field('note', pa.string())."
-            )
-        path = self._split_path(field.name)
-        column = StructType([to_spark_field(field.with_name(path[-1]))])
-        self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
-
-    def drop_column(self, name: str) -> None:
-        """Drop a column; the events keep its values.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
-        """
-        self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
-
-    def rename_column(self, name: str, to: str) -> None:
-        """Rename a column.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-        to : str
-            The new name, without the path.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column, or one has the new name already.
-        """
-        self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
-
-    def widen_column(self, name: str, type: pa.DataType) -> None:
-        """Give a column a type that holds all its values, such as int64 for int32.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-        type : pyarrow.DataType
-            The new type.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
-        UnsupportedTypeError
-            If events cannot hold the new type.
-        """
-        path = self._split_path(name)
-        column = StructType([StructField(path[-1], to_spark_type(name, type))])
-        self._alter(TableChange("UpdateColumnType", None, None, path, column))
-
-    def allow_null(self, name: str) -> None:
-        """Let a column be null.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
-        """
-        self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
-
-    def comment_column(self, name: str, comment: str) -> None:
-        """Set the comment of a column.
-
-        Parameters
-        ----------
-        name : str
-            The name of the column, or the path of a field within a column.
-        comment : str
-            The comment; the empty text removes it.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            If older events could not be read after the change.
-        IncompatibleSchemaError
-            If the policy does not allow the change.
-        InvalidOptionError
-            If there is no such column.
-        """
-        self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
-
-    def set_properties(self, properties: Mapping[str, str | None]) -> None:
-        """Set properties of the table.
-
-        Parameters
-        ----------
-        properties : mapping of str to str or None
-            The properties as `create_table` takes them; None removes one.
-
-        Raises
-        ------
-        InvalidOptionError
-            If a property is wrong, or cannot be changed.
-        """
-        self._alter(
-            *(
-                TableChange("RemoveProperty" if text is None else "SetProperty", key, text)
-                for key, text in properties.items()
-            )
-        )
-
     def history(self, newest: int | None = None) -> list[TableVersion]:
         """List the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query.
 
@@ -603,16 +368,3 @@ class Table:
             For a key-value table and for several streams.
         """
         return list_schemas(self._catalog, self._described.table)
-
-    def _load(self, options: Mapping[str, str]) -> TableDescription:
-        return self._named.load_for("load_table", options)
-
-    def _split_path(self, name: str) -> tuple[str, ...]:
-        """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
-        names = self._described.schema.names
-        parts = (name,) if name in names else split_name(name)
-        return parts if parts[0] in names else (name,)
-
-    def _alter(self, *changes: TableChange) -> None:
-        self._named.alter(changes)
-        self.refresh()

@@ -1,0 +1,197 @@
+"""Changes the columns and properties of a table, as ALTER TABLE does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.sql.identifiers import split_name
+
+from ..protocol.tables import TableChange
+from .arrow_columns import to_spark_field, to_spark_type
+from .described_table import DescribedTable
+
+
+class AlterableTable(DescribedTable):
+    """A table whose columns and properties change; it is loaded again after each change."""
+
+    def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
+        """Add a column; rows that exist already have null for it.
+
+        This and the other methods that change columns register a new version of the schema, which the table's
+        compatibility policy must allow.
+
+        Parameters
+        ----------
+        field : pyarrow.Field
+            The column. A field within a column is named by its path, as in SQL: `position.height`,
+            `readings.element.unit`.
+        after : str, optional
+            The column that it follows; by default it is the last one.
+        first : bool, default False
+            Whether it is the first column.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If the column exists already, or `after` does not.
+        UnsupportedTypeError
+            If `field` is not a field, or its type is one that events cannot hold.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pyspark_pravega.catalog import connect
+        >>> pravega = connect(controller_uri="tcp://localhost:9090", schema_registry_uri="http://localhost:9092")
+        >>> pravega.load_table("iot.sensor").add_column(pa.field("note", pa.string()))
+        """
+        if not isinstance(field, pa.Field):
+            raise UnsupportedTypeError(
+                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give an Arrow "
+                "field: pa.field('note', pa.string())."
+            )
+        path = self._split_path(field.name)
+        column = StructType([to_spark_field(field.with_name(path[-1]))])
+        self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column; the events keep its values.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        """
+        self._alter(TableChange("DeleteColumn", None, None, self._split_path(name)))
+
+    def rename_column(self, name: str, to: str) -> None:
+        """Rename a column.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+        to : str
+            The new name, without the path.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column, or one has the new name already.
+        """
+        self._alter(TableChange("RenameColumn", None, to, self._split_path(name)))
+
+    def widen_column(self, name: str, type: pa.DataType) -> None:
+        """Give a column a type that holds all its values, such as int64 for int32.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+        type : pyarrow.DataType
+            The new type.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        UnsupportedTypeError
+            If events cannot hold the new type.
+        """
+        path = self._split_path(name)
+        column = StructType([StructField(path[-1], to_spark_type(name, type))])
+        self._alter(TableChange("UpdateColumnType", None, None, path, column))
+
+    def allow_null(self, name: str) -> None:
+        """Let a column be null.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        """
+        self._alter(TableChange("UpdateColumnNullability", None, "true", self._split_path(name)))
+
+    def comment_column(self, name: str, comment: str) -> None:
+        """Set the comment of a column.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column, or the path of a field within a column.
+        comment : str
+            The comment; the empty text removes it.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If older events could not be read after the change.
+        IncompatibleSchemaError
+            If the policy does not allow the change.
+        InvalidOptionError
+            If there is no such column.
+        """
+        self._alter(TableChange("UpdateColumnComment", None, comment, self._split_path(name)))
+
+    def set_properties(self, properties: Mapping[str, str | None]) -> None:
+        """Set properties of the table.
+
+        Parameters
+        ----------
+        properties : mapping of str to str or None
+            The properties as `create_table` takes them; None removes one.
+
+        Raises
+        ------
+        InvalidOptionError
+            If a property is wrong, or cannot be changed.
+        """
+        self._alter(
+            *(
+                TableChange("RemoveProperty" if text is None else "SetProperty", key, text)
+                for key, text in properties.items()
+            )
+        )
+
+    def _split_path(self, name: str) -> tuple[str, ...]:
+        """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
+        names = self._described.schema.names
+        parts = (name,) if name in names else split_name(name)
+        return parts if parts[0] in names else (name,)
+
+    def _alter(self, *changes: TableChange) -> None:
+        self._named.alter(changes)
+        self.refresh()
