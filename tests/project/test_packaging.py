@@ -95,7 +95,7 @@ def test_each_file_is_in_the_source_distribution_once(unpacked: Path) -> None:
     modules = {path.as_posix() for path in tracked_files() if path.suffix in (".py", ".java", ".rs")}
     for kind in ("tests", "bench", "docs", "docker", "examples"):
         modules = {path for path in modules if not path.startswith(f"{kind}/")}
-    modules = {path for path in modules if not path.startswith("tools/release/")}
+    modules = {path for path in modules if not path.startswith(("tools/release/", "tools/site/"))}
     moved = {path if path.startswith(("tools/", "pyspark_pravega/")) else f"pyspark_pravega/{path}" for path in modules}
     assert {path for path in files if path.endswith((".py", ".java", ".rs"))} == moved
 
