@@ -96,7 +96,7 @@ class ScanTask:
 class Scan:
     """Describes rows to read from a table; `Table.scan` and `Table.changes` return it.
 
-    Making a scan reads nothing, and each call of a method reads the rows anew. Other libraries take a scan as it is,
+    Making a scan reads nothing, and each call of a method reads the rows again. Other libraries take a scan as it is,
     through Arrow's C stream interface: `polars.DataFrame(scan)`.
 
     Examples
