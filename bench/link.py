@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 OUTSIDE, INSIDE = "10.231.7.1", "10.231.7.2"
 """Addresses of the two ends."""
-_QUEUE_SECONDS = "50ms"
+_LONGEST_WAIT = "50ms"
 
 
 def describe_lack() -> str | None:
@@ -44,7 +44,7 @@ class Link:
             _run(*change, "del", "dev", self.interface, "root")
             return
         rate, burst = f"{megabytes * 8}mbit", f"{max(64, megabytes * 4)}kb"
-        limits = ("rate", rate, "burst", burst, "latency", _QUEUE_SECONDS)
+        limits = ("rate", rate, "burst", burst, "latency", _LONGEST_WAIT)
         _run(*change, "replace", "dev", self.interface, "root", "tbf", *limits)
 
 

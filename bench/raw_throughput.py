@@ -41,6 +41,22 @@ class Rate:
         return f"{self.events / self.seconds / 1e6:6.2f} M events/s {self.bytes / self.seconds / 1e6:7.0f} MB/s"
 
 
+def make_source(spark: SparkSession, directory: str, size: int, megabytes: int) -> tuple[int, DataFrame]:
+    """Write events of a size into a Parquet file; return their number, and the file as rows."""
+    count = megabytes * 1_000_000 // size
+    file = str(Path(directory) / f"{size}.parquet")
+    table = pa.table({"event": make_payloads(count, size).cast(pa.binary())})
+    pq.write_table(table, file, row_group_size=count // 8 + 1, compression="NONE")
+    return count, spark.read.parquet(file)
+
+
+def make_table(spark: SparkSession, scope: str, name: str) -> str:
+    """Make a table of raw events, and return its name in SQL."""
+    table = f"pravega.`{scope}`.`{name}`"
+    spark.sql(f"CREATE TABLE {table} USING pravega TBLPROPERTIES ('format'='raw', 'scaling.min-segments'='{SEGMENTS}')")
+    return table
+
+
 def insert_all(source: DataFrame, table: str) -> None:
     """INSERT all rows of a source into a table."""
     source.writeTo(table).append()
@@ -55,23 +71,14 @@ def measure(
     spark: SparkSession, pravega: Pravega, ready: Processes, scope: str, size: int, megabytes: int, rounds: int
 ) -> None:
     """Print one line per round and the medians for one size of events."""
-    count = megabytes * 1_000_000 // size
-    events = make_payloads(count, size)
     scan_ratios, split_ratios, insert_ratios = [], [], []
     with tempfile.TemporaryDirectory() as directory:
-        file = str(Path(directory) / "events.parquet")
-        pq.write_table(
-            pa.table({"event": events.cast(pa.binary())}), file, row_group_size=count // 8 + 1, compression="NONE"
-        )
-        source = spark.read.parquet(file)
+        count, source = make_source(spark, directory, size, megabytes)
         for number in range(rounds):
             name = f"raw-{size}-{number}"
-            table, bare = f"pravega.`{scope}`.`{name}`", Stream(scope, f"{name}-bare")
-            for made in (table, f"pravega.`{scope}`.`{bare.name}`"):
-                spark.sql(
-                    f"CREATE TABLE {made} USING pravega "
-                    f"TBLPROPERTIES ('format'='raw', 'scaling.min-segments'='{SEGMENTS}')"
-                )
+            bare = Stream(scope, f"{name}-bare")
+            tables = make_table(spark, scope, name), make_table(spark, scope, bare.name)
+            table = tables[0]
 
             def rate(seconds: float) -> Rate:
                 return Rate(count, count * size, seconds)
@@ -95,7 +102,7 @@ def measure(
             )
             print(f"  bare write   {written}\n  INSERT       {inserted}   ratio {insert_ratios[-1]:.2f}")
             print(f"  source alone {noop}", flush=True)
-            for made in (table, f"pravega.`{scope}`.`{bare.name}`"):
+            for made in tables:
                 spark.sql(f"DROP TABLE {made}")
     scan, split_scan, insert = (statistics.median(ratios) for ratios in (scan_ratios, split_ratios, insert_ratios))
     print(

@@ -12,20 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from bench.limits import Processes, make_payloads, start_processes, time_bare_write
+from bench.limits import Processes, start_processes, time_bare_write
 from bench.link import OUTSIDE, Link, describe_lack, open_link
-from bench.raw_throughput import insert_all
+from bench.raw_throughput import SEGMENTS, insert_all, make_source, make_table
 from bench.servers import open_cluster, open_session
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
 
 from .measured import QUIET, measure_warm, print_best, save
 
-SEGMENTS = 2
 SIZES = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 """Bytes of an event."""
 RATES = (25, 50, 100, 200, 400)
@@ -38,29 +35,14 @@ _NETWORK = {
 """Settings by which the servers are reached from inside a link."""
 
 
-def _read_source(spark: SparkSession, directory: str, size: int, megabytes: int) -> tuple[int, DataFrame]:
-    """Write events of a size into a Parquet file; return their number, and the file as rows."""
-    count = megabytes * 1_000_000 // size
-    file = str(Path(directory) / f"{size}.parquet")
-    table = pa.table({"event": make_payloads(count, size).cast(pa.binary())})
-    pq.write_table(table, file, row_group_size=count // 8 + 1, compression="NONE")
-    return count, spark.read.parquet(file)
-
-
-def _make_table(spark: SparkSession, scope: str, name: str) -> str:
-    table = f"pravega.`{scope}`.`{name}`"
-    spark.sql(f"CREATE TABLE {table} USING pravega TBLPROPERTIES ('format'='raw', 'scaling.min-segments'='{SEGMENTS}')")
-    return table
-
-
 def measure_sizes(
     spark: SparkSession, pravega: Pravega, ready: Processes, scope: str, megabytes: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the seconds of an INSERT and of bare writers for each size of events."""
     for size in SIZES:
         with tempfile.TemporaryDirectory() as directory:
-            count, source = _read_source(spark, directory, size, megabytes)
-            table, bare = _make_table(spark, scope, f"of-{size}"), _make_table(spark, scope, f"bare-{size}")
+            count, source = make_source(spark, directory, size, megabytes)
+            table, bare = make_table(spark, scope, f"of-{size}"), make_table(spark, scope, f"bare-{size}")
             found = {
                 "INSERT": measure_warm(partial(insert_all, source, table), runs=3),
                 "bare write": measure_warm(
@@ -79,8 +61,8 @@ def measure_inside(arguments: argparse.Namespace, directory: Path) -> None:
     rows = []
     with open_cluster() as config, open_session(config, arguments.cores, QUIET) as (spark, scope):
         with tempfile.TemporaryDirectory() as place:
-            count, source = _read_source(spark, place, SIZE_BEHIND_LINK, arguments.megabytes)
-            table = _make_table(spark, scope, "behind-a-link")
+            count, source = make_source(spark, place, SIZE_BEHIND_LINK, arguments.megabytes)
+            table = make_table(spark, scope, "behind-a-link")
             for rate in (None, *reversed(RATES)):
                 if rate is not None:
                     link.limit(rate)

@@ -41,11 +41,6 @@ class TaskOutput:
         self._at: SegmentAddress | None = None
 
     @property
-    def flows(self) -> bool:
-        """Return whether events are appended before the input has ended."""
-        return self._sender is not None
-
-    @property
     def at(self) -> SegmentAddress | None:
         """Return the segment that was appended to last; after an error, the segment that failed."""
         return self._at if self._sender is None else self._sender.at
