@@ -6,6 +6,7 @@ Events are like those of Debezium's connector for PostgreSQL, each an insert or 
 into the segments directly, those of a row into the same one. Rates are million events per second of the whole
 statement, and per core second that the JVM, the catalog service and Python workers used together; Pravega's own are
 left out. The first SELECT searches the events for truncations if there are several segments; the second knows them.
+Then come SELECTs that remember the rows (`current-rows.remembered-in`), and SELECTs of rows that are remembered.
 Rows are counted and their numbers added up, and the sums are compared with those of the events.
 """
 
@@ -20,6 +21,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -189,8 +191,8 @@ def measure(
         spent = time.perf_counter() - began
         every.setdefault(what, []).append((spent, read_processor_seconds(jvm) - used))
 
-    def select() -> None:
-        found = spark.sql(f"SELECT count(device), count(note), sum(temperature) FROM {table}").collect()
+    def select(options: str = "") -> None:
+        found = spark.sql(f"SELECT count(device), count(note), sum(temperature) FROM {table} {options}").collect()
         assert [tuple(row) for row in found] == [(count, count, total)], found
 
     def batch() -> None:
@@ -203,6 +205,11 @@ def measure(
     timed("first SELECT", select)
     for _ in range(arguments.rounds):
         timed("SELECT", select)
+    for _ in range(arguments.rounds):
+        with tempfile.TemporaryDirectory(prefix="bench-rows-") as directory:
+            remembering = partial(select, f"WITH ('current-rows.remembered-in'='{directory}')")
+            timed("SELECT that remembers", remembering)
+            timed("SELECT of remembered rows", remembering)
     for _ in range(0 if arguments.no_stream else arguments.rounds):
         timed("first micro-batch", batch)
     for what, times in every.items():

@@ -152,6 +152,17 @@ def _parse_uri(text: str) -> str:
     return text
 
 
+def _parse_directory(text: str) -> str:
+    if re.match(r"[a-z][a-z0-9+.-]*://[^@]*:[^@]*@", text, re.IGNORECASE):
+        raise ValueError("a URI must not hold credentials; put them into Hadoop's configuration")
+    if not re.match(r"([a-z][a-z0-9+.-]*:)?/", text, re.IGNORECASE):
+        raise ValueError(
+            "expected the absolute path or the URI of a directory, for example hdfs://namenode/rows, s3a://bucket/rows "
+            "or file:/shared/rows"
+        )
+    return text
+
+
 def _parse_plug_in(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise ValueError("expected module:attribute, for example mycompany.pravega_login:Credentials")
@@ -263,6 +274,7 @@ TIMESTAMP: OptionType[datetime] = OptionType(
     "time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _parse_timestamp
 )
 URI: OptionType[str] = OptionType("URI", _parse_uri)
+DIRECTORY: OptionType[str] = OptionType("URI of a directory", _parse_directory)
 NAMES: OptionType[tuple[str, ...]] = OptionType("names, separated by commas", _parse_names)
 SCOPES: OptionType[bool | tuple[str, ...]] = OptionType(
     "`true`, `false`, or names of scopes, separated by commas", _parse_scopes

@@ -109,6 +109,7 @@ def _make_request(
         cores=request.cores,
         earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
         search=Search.of_request(request.found),
+        files=request.files if isinstance(request, r.PlanScan) else None,
         counted=True,
     )
 

@@ -11,11 +11,11 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, cast
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
 
@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 
 _PIPELINED = 64
 """Requests sent ahead of their replies on one connection."""
+
+_CREATION_TIME = uuid.UUID(int=1 << 127)
+"""An attribute that a segment store gives each segment."""
 
 _LOOKUPS = 8
 """Segments that the controller is asked about at the same time."""
@@ -318,6 +321,21 @@ class SegmentStore:
         )
         assert isinstance(reply, SegmentAttribute)
         return None if reply.value == wire.NO_EVENT_NUMBER else reply.value
+
+    def creation_times(self, stream: Stream, segment_ids: Sequence[int]) -> dict[int, int | None]:
+        """Return when each segment was created, in milliseconds by its segment store's clock, as far as that is known.
+
+        Raises SegmentNotFoundError.
+        """
+        replies = self.request_all(
+            [SegmentAddress(stream, segment_id) for segment_id in segment_ids],
+            Access.READ,
+            "read an attribute of",
+            lambda request_id, segment, token: wire.get_attribute(request_id, segment, _CREATION_TIME, token),
+            SegmentAttribute,
+        )
+        found = {address.segment_id: cast(SegmentAttribute, reply).value for address, reply in replies.items()}
+        return {segment_id: None if time == wire.NO_EVENT_NUMBER else time for segment_id, time in found.items()}
 
     def update_attribute(
         self,

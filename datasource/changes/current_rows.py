@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pyarrow as pa
@@ -25,20 +26,55 @@ from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
+from .remembered_rows import RememberedPartition, ask_for_files, find_folder, remember
 from .rows.current import CurrentRows
 from .rows.entries import value_name
-from .rows.names import numbers_of
+from .rows.names import NUMBERS, numbers_of
 from .truncations import SearchNeeded, find_truncations
 
 
-class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
+class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPartition]):
     """One partition for each group, which folds the changes of its segments."""
 
-    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+    def batches(self, partition: GroupPartition | RememberedPartition) -> Iterator[pa.RecordBatch]:
         """Read the current rows of the group's keys."""
         counts = Counts()
-        yield from _read_group(self._plan, partition, counts)
+        if isinstance(partition, RememberedPartition):
+            yield from _read_remembered(self._plan, partition, counts)
+        else:
+            yield from _read_group(self._plan, partition, counts)
         yield from self._plan.counts_batches(counts)
+
+
+def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+    """Read the events after a state, and write the state after these. It has all columns, for any query."""
+    with ExitStack() as opened:
+        state = opened.enter_context(partition.recall())
+        if state is None and partition.after is None:
+            yield from _read_group(plan, partition.events, counts)
+            return
+        key, columns = list_key_columns(plan.table.settings), plan.table.schema
+        rest = [name for name in columns.names if name not in key]
+        rows = opened.enter_context(CurrentRows(key, rest, plan.memory, plan.clearings.ages))
+        events = partition.events
+        if state is not None:
+            rows.resume(state)
+            events = partition.without(state)
+        rows.clearings.update(plan.clearings)
+        if state is not None and not events.pieces:
+            names = {*key, *plan.columns.names}
+            needed = [*(value_name(name) for name in columns.names if name in names), *NUMBERS]
+            yield from _output(plan, rows.rows_among(part.select(needed) for file in state.entries for part in file))
+            return
+        for changes, locations in group_changes(plan, events, [*key, *rest], columns, counts):
+            rows.feed(changes, locations)
+        if partition.after is None:
+            yield from _output(plan, rows.rows())
+        else:
+            left = rows.state(piece.segment_id for piece in partition.events.pieces)
+            keep = opened.enter_context(partition.write(left))
+            yield from _output(plan, rows.rows(keep))
+        report_left_out(plan, rows.left_out, counts)
 
 
 def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
@@ -117,6 +153,9 @@ def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
     output = schema if wanted.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
     plan = replace(group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
+    folder = find_folder(read)
+    if folder is not None and wanted.files is None and wanted.search.is_preview:
+        return PlannedScan.unfinished(output, slices, rows=ask_for_files(folder))
     groups = groups_of_keys(read, slices)
     if len(groups) > 1:
         truncations = find_truncations(read.pravega, plan, slices, wanted.search)
@@ -124,8 +163,15 @@ def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
             return PlannedScan.unfinished(output, slices, truncations.reader)
         for truncation in truncations:
             plan.clearings.add(truncation)
-    reader = CurrentRowsReader(plan, partitions_of_groups(read.pravega, read.table, groups))
-    return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about)
+    planned = partitions_of_groups(read.pravega, read.table, groups)
+    partitions: Sequence[GroupPartition | RememberedPartition] = planned
+    files = None
+    if folder is not None and wanted.files is not None:
+        # A limit may end a task early, and the ends of older positions need not be in the order of time.
+        complete = measured.to_tail and wanted.limit is None
+        partitions, files = remember(read, planned, folder, wanted.files, write=complete)
+    reader = CurrentRowsReader(plan, partitions)
+    return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about, rows=files)
 
 
 def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

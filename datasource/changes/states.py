@@ -31,8 +31,9 @@ _ABANDONED_SECONDS = 7 * 24 * 3600
 """The age at which a file must belong to a query that has ended."""
 _LONGEST_CHAIN = 16
 """The files of a state at which it is written whole again."""
+_SEAL_BYTES = 32
 _FORMAT = 1
-_NAME = re.compile(r"(\w+-(\d+))-(\d{9})-\w+(\.whole|\.part)?")
+_NAME = re.compile(r"(\w+-(\d+))-(\d{9,})-\w+(\.whole|\.part)?")
 
 
 def digest(*values: Any) -> str:
@@ -157,7 +158,8 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            yield RowState(head["origins"], _read_clearings(head), [_tables(stream) for stream in streams])
+            entries = [_tables(stream) for stream in streams]
+            yield RowState(head["origins"], _read_clearings(head), entries, head.get("events"))
 
     def should_extend(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
@@ -165,10 +167,10 @@ class RowStates:
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
 
     @contextmanager
-    def write(self, name: str, former: Sequence[str] = ()) -> Iterator[StateWriter]:
+    def write(self, name: str, former: Sequence[str] = (), *, sealed: bool = False) -> Iterator[StateWriter]:
         """Take the parts of a state, which exists once the body has succeeded.
 
-        Older files of its group are removed, except for the `former` ones.
+        Older files of its group are removed, except for the `former` ones. A `sealed` file ends with a checksum.
         """
         self._remove_abandoned()
         number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
@@ -176,6 +178,8 @@ class RowStates:
         try:
             with StateWriter(path) as writer:
                 yield writer
+            if sealed:
+                _seal(path)
             file = name + (WHOLE if writer.whole else PART)
             os.replace(path, self.directory / file)
         except BaseException:
@@ -186,6 +190,17 @@ class RowStates:
             # An older batch's task may still be running: it must not remove what a newer one needs.
             if number_of(other.name) <= number_of(name) and other.name not in (file, *former):
                 other.unlink(missing_ok=True)
+
+    def check_seal(self, file: str) -> None:
+        """Raise ValueError if a sealed file is not as it was written, and FileNotFoundError if it is not there."""
+        with pa.memory_map(str(self.directory / file)) as mapped:
+            content = memoryview(mapped.read_buffer())
+            if hashlib.sha256(content[:-_SEAL_BYTES]).digest() != content[-_SEAL_BYTES:].tobytes():
+                raise ValueError("its checksum is not that of its content")
+
+    def remove(self, file: str) -> None:
+        """Remove a file, which need not be there."""
+        (self.directory / file).unlink(missing_ok=True)
 
     def _remove_abandoned(self) -> None:
         oldest = time.time() - _ABANDONED_SECONDS
@@ -213,7 +228,9 @@ class StateWriter:
                 [mark.origin, mark.segment, astuple(mark.moment), mark.ends, mark.table] for mark in state.cleared.marks
             ]
             marks.sort(key=lambda mark: mark[1:])
-            head = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
+            head: dict[str, Any] = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
+            if state.events is not None:
+                head["events"] = state.events
             self._head = {b"head": json.dumps(head).encode()}
         for file in state.entries:
             for entries in file:
@@ -238,6 +255,13 @@ class StateWriter:
         finally:
             if self._file is not None:
                 self._file.close()
+
+
+def _seal(path: str) -> None:
+    with open(path, "r+b") as file:
+        seal = hashlib.file_digest(file, "sha256").digest()
+        file.seek(0, os.SEEK_END)
+        file.write(seal)
 
 
 def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:

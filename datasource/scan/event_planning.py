@@ -49,13 +49,14 @@ class Measured:
 
     `head` is the head row that the commit log had then, if the whole stream was measured: the slices contain all its
     versions. `newest` is the newest version that was known, where versions count. `about` says of the "start" and the
-    "end" how they were found, if they are approximate.
+    "end" how they were found, if they are approximate. `to_tail`: they end where the stream ended.
     """
 
     slices: Sequence[SegmentSlice]
     head: HeadRow | None = None
     newest: int = 0
     about: Mapping[str, str] = field(default_factory=dict)
+    to_tail: bool = True
 
 
 def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
@@ -79,8 +80,10 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
     measured = _measure(opened, start.cut, end.cut)
     about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
     if earlier is not None:
-        return Measured(cut_at(measured.slices, earlier.tail), about=about)
-    return measured if start.cut is None and end.cut is None else Measured(measured.slices, about=about)
+        return Measured(cut_at(measured.slices, earlier.tail), about=about, to_tail=end.cut is None)
+    if start.cut is None and end.cut is None:
+        return measured
+    return Measured(measured.slices, about=about, to_tail=end.cut is None)
 
 
 def measure_slices(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Sequence[SegmentSlice]:

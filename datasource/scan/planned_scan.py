@@ -22,10 +22,10 @@ class _UnplannedReader(DataSourceReader):
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The files of the checkpoint that a task needs, and the beginning of the name of the file that it writes."""
+    """The files of rows that a task needs, and the beginning of the name of the file that it writes, if it does."""
 
     before: tuple[str, ...]
-    after: str
+    after: str | None
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,15 @@ class PlannedRows:
     """What the checkpoint of a stream of changes knows of rows after a batch, see `changes/states.py`.
 
     `known` is that as text, after the batch with this `number`; `obsolete` are files that are no longer needed. There
-    is an element of `tasks` for each partition.
+    is an element of `tasks` for each partition. A scan of current rows has a `folder` instead, whose files its planning
+    must know, and nothing else is known of it: see `changes/remembered_rows.py`.
     """
 
     number: int
-    known: str
+    known: str | None
     obsolete: tuple[str, ...]
     tasks: tuple[TaskFiles, ...]
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class PlannedScan:
     keyed: tuple[int, int] | None = None
     """How many segments can have the routing keys of the conditions, of how many; None if that is unknown."""
     rows: PlannedRows | None = None
-    """The files of the known rows, for a stream of their changes."""
+    """The files of the known rows, for a stream of their changes and a scan that remembers them."""
     head: HeadRow | None = None
     """The head row of the commit log, if every event is a row and the scan contains all of its versions."""
     about: Mapping[str, str] = field(default_factory=dict)
@@ -103,10 +105,14 @@ class PlannedScan:
 
     @classmethod
     def unfinished(
-        cls, schema: StructType, slices: Sequence[SegmentSlice], search: DataSourceReader | None
+        cls,
+        schema: StructType,
+        slices: Sequence[SegmentSlice],
+        search: DataSourceReader | None = None,
+        rows: PlannedRows | None = None,
     ) -> PlannedScan:
         """Return what is known of a scan that must be planned again."""
-        return cls(RowSource.unplanned(schema), **extent_of(slices), whole=False, search=search)
+        return cls(RowSource.unplanned(schema), **extent_of(slices), whole=False, search=search, rows=rows)
 
 
 class Extent(TypedDict):

@@ -51,6 +51,7 @@ class PushDown:
             conditions=(*sieved, *request.hints) if by_key else (),
             earlier=request.earlier,
             search=request.search,
+            files=request.files,
             counted=request.counted,
         )
         return cls(opened, request, wanted, sieved)

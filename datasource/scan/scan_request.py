@@ -25,6 +25,11 @@ class Search:
     most: int | None = None
     found: tuple[str, ...] = ()
 
+    @property
+    def is_preview(self) -> bool:
+        """Return whether the scan does not run yet, and will be planned again if it does."""
+        return self.most == 0
+
     @classmethod
     def of_request(cls, found: tuple[str, ...] | None) -> Search:
         """Return the search for a request of Spark: none before it runs the scan (`found` is None), then few bytes."""
@@ -54,6 +59,8 @@ class ScanRequest:
     earlier: EarlierScan | None = None
     """An earlier scan with the same start, at whose end this one ends too."""
     search: Search = field(default_factory=Search)
+    files: Sequence[str] | None = None
+    """The files of the folder that an unfinished plan named; None if they are not known."""
     counted: bool = False
     """Whether tasks count, see `scan/counts.py`."""
 
@@ -84,4 +91,5 @@ class WantedRows:
     conditions: Sequence[Condition] = ()
     earlier: EarlierScan | None = None
     search: Search = field(default_factory=Search)
+    files: Sequence[str] | None = None
     counted: bool = False

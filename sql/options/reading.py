@@ -7,6 +7,7 @@ from datetime import timedelta
 from ..option_types import (
     BOOLEAN,
     BYTE_SIZE,
+    DIRECTORY,
     DURATION,
     NAMES,
     PATTERN,
@@ -258,4 +259,14 @@ CURRENT_ROWS_MEMORY = Option(
     SettableAs.CATALOG | SettableAs.READ,
     "Bytes that a task uses to find the current rows of a table of changes; the rest goes to temporary files.",
     "256m",
+)
+CURRENT_ROWS_REMEMBERED_IN = Option(
+    "current-rows.remembered-in",
+    optional(DIRECTORY),
+    None,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Directory in which scans of tables of changes with a primary key leave the current rows that they found, so that "
+    "the next scan reads only newer events. Any file system that Spark can have a checkpoint in: "
+    "`s3a://bucket/rows`. Not set: every scan reads all events. Whoever may read or write these files can read or "
+    "change rows. See [Remembered rows](debezium/semantics.md#remembered-rows).",
 )

@@ -115,6 +115,8 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"properties": {"scaling.min-segments": "0"}}, "allowed: 1 to 10000"),
         ({"properties": {"scaling.min-segments": "four"}}, "expected a whole number"),
         ({"properties": {"scaling.min-segments": "1e3"}}, "expected a whole number"),
+        ({"read": {"current-rows.remembered-in": "rows"}}, "absolute path or the URI of a directory"),
+        ({"read": {"current-rows.remembered-in": "file:rows"}}, "absolute path or the URI of a directory"),
         ({"conf": {"security.credentials": "just.a.module"}}, "expected module:attribute"),
         ({"conf": {"security.password": "${env:NOT_THERE}"}}, "environment variable NOT_THERE"),
     ],
@@ -180,6 +182,8 @@ SECRET = "hunter2-swordfish"
         {"conf": {"api_key": SECRET}},
         {"conf": {"controller-uri": f"tcp://admin:{SECRET}@host:9090"}},
         {"conf": {"controler": f"tcp://admin:{SECRET}@host:9090"}},
+        {"conf": {"current-rows.remembered-in": f"s3a://key:{SECRET}@bucket/rows"}},
+        {"read": {"current-rows.remembered-in": f"S3A://key:a/{SECRET}@bucket/rows"}},
         {"read": {"security.password": SECRET, "SECURITY.PASSWORD": SECRET + "x"}},
     ],
 )
@@ -208,6 +212,12 @@ def test_options_survive_pickling() -> None:
     options = resolve(conf={"controller-uri": "tcp://a:1"}, read={"stream": "s"}, env={})
     again = pickle.loads(pickle.dumps(options))
     assert again == options and again.get(o.STREAM) == "s"
+
+
+@pytest.mark.parametrize("directory", ["/rows", "file:/rows", "hdfs://a:8020/rows", "abfss://box@store.net/rows"])
+def test_a_directory_may_be_in_any_file_system(directory: str) -> None:
+    found = resolve(conf={"current-rows.remembered-in": directory}, env={})
+    assert found.get(o.CURRENT_ROWS_REMEMBERED_IN) == directory
 
 
 def test_texts_resolve_to_the_same_values_again() -> None:

@@ -19,7 +19,7 @@ go to temporary files by a hash of the key, each of which is folded by itself in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ import pyarrow as pa
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
+from .history import RowState
 from .names import DELETED, Mask, Names, Numbers, OlderPositions, numbers_of
 from .order import KeyOrder, find_last, replace_columns, take_rows
 
@@ -48,6 +49,24 @@ class CurrentRows(KeyFold):
         self._reader = EntryReader(key, columns, self._names)
         super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names, ages, self.left_out))
 
+    def resume(self, state: RowState) -> None:
+        """Continue where another fold ended, whose state is read when it is needed. Call this first."""
+        for origin in state.origins:
+            self._names.origin(origin)  # which gets the same number as there
+        self.clearings.update(state.cleared)
+        self.begin_with([state.entries])
+
+    def state(self, segments: Iterable[int]) -> RowState:
+        """Return what another fold needs to `resume`, without entries: `rows` passes these to `keep`.
+
+        Truncations and marks of other segments than these are left out.
+        """
+        own, cleared = set(segments), Clearings(self.clearings.ages)
+        for clearing in (*self.clearings, *self.clearings.marks):
+            if clearing.segment in own:
+                cleared.add(clearing)
+        return RowState(self._names.origin_texts, cleared, ())
+
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
         """Take the changes of some events of one segment, after all earlier events.
 
@@ -56,9 +75,16 @@ class CurrentRows(KeyFold):
         """
         self.add(self._reader.read(changes, locations, self.clearings))
 
-    def rows(self) -> Iterator[pa.Table]:
-        """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
-        for entries in self.results():
+    def rows(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:
+        """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this.
+
+        `keep` gets the entries with which another fold can go on.
+        """
+        return self.rows_among(self.results(keep))
+
+    def rows_among(self, states: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the rows among the last entries of keys."""
+        for entries in states:
             there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +43,14 @@ Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
 class RowState:
     """The state of rows at the end of a history: their last entries, and the origins that the numbers in these mean.
 
-    `cleared` are the truncations so far. Entries may come from several files, see `Former`.
+    `cleared` are the truncations so far. Entries may come from several files, see `Former`. `events` is a JSON value
+    that says from which events they come, where that matters.
     """
 
     origins: Sequence[str]
     cleared: Clearings
     entries: Former
+    events: Any = None
 
 
 class RowHistory(KeyFold):

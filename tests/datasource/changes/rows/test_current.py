@@ -50,6 +50,16 @@ def test_a_change_that_is_delivered_again_replaces_nothing_newer() -> None:
     assert fold([Change("c", 1, "a", 10), Change("u", 1, "same position", 10)]) == {1: "same position"}
 
 
+def test_deletions_are_kept_whose_positions_can_show_that_later_events_are_older() -> None:
+    deletions = [Change("d", 1, at=20), Change("d", 2)]
+    for more in ([], [Change("c", 3, "a", 10), Change("c", 4, "b", 30)]):  # in order, or not
+        kept: list[pa.Table] = []
+        with CurrentRows(["id"], ["v"], 1 << 28) as rows:
+            feed(rows, [*deletions, *more])
+            assert sum(map(len, rows.rows(kept.append))) == len(more)
+        assert sorted(pa.concat_tables(kept).column(value_name("id")).to_pylist()) == [1, *(each.id for each in more)]
+
+
 def test_a_snapshot_replaces_what_came_before_it() -> None:
     assert fold([Change("u", 1, "a", 200), Change("r", 1, "b", 50), Change("u", 1, "c", 60)]) == {1: "c"}
     assert fold([Change("u", 1, "a", 200), Change("r", 1, "b", 50)]) == {1: "b"}

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -38,7 +39,11 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     this.columns = columns;
     this.options = options;
     this.checkpoint = checkpoint;
-    this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()).withFolder() : null;
+    this.rows = table.hasRowKey() ? new RowFiles(folder(), conf()).withFolder() : null;
+  }
+
+  private String folder() {
+    return new Path(checkpoint, "rows").toString();
   }
 
   /** Returns the name of the source in a query's progress. */
@@ -113,7 +118,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ColumnarReaders python = PravegaScan.readerFactory(plan.tasks());
-    return rows == null ? python : new RowFiles.Readers(python, checkpoint, new SerializableConfiguration(conf()));
+    return rows == null ? python : new RowFiles.Readers(python, folder(), true, new SerializableConfiguration(conf()));
   }
 
   private static Configuration conf() {

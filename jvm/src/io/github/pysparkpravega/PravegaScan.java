@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.function.Function;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
 import scala.collection.immutable.Map$;
 
 /** A scan as the service plans it: Spark's Python readers run its function over its partitions. */
@@ -40,6 +42,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private StructType every;
   private List<Condition> ofJoins = List.of();
   private List<String> found;
+  private List<String> files;
   private PlannedRead plan;
   private MicroBatchStream stream;
 
@@ -66,7 +69,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
     return table.planScan(ends -> table.isOfChanges()
         ? new PlanChanges(table.handle(), columns, options, limit, ends, cores, found, every, conditions)
         : new PlanScan(table.handle(), columns, options, limit, ends, cores, found, aggregation, every, conditions,
-            ofJoins));
+            ofJoins, files));
   }
 
   /** Plans the scan when Spark first asks for its columns, without its tasks if these take long to plan. */
@@ -84,8 +87,25 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   }
 
   private synchronized PlannedTasks tasks() {
-    plan = complete(plan(), this::plan);
+    PlannedRead first = plan();
+    RowFiles rows = null;
+    if (first.tasks() == null && first.rows() != null) {
+      try {
+        rows = new RowFiles(first.rows().folder(), conf()).withFolder();
+        files = rows.names();
+      } catch (Exception e) { // Scala's methods throw any
+        throw PravegaException.unchecked(RowFiles.unusable(first.rows().folder(), e));
+      }
+    }
+    plan = complete(first, this::plan);
+    if (rows != null) {
+      plan.rows().obsolete().forEach(rows::forget);
+    }
     return plan.tasks();
+  }
+
+  private static Configuration conf() {
+    return SparkSession.active().sessionState().newHadoopConf();
   }
 
   /**
@@ -166,12 +186,22 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return partitions(tasks());
+    InputPartition[] partitions = partitions(tasks());
+    // Without events there is one partition, which reads nothing and has no files.
+    List<TaskFiles> tasks = plan.rows() == null ? List.of() : plan.rows().tasks();
+    for (int index = 0; index < tasks.size(); index++) {
+      TaskFiles task = tasks.get(index);
+      partitions[index] = new RowFiles.Partition(partitions[index], new String[0], task.before(), task.after());
+    }
+    return partitions;
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ColumnarReaders readers = readerFactory(tasks());
+    if (plan.rows() != null) {
+      readers = new RowFiles.Readers(readers, plan.rows().folder(), false, new SerializableConfiguration(conf()));
+    }
     return limit < 0 ? readers : new DrainingReaderFactory(readers);
   }
 

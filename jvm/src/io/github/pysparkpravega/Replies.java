@@ -44,8 +44,9 @@ interface Replies {
   record QueryCommands(List<QueryStart> start, List<QueryStop> stop) {}
   record SourceDescription(Map<String, String> connection, String[] identifier, TableDescription table) {}
   record PlannedTasks(byte[] function, String python, List<byte[]> partitions, StructType schema, StructType output) {}
-  record TaskFiles(String[] before, String after) {}
-  record PlannedRows(int number, String known, List<String> obsolete, List<TaskFiles> tasks) {}
+  record TaskFiles(String[] before, @OrNull String after) {}
+  record PlannedRows(int number, @OrNull String known, List<String> obsolete, List<TaskFiles> tasks,
+      @OrNull String folder) {}
   record PlannedRead(@OrNull PlannedTasks tasks, @OrNull PlannedTasks search, StructType schema, List<Long> affinities,
       long bytes, String description, @OrNull JsonNode ends, @OrNull PlannedRows rows, boolean columnar,
       @OrNull Long known) {}

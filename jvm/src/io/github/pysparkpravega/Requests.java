@@ -94,7 +94,8 @@ interface Requests {
   record Aggregation(List<AggregateFunction> functions, List<String[]> groups) {}
   record PlanScan(String table, StructType columns, Map<String, String> options, int limit, @OrNull JsonNode ends,
       int cores, @OrNull List<String> found, @OrNull Aggregation aggregation, @OrNull StructType every,
-      List<Condition> conditions, List<Condition> ofJoins) implements Request<PlannedRead> {}
+      List<Condition> conditions, List<Condition> ofJoins, @OrNull List<String> files)
+      implements Request<PlannedRead> {}
   record CheckColumnOptions(String table, Map<String, String> options) implements Request<Void> {}
   record TakeConditions(String table, StructType columns, Map<String, String> options, List<Condition> conditions)
       implements Request<boolean[]> {}

@@ -8,9 +8,11 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.FileTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.UUID;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
@@ -22,12 +24,15 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.SerializableConfiguration;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * The files of the rows that a stream of changes knows, under its checkpoint, in any file system. The service
- * names them, tasks of Python read and write copies of them. A file appears whole, and is never changed.
+ * The files of the rows that a stream of changes knows, under its checkpoint, or that scans remember, in any file system.
+ * The service names them, tasks of Python read and write copies of them. A file appears whole, and is never changed.
  */
 final class RowFiles {
+  private static final Logger LOG = LoggerFactory.getLogger(RowFiles.class);
   private static final String LOCAL = "pyspark-pravega-row-states"; // as in states.py
   private static final List<String> SUFFIXES = List.of(".whole", ".part");
   private static final String KNOWN = ".known";
@@ -38,9 +43,14 @@ final class RowFiles {
   private final Path folder;
   private final CheckpointFileManager files;
 
-  RowFiles(String checkpoint, Configuration conf) {
-    folder = new Path(checkpoint, "rows");
-    files = CheckpointFileManager.create(folder, conf);
+  RowFiles(String folder, Configuration conf) {
+    this.folder = new Path(folder);
+    files = CheckpointFileManager.create(this.folder, conf);
+  }
+
+  static PravegaException unusable(String folder, Exception e) {
+    return new PravegaException("PRAVEGA_INVALID_OPTION", "42616", "Rows cannot be remembered in " + folder
+        + ". Correct 'current-rows.remembered-in', or leave it out. The file system says: " + e, e);
   }
 
   /** Once for a query, on the driver. */
@@ -86,6 +96,15 @@ final class RowFiles {
     files.delete(new Path(folder, name));
   }
 
+  /** Deletes a state that another session may delete too. */
+  void forget(String name) {
+    try {
+      delete(name);
+    } catch (Exception e) { // Scala's methods throw any
+      LOG.warn("{} cannot be deleted", new Path(folder, name), e);
+    }
+  }
+
   private static UUID hash(String position) {
     return UUID.nameUUIDFromBytes(position.getBytes(StandardCharsets.UTF_8));
   }
@@ -123,7 +142,7 @@ final class RowFiles {
     }
   }
 
-  private void store(String state) throws IOException {
+  private void store(String state) {
     for (String suffix : SUFFIXES) {
       String name = state + suffix;
       if (Files.exists(local(name))) {
@@ -133,7 +152,43 @@ final class RowFiles {
         return;
       }
     }
-    throw new FileNotFoundException("The task did not write its state " + state);
+    throw new UncheckedIOException(new FileNotFoundException("The task did not write its state " + state));
+  }
+
+  /** Fetches what a task can do without. */
+  private void fetchIfThere(String name) {
+    try {
+      fetch(name);
+    } catch (IOException | RuntimeException e) {
+      LOG.warn("All events are read, because the remembered rows in {} cannot be read", new Path(folder, name), e);
+    }
+  }
+
+  /**
+   * Stores a state that a task has written since its time was `before`; rows can be found without it.
+   *
+   * @param known whether the task was to read a file of this name.
+   */
+  private void storeIfNew(String state, @OrNull FileTime before, boolean known) {
+    String name = state + SUFFIXES.get(0);
+    try {
+      if (Objects.equals(time(name), before)) {
+        return;
+      }
+      if (known) {
+        delete(name); // the task could not use it, and not every file system replaces a file
+      }
+      if (!files.exists(new Path(folder, name))) { // as another session may have left it
+        write(name, out -> Files.copy(local(name), out));
+      }
+    } catch (IOException | RuntimeException e) {
+      LOG.warn("The rows cannot be remembered in {}", new Path(folder, name), e);
+    }
+  }
+
+  private static @OrNull FileTime time(String name) throws IOException {
+    java.nio.file.Path copy = local(name);
+    return Files.exists(copy) ? Files.getLastModifiedTime(copy) : null;
   }
 
   /** Returns where Python looks: in the first of the executor's directories for temporary files. */
@@ -142,44 +197,59 @@ final class RowFiles {
     return directory.toPath().resolve(LOCAL).resolve(name);
   }
 
-  /**
-   * A partition of Python with the files that its task needs, and the beginning of the name of the one that it writes.
-   */
-  record Partition(InputPartition python, String[] homes, String[] before, String after) implements InputPartition {
+  /** A partition of Python with the files that its task needs, and the name of the one that it writes, if it does. */
+  record Partition(InputPartition python, String[] homes, String[] before, @OrNull String after)
+      implements InputPartition {
     @Override
     public String[] preferredLocations() {
       return homes;
     }
   }
 
-  /** Reads such partitions: fetches the files first, and stores the new one when all rows have been read. */
-  record Readers(ColumnarReaders python, String checkpoint, SerializableConfiguration conf)
+  /**
+   * Reads such partitions: fetches the files first, and stores the new one when all rows have been read.
+   *
+   * @param needed whether a task fails without them. Otherwise its rows are the same, and only take longer.
+   */
+  record Readers(ColumnarReaders python, String folder, boolean needed, SerializableConfiguration conf)
       implements ColumnarReaders {
     @Override
     public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
       if (!(partition instanceof Partition mine)) {
         return python.createColumnarReader(partition);
       }
-      RowFiles files = new RowFiles(checkpoint, conf.value());
+      RowFiles files = new RowFiles(folder, conf.value());
+      String after = mine.after();
       try {
         for (String name : mine.before()) {
-          files.fetch(name);
+          if (needed) {
+            files.fetch(name);
+          } else {
+            files.fetchIfThere(name);
+          }
         }
+        Runnable store = () -> {};
+        if (after != null && needed) {
+          store = () -> files.store(after);
+        } else if (after != null) {
+          String name = after + SUFFIXES.get(0);
+          FileTime before = time(name);
+          boolean known = List.of(mine.before()).contains(name);
+          store = () -> files.storeIfNew(after, before, known);
+        }
+        return new Reader(python.createColumnarReader(mine.python()), store);
       } catch (IOException e) {
         throw new UncheckedIOException(e);
       }
-      return new Reader(python.createColumnarReader(mine.python()), files, mine.after());
     }
   }
 
   private static final class Reader extends DelegatingReader {
-    private final RowFiles files;
-    private String after;
+    private Runnable store;
 
-    Reader(PartitionReader<ColumnarBatch> python, RowFiles files, String after) {
+    Reader(PartitionReader<ColumnarBatch> python, Runnable store) {
       super(python);
-      this.files = files;
-      this.after = after;
+      this.store = store;
     }
 
     @Override
@@ -187,10 +257,8 @@ final class RowFiles {
       if (super.next()) {
         return true;
       }
-      if (after != null) {
-        files.store(after);
-        after = null;
-      }
+      store.run();
+      store = () -> {};
       return false;
     }
   }

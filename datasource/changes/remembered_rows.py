@@ -1,0 +1,169 @@
+"""Remembers the current rows that a scan has found, so that the next one reads only newer events.
+
+The state of each group of segments is a file, as the states of streams of changes are. It is a fold of certain events:
+byte ranges of segments, which never change. So a scan of these and later events may go on from it, whoever wrote it.
+The name of a file has a hash of everything that the fold depends on, and so has its head. A state that is not exactly
+what a scan needs is not used, and the scan reads all events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from importlib import metadata
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from pyspark_pravega.errors import SegmentNotFoundError
+from pyspark_pravega.formats.changes.feed import list_key_columns
+from pyspark_pravega.sql import options as o
+
+from ..positions.snapshot import SegmentSlice
+from ..scan.planned_scan import PlannedRows, TaskFiles
+from ..tables.bad_events import FAILFAST
+from ..tables.open_table import OpenRead
+from .group_reader import GroupPartition
+from .rows.history import RowState
+from .states import WHOLE, RowStates, digest, group_of, is_state, number_of, state_name
+
+_LOG = logging.getLogger(__name__)
+
+_FORMAT = 1
+_KEPT = 2
+"""How many states of a group stay: another scan may still read the one before the newest."""
+
+
+@dataclass
+class RememberedPartition(InputPartition):
+    """The events of a group, the file of a state that may go before some of them, and the name of the state to write.
+
+    `origin` is what a state of the group depends on besides its events.
+    """
+
+    events: GroupPartition
+    origin: str
+    before: str | None
+    after: str | None
+
+    @contextmanager
+    def recall(self) -> Iterator[RowState | None]:
+        """Open the state `before`; None if there is none, or none that can be trusted."""
+        with ExitStack() as opened:
+            yield None if self.before is None else self._open(self.before, opened)
+
+    def _open(self, file: str, opened: ExitStack) -> RowState | None:
+        states = RowStates()
+        try:
+            states.check_seal(file)
+            state = opened.enter_context(states.read([file]))
+            self._check(state)
+        except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as problem:
+            _LOG.warning("All events are read, because the remembered rows in %s cannot be used: %s", file, problem)
+            states.remove(file)
+            return None
+        return state
+
+    def _check(self, state: RowState) -> None:
+        """Raise ValueError if a state is of other events."""
+        if state.events["origin"] != self.origin:
+            raise ValueError("they are of another table")
+        pieces = {piece.segment_id: piece for piece in self.events.pieces}
+        for segment, start, end in state.events["slices"]:
+            piece = pieces.get(segment)
+            if piece is None or piece.start != start or piece.end < end:
+                raise ValueError(f"they have events of segment {segment} that the scan does not read")
+
+    def without(self, state: RowState) -> GroupPartition:
+        """Return the events after a state."""
+        ends = {segment: end for segment, _, end in state.events["slices"]}
+        pieces = [replace(one, start=ends.get(one.segment_id, one.start)) for one in self.events.pieces]
+        return replace(self.events, pieces=tuple(piece for piece in pieces if piece.start < piece.end))
+
+    @contextmanager
+    def write(self, state: RowState) -> Iterator[Callable[[pa.Table], None]]:
+        """Write the state `after`, which exists once the body has succeeded. Yields what takes its entries."""
+        assert self.after is not None
+        state = replace(state, events={"origin": self.origin, "slices": _describe(self.events.pieces)})
+        former = [] if self.before is None else [self.before]
+        with RowStates().write(self.after, former, sealed=True) as writer:
+            writer.add(state)
+            yield lambda entries: writer.add(replace(state, entries=[[entries]]))
+
+
+def find_folder(read: OpenRead) -> str | None:
+    """Return the folder of the states of a table; None if its rows are not to be remembered.
+
+    Bad events that are left out are reported by each scan, and so each scan must read them.
+    """
+    directory, table = read.options.get(o.CURRENT_ROWS_REMEMBERED_IN), read.table
+    if directory is None or not list_key_columns(table.settings):
+        return None
+    if read.rule.mode != FAILFAST or not read.options.get(o.FAIL_ON_DATA_LOSS):
+        return None
+    return f"{directory.rstrip('/')}/{table.stream.scope}.{table.stream.name}-{_identify(read)}"
+
+
+def _identify(read: OpenRead) -> str:
+    """Return a hash of all that the states of a table depend on, besides its events."""
+    table = read.table
+    meaning = (table.format, table.framing, table.schema_text, table.schema.json(), dict(table.settings))
+    return digest(_FORMAT, _find_release(), str(read.pravega.config.controller_uri), str(table.stream), meaning)
+
+
+def _find_release() -> str:
+    """Return the release of this software, because another one may fold in another way; "" if it is not installed."""
+    try:
+        return metadata.version("pyspark-pravega")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def ask_for_files(folder: str) -> PlannedRows:
+    """Return what asks for the names of the files in a folder."""
+    return PlannedRows(0, None, (), (), folder)
+
+
+def remember(
+    read: OpenRead, partitions: Sequence[GroupPartition], folder: str, files: Sequence[str], *, write: bool
+) -> tuple[list[RememberedPartition], PlannedRows]:
+    """Return the partitions of a scan with the states that they go on from, and write if they are to write any.
+
+    `files` are those in the `folder`.
+    """
+    identity, created = _identify(read), _find_creation(read, partitions)
+    made, kept = [], set()
+    for partition in partitions:
+        first, time = partition.pieces[0], created.get(partition.pieces[0].segment_id)
+        # A cluster that was set up anew has the same numbers of segments, and retention removes events.
+        origin = digest(identity, time, first.segment_id, first.start)
+        size = sum(piece.end for piece in partition.pieces)
+        name = state_name(origin, first.segment_id, size, _describe(partition.pieces))
+        states = sorted((file for file in files if _is_of_group(file, name)), key=number_of, reverse=True)
+        kept.update(states[:_KEPT])
+        before = next((file for file in states if number_of(file) <= size), None)
+        known = time is not None
+        made.append(
+            RememberedPartition(partition, origin, before if known else None, name if known and write else None)
+        )
+    tasks = [TaskFiles(() if one.before is None else (one.before,), one.after) for one in made]
+    obsolete = [file for file in files if is_state(file) and file not in kept] if write else []
+    return made, PlannedRows(0, None, tuple(obsolete), tuple(tasks), folder)
+
+
+def _is_of_group(file: str, name: str) -> bool:
+    return is_state(file) and file.endswith(WHOLE) and group_of(file) == group_of(name)
+
+
+def _find_creation(read: OpenRead, partitions: Sequence[GroupPartition]) -> dict[int, int | None]:
+    """Return when the first segment of each group was created, by segment, as far as that is known."""
+    try:
+        return read.pravega.segments.creation_times(read.stream, [one.pieces[0].segment_id for one in partitions])
+    except SegmentNotFoundError:
+        return {}  # retention has just removed it, and the scan will say so
+
+
+def _describe(pieces: Sequence[SegmentSlice]) -> list[list[int]]:
+    return [[piece.segment_id, piece.start, piece.end] for piece in pieces]
