@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,17 @@ def test_two_states_stay_and_what_killed_writers_left_goes(table: Table) -> None
         path for path in left if path.name == "new.tmp" or path is left[-1]
     ]
     assert foreign.exists()
+
+
+def test_queries_at_the_same_time_find_the_same_rows(table: Table) -> None:
+    table.create(2)
+    query = f"SELECT id, v FROM {table.name} WITH ('current-rows.remembered-in'='{table.directory.as_uri()}')"
+    for number in range(3):
+        table.write(*(change("u", key, str(number), 10 + number) for key in range(10)))
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: sorted(table.spark.sql(query).collect()), range(4)))
+        assert found == [[(key, str(number)) for key in range(10)]] * 4
+    assert len(table.rows()) == 10 and table.read == 0
 
 
 def test_a_stream_that_was_dropped_and_created_again(table: Table) -> None:

@@ -145,6 +145,10 @@ def test_a_damaged_file_is_not_used(harm: object, caplog: pytest.LogCaptureFixtu
     scan(partition(3, None, "q-0-000000003-x"), EVENTS)
     file = RowStates().directory / "q-0-000000003-x.whole"
     file.write_bytes(harm(file.read_bytes()))
+    harmed = file.read_bytes()
+    with partition(3, file.name, None).recall() as state:
+        assert state is None and not file.exists(), "the next task fetches it again"
+    file.write_bytes(harmed)
     part = partition(3, file.name, "q-0-000000003-x")
     assert scan(part, EVENTS) == ({1: "c", 2: "b"}, 3)
     assert file.name in caplog.text and "All events are read" in caplog.text
