@@ -37,7 +37,7 @@ from .protocol.replies import (
     TableDescription,
     ViewDefinition,
 )
-from .queries import changes, planning, relations, sources
+from .queries import planning, relations, sources
 from .running.servers import QueryServers
 from .storage.catalogs import Catalog, Connections
 from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
@@ -143,7 +143,7 @@ class Operations:
             case r.LoadTable():
                 return find_named(catalog, request).load(request)
             case r.LoadChangelog(options=options, range=range):
-                return changes.load_changes(find_named(catalog, request), range, options)
+                return planning.load_changes(find_named(catalog, request), range, options)
             case r.ReadMetadata(options=options):
                 return find_named(catalog, request).read_rows(options)
             case r.TableExists(creating=True):

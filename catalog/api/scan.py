@@ -30,7 +30,7 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
-from ..queries.changes import open_changes
+from ..queries.planning import open_changes
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream

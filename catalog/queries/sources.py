@@ -25,7 +25,7 @@ from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
 from ..storage.catalogs import BY_OPTIONS, Catalog
 from ..tables.description import describe_table, identify_members, identity
-from .changes import describe_changes
+from .planning import describe_changes
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@ from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 
 from .. import protocol as r
 from ..protocol.replies import PlannedRead
-from ..queries.changes import open_changes
-from ..queries.planning import make_planned_read
+from ..queries.planning import make_planned_read, open_changes
 from ..storage.catalogs import Catalog
 
 

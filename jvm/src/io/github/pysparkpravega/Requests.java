@@ -78,7 +78,7 @@ interface Requests {
   record CallProcedure(String[] namespace, String name, Map<String, String> given, @OrNull QueryFacts facts)
       implements Request<MetadataRows> {}
 
-  // catalog/protocol/running_queries.py
+  // catalog/protocol/procedures.py
   record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
       @OrNull String progress, boolean bounded, boolean stopped) {}
   record StreamRead(Map<String, String> options) {}
@@ -111,7 +111,7 @@ interface Requests {
       String checkpoint, @OrNull String known, List<String> files, int retain, @OrNull List<String> found)
       implements Request<PlannedRead> {}
 
-  // catalog/protocol/micro_batches.py
+  // catalog/protocol/scans.py
   record StartOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)
       implements Request<String> {}
   record LastOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)
