@@ -40,11 +40,11 @@ from ..running.kept_query import (
     now,
 )
 from ..running.leases import take_lease
-from ..running.servers import QueryServers
+from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import views
-from ..writing.write_options import select_write_options
+from ..writing.insert import select_write_options
 from .procedure import Procedure, name_table, parameter, require
 
 _LONGEST_NAME = 200

@@ -15,7 +15,7 @@ from pyspark_pravega.sql.identifiers import hyphenate, split_name
 
 from ..metadata.table import Rows, column
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState
-from ..running.servers import QueryServers
+from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from .procedure import DRY_RUN, Procedure, is_set, name_table, parameter, require

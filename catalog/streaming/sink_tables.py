@@ -22,7 +22,7 @@ from ..protocol.tables import CreateTable, Identifier
 from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
-from ..writing.write_options import select_write_options
+from ..writing.insert import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
 

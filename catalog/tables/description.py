@@ -1,4 +1,7 @@
-"""What descriptions of tables share: columns, hidden ones, and what distinguishes a stream from a later one."""
+"""What descriptions of tables share: columns, hidden ones, and what distinguishes a stream from a later one.
+
+The name for OpenLineage is here too, by which its Spark agent knows what a query reads and writes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from types import MappingProxyType
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.config import parse_controller_uri
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.table import origin_of
 from pyspark_pravega.datasource.kinds.kind import TableKind
@@ -22,7 +26,21 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
-from .lineage import name_dataset
+
+_NAMESPACE = "openlineage.dataset.namespace"
+_NAME = "openlineage.dataset.name"
+"""The table properties in which the agent looks for a dataset."""
+
+
+def name_dataset(catalog: Catalog, stream: Stream) -> dict[str, str]:
+    """Return the properties that name a table in lineage: by its cluster, and by its place there.
+
+    The name is the same in every session, whatever the catalog is called there, and with TLS as without. Of several
+    controllers it is the first, as OpenLineage has it for Kafka's brokers.
+    """
+    controller = parse_controller_uri(catalog.pravega.config.controller_uri)[1][0]
+    return {_NAMESPACE: f"pravega://{controller}", _NAME: str(stream)}
+
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS

@@ -14,10 +14,9 @@ from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import InsertBegun, InsertHandle
 from ..storage.catalogs import Catalog
-from .entry_epochs import begin_epoch_of_entries
 from .insert import InsertEnd, InsertStart, WriteKind
-from .several_streams import Dispatches
-from .transactions import TransactionalInserts
+from .key_value import begin_epoch_of_entries
+from .open_writes import Dispatches, TransactionalInserts
 
 LOG = logging.getLogger(__name__)
 
