@@ -8,8 +8,7 @@ from functools import cached_property
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,

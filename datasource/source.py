@@ -39,7 +39,7 @@ from .kinds.opening import open_table
 from .scan.event_planning import make_full_schema
 from .scan.scan_request import ScanRequest
 from .table_of_options import table_of_options
-from .tables.read_options import resolve_read
+from .tables.open_table import resolve_read
 from .workers.user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit

@@ -16,11 +16,9 @@ from pyspark_pravega.sql import options as o
 from .kinds.opening import find_table_kind, load
 from .tables.hidden_columns import HIDDEN_COLUMNS
 from .tables.loading import read_declared_settings
-from .tables.members import Member, MemberChoice
-from .tables.merged_table import STREAM_COLUMN, merged_table, with_stream_column
+from .tables.merged_table import STREAM_COLUMN, Member, MemberChoice, merged_table, with_stream_column
 from .tables.stored_properties import promised_key, stored_properties
-from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
-from .tables.table_name import TableName
+from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, TableName, kind_of_format
 
 _THREADS = 8
 """Streams that are loaded at the same time."""

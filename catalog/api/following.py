@@ -21,7 +21,7 @@ from pyspark_pravega.datasource.stream_source.event_time_drift import check_time
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer

@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.sql import options as o

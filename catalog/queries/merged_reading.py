@@ -15,8 +15,7 @@ from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryM
 from pyspark_pravega.datasource.stream_source.merged_source import MemberStream, MergedTableStream
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.table_of_options import load_members
-from pyspark_pravega.datasource.tables.members import MemberChoice
-from pyspark_pravega.datasource.tables.merged_table import check_member
+from pyspark_pravega.datasource.tables.merged_table import MemberChoice, check_member
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,

@@ -21,7 +21,7 @@ from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
-from pyspark_pravega.datasource.tables.read_options import drop_changes_options, resolve_read
+from pyspark_pravega.datasource.tables.open_table import drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o

@@ -12,7 +12,7 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.scan.event_planning import make_full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
-from pyspark_pravega.datasource.tables.read_options import CHANGES_OPTIONS, drop_changes_options, resolve_read
+from pyspark_pravega.datasource.tables.open_table import CHANGES_OPTIONS, drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError, shorten
 from pyspark_pravega.sql import options as o

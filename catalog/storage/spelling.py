@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, underscore

@@ -20,7 +20,7 @@ from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.stream_source.real_time import follow
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_drift

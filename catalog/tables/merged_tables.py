@@ -23,9 +23,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.table_of_options import describe_no_match, load_members
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.tables.members import MemberChoice
-from pyspark_pravega.datasource.tables.merged_table import merged_table
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.merged_table import MemberChoice, merged_table
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,

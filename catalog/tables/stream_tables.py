@@ -13,7 +13,7 @@ from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o

@@ -34,13 +34,12 @@ from ..tables.bad_events import FAILFAST, BadEventRule
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from ..workers.connections import borrow_connection
-from .rows.clearing import Clearings
+from .rows.clearing import TABLE_OF_MARK, Clearings
 from .rows.entries import EntryReader, EventLocations
 from .rows.fold import LeftOut
 from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
 from .rows.names import Names
-from .rows.snapshots import TABLE_OF_MARK
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 16 << 20

@@ -17,10 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from ..workers.local_directories import local_directories
-from .rows.clearing import Clearings, Truncation
+from .rows.clearing import Clearings, Mark, Truncation
 from .rows.history import RowState
 from .rows.names import Moment
-from .rows.snapshots import Mark
 
 WHOLE, PART = ".whole", ".part"
 """Suffixes of files: with the rows of all keys, and with those that a batch changed."""

@@ -33,9 +33,8 @@ from ..workers.connections import borrow_connection
 from ..workers.recent import Recent
 from .group_planning import may_clear_rows, partitions_of_groups
 from .group_reader import GroupPartition, GroupPlan, find_clearings
-from .rows.clearing import AllClearings, Clearing, Truncation
+from .rows.clearing import AllClearings, Clearing, Mark, Truncation
 from .rows.names import Moment
-from .rows.snapshots import Mark
 
 _LOG = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from pyspark_pravega.errors import PravegaError, TransactionNotOpenError, Transa
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import CompanionRow, Content
 from ..positions.snapshot import tail_cut
-from .copying import copy_winners
 from .noted_times import INSERTS, choose_noted_time, remove_inserts
 from .outcomes import (
     CLEAN_UP_SECONDS,
@@ -36,7 +35,7 @@ from .outcomes import (
     make_outcome_unknown_error,
 )
 from .reports import InsertMessage
-from .sealing import add_reported_lengths, content_of, seal
+from .sealing import add_reported_lengths, content_of, copy_winners, seal
 
 LOG = logging.getLogger(__name__)
 

@@ -38,8 +38,7 @@ from ..tables.bad_events import bad_event_rule
 from ..tables.hidden_columns import HIDDEN_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
 from ..tables.open_table import OpenRead
-from ..tables.stream_table import KindName, StreamTable
-from ..tables.table_name import CHANGELOG, TableName
+from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
 from .kind import MicroBatchScan, TableKind
 
 

@@ -10,8 +10,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import LoadedTable, load_table
-from ..tables.stream_table import KindName, StreamTable, kind_of_format
-from ..tables.table_name import CHANGELOG
+from ..tables.stream_table import CHANGELOG, KindName, StreamTable, kind_of_format
 from .changes import ChangeTable
 from .events import EVENT_KINDS, Changelog
 from .key_value import KeyValueEntries

@@ -1,28 +1,99 @@
 """Bounds of a scan or a stream: from the options to stream cuts.
 
-A bound is a stream cut, a version of the table's commit log, or a time, which stands for the versions published then.
-In a stream without versions it stands for the watermarks of its writers.
+A bound is a stream cut, a version of the table's commit log, the position of a consumer, or a time, which stands for
+the versions published then. In a stream without versions, which only other programs write, a time stands for the
+watermarks of its writers: they say how far these had come in event time at some positions. That is approximate: events
+near a position may belong to either side.
 """
 
 from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
+from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
-from .consumer_position import find_consumer_cut
-from .marked_times import MarkedTimes
+
+
+def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
+    """Return the position of the consumer in the options; the read does not move it.
+
+    Raises InvalidOptionError if no consumer is named, ConsumerNotFoundError if the stream has none of that name,
+    ConsumerInUseError for a reader group whose readers keep the position, StreamNotFoundError, PermissionDeniedError.
+    """
+    start = f"'{options.name(o.START_STREAM_CUT)}'='{o.AT_CONSUMER}'"
+    name = options.get(o.CONSUMER)
+    if name is None:
+        raise InvalidOptionError(f"{start} needs '{o.CONSUMER.key}', the consumer where the read begins. Give both.")
+    known = {one.name: one for one in list_consumers(pravega, stream) if one.scope == stream.scope}
+    found = known.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ConsumerNotFoundError(
+            f"{start}: stream {stream} has no consumer '{name}'. Its consumers: {', '.join(sorted(known)) or 'none'}."
+            f"{hint} The procedure create_consumer makes one, and so does a streaming query with another start."
+        )
+    if found.position is None:
+        raise ConsumerInUseError(
+            f"{start}: '{name}' is a reader group of other clients, which keep the positions of its readers to "
+            "themselves. Name a consumer of this package, or give a stream cut."
+        )
+    return found.position
+
+
+FIRST_MILLIS, LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
+
+
+@dataclass(frozen=True)
+class MarkedTimes:
+    """The watermarks of a stream whose numbers are times, oldest first. Times are microseconds since 1970."""
+
+    stream: Stream
+    marks: tuple[Watermark, ...]
+
+    @classmethod
+    def of(cls, pravega: Pravega, stream: Stream) -> MarkedTimes:
+        """Read all watermarks of a stream. Raises PermissionDeniedError."""
+        try:
+            found = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+            marks = tuple(mark for _, mark in found if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
+        except StreamNotFoundError:  # made by a server older than watermarks
+            marks = ()
+        return cls(stream, marks)
+
+    def last_by(self, time: int) -> tuple[StreamCut, int] | None:
+        """Return the newest position that all writers had reached by a time, and its own time."""
+        return self._find_newest(lambda mark: mark.time * 1000 <= time)
+
+    def last_before(self, time: int) -> tuple[StreamCut, int] | None:
+        """Return the newest position at which no writer had noted a time, and its own time.
+
+        Events before it may still have that time, if their writer had not noted it yet.
+        """
+        return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
+
+    def _find_newest(self, fits: Callable[[Watermark], bool]) -> tuple[StreamCut, int] | None:
+        for mark in reversed(self.marks):
+            if fits(mark):
+                # Writers note -1 for segments that they have not written to.
+                positions = {segment: max(0, offset) for segment, offset in mark.positions.items()}
+                return StreamCut(self.stream, positions), mark.time * 1000
+        return None
+
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)

@@ -15,8 +15,7 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
-from .bounds import describe_mark, end_option, format_time, require_mark
-from .marked_times import MarkedTimes
+from .bounds import MarkedTimes, describe_mark, end_option, format_time, require_mark
 from .snapshot import check_cut, tail_cut
 from .tags import Tag, Tags
 

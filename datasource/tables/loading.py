@@ -22,8 +22,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
 from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_stored_properties, stored_properties
-from .stream_table import RAW_SCHEMA, StreamTable, find_kind_of_events, kind_of_format
-from .table_name import TableName
+from .stream_table import RAW_SCHEMA, StreamTable, TableName, find_kind_of_events, kind_of_format
 
 LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""Describes a stream as a table, for readers and writers: small and picklable. A `StreamTable` has no secrets."""
+"""Describes a stream, or a part of one, as a table with a name, for readers and writers: small and picklable.
+
+A `StreamTable` has no secrets.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,42 @@ from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
 from .key_columns import KeyColumns
+
+_SIGN = "$"
+"""Between the name of a stream and that of a part. Pravega's own names never have it."""
+
+CHANGELOG = "changelog"
+"""The part that has each event of a table of changes as a row."""
+KEY_VALUE_TABLE = "kvtable"
+"""The suffix that names a key-value table, if a stream has the same name."""
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The name of a table in its scope: `stream`, or `stream$part` for a changelog or the events of one type."""
+
+    stream: str
+    part: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """Read a name as statements give it. The part is empty in a name that ends with the sign."""
+        stream, sign, part = text.partition(_SIGN)
+        return cls(stream, part if sign else None)
+
+    @property
+    def is_key_value_table(self) -> bool:
+        """Return whether the name says that a key-value table is meant."""
+        return self.part == KEY_VALUE_TABLE
+
+    @property
+    def is_changelog(self) -> bool:
+        """Return whether this names a changelog."""
+        return self.part == CHANGELOG
+
+    def __str__(self) -> str:
+        return self.stream if self.part is None else f"{self.stream}{_SIGN}{self.part}"
+
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""

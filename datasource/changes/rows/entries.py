@@ -18,9 +18,8 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
 from pyspark_pravega.formats.core.arrow_types import make_array
 
-from .clearing import Clearings, Truncation
+from .clearing import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Clearings, Mark, Truncation
 from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, fill_nulls
-from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Mark
 
 _Codes = npt.NDArray[np.int32]
 

@@ -23,13 +23,25 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.core.arrow_types import make_array
 
-from .clearing import AllClearings, Clearing, Clearings, Truncation
+from .clearing import AllClearings, Clearing, Clearings, CompleteSnapshot, Mark, Truncation
 from .entries import EntryReader, EventLocations, value_name
 from .fold import Former, KeyFold, LeftOut
-from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of
+from .names import (
+    DELETED,
+    NUMBERS,
+    POSITION,
+    SNAPSHOT,
+    UNKNOWN,
+    Mask,
+    Names,
+    Numbers,
+    OlderPositions,
+    make_ascending,
+    numbers_of,
+    version_of,
+    versions_of,
+)
 from .order import KeyOrder, replace_columns, take_rows
-from .snapshots import CompleteSnapshot, Mark
-from .versions import make_ascending, version_of, versions_of
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """The kinds of rows in a history: inserted, deleted, before an update, and after it."""

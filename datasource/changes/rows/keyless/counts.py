@@ -32,9 +32,9 @@ from ..names import (
     OlderPositions,
     comparable_times,
     numbers_of,
+    version_of,
 )
 from ..order import groups_of
-from ..versions import version_of
 from .snapshots import Snapshot, Snapshots
 
 _LOG = logging.getLogger(__name__)

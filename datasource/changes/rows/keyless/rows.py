@@ -31,8 +31,7 @@ from ..clearing import AllClearings
 from ..entries import EventLocations, entry_numbers, entry_table, flatten_struct, note_truncates, operations
 from ..fold import KeyFold, LeftOut, text_of
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within
-from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions
-from ..versions import versions_of
+from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions, versions_of
 from .counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 
