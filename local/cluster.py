@@ -23,7 +23,7 @@ from . import accounts as user_accounts
 from . import lifeline, processes, readiness, servers
 from .accounts import SERVER_USER, Account
 from .class_archive import RECORDING_GRACE_S, ClassArchive
-from .directories import create_private_directory, find_default_cluster_directory, hold_lock
+from .directories import DEFAULT_LIFETIME, create_private_directory, find_default_cluster_directory, hold_lock
 from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
@@ -100,7 +100,7 @@ class LocalCluster:
         heap: str = DEFAULT_HEAP,
         storage: Path | str | None = None,
         properties: Mapping[str, str] | None = None,
-        certificate_lifetime: timedelta = certificates.DEFAULT_LIFETIME,
+        certificate_lifetime: timedelta = DEFAULT_LIFETIME,
         ivy_settings: Path | str | None = None,
         timeout: float = START_TIMEOUT_S,
         end_with_parent: bool = False,

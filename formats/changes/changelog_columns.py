@@ -29,10 +29,9 @@ from pyspark.sql.types import (
 from ..avro.cells import write_varint
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer
+from ..core.events import EventBuffer, find_events, find_texts
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
-from .byte_search import find_events, find_texts
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import make_image_column

@@ -27,10 +27,9 @@ from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..core.writing import BINARY, BatchEncoder, make_constant
-from .json_text import NOT_UTF_8
 from .messages import find_length_without_padding, find_message_class, read_message_name, read_message_type
 from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
-from .values import find_field, iterate_missing_fields, make_getter, make_setter
+from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
 
 _DEEPEST = 100
 """Most levels of nested messages for Protobuf's readers, in this library and in Java."""

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError
 
-from .files import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates
-
-__all__ = ["DEFAULT_LIFETIME", "STORE_PASSWORD", "Certificates", "create_certificates"]
+from ..directories import DEFAULT_LIFETIME, Certificates
 
 
 def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME) -> Certificates:

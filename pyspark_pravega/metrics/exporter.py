@@ -13,9 +13,8 @@ from prometheus_client.registry import Collector
 
 from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
 
-from .changes_between import Changes
 from .families import Family, make_families
-from .measurement import Measurement
+from .measurement import Changes, Measurement
 
 _log = logging.getLogger(__name__)
 

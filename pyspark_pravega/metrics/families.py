@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from .changes_between import Changes
-from .measurement import Measurement
+from .measurement import Changes, Measurement
 from .readings import ConsumerReading, StreamReading
 
 Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily

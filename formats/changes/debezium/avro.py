@@ -34,11 +34,10 @@ from ...avro.spark_to_schema import spark_to_avro
 from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems
-from ...core.events import EventBuffer, EventPositions
+from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
-from ..byte_search import find_texts
 from ..changelog_columns import (
     NO_CHANGE,
     Change,

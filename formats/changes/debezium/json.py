@@ -23,13 +23,12 @@ from pyspark_pravega import native
 
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems, StructColumn, describe_kind
-from ...core.events import EventBuffer, EventPositions
+from ...core.events import EventBuffer, EventPositions, find_rare_events
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native import Unplanned
-from ..byte_search import find_rare_events
 from ..changelog_columns import (
     NO_CHANGE,
     Change,

@@ -1,6 +1,6 @@
 """The session whose classes are archived: a separate program, so that its driver ends with all it has loaded.
 
-    python -m pyspark_pravega.spark.class_archive.training KEY=VALUE
+    python -m pyspark_pravega.spark.class_archive_training KEY=VALUE
 
 KEY=VALUE is a Spark conf. The session does what many sessions do: SQL with joins and aggregates, files, Python
 workers, Python data sources, a streaming query. It needs no Pravega.
