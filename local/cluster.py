@@ -20,7 +20,7 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 
 from . import accounts as user_accounts
-from . import lifeline, processes, readiness, servers
+from . import certificates, processes, readiness, servers
 from .accounts import SERVER_USER, Account
 from .class_archive import RECORDING_GRACE_S, ClassArchive
 from .directories import DEFAULT_LIFETIME, create_private_directory, find_default_cluster_directory, hold_lock
@@ -37,7 +37,6 @@ from .servers import (
     prepare_registry,
 )
 from .state import ClusterInfo, ClusterState
-from .tls import certificates
 
 START_TIMEOUT_S = 120.0
 DEFAULT_HEAP = "1g"
@@ -87,7 +86,7 @@ class LocalCluster:
     def __init__(self, directory: Path, state: ClusterState) -> None:
         self.directory = directory
         self.state = state
-        self._lifeline: lifeline.Lifeline | None = None
+        self._lifeline: processes.Lifeline | None = None
 
     @classmethod
     def start(  # noqa: PLR0913  (by keyword)
@@ -172,7 +171,7 @@ class LocalCluster:
             else:
                 cluster = cls._start(path, plan, ivy_settings, timeout, report)
                 if end_with_parent:
-                    cluster._lifeline = lifeline.attach_lifeline(path)
+                    cluster._lifeline = processes.attach_lifeline(path)
         return cluster
 
     @classmethod

@@ -16,8 +16,7 @@ from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
 from pyspark_pravega.datasource.key_value.scan import RAW, open_entries, select_value_columns
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
+from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,

@@ -20,8 +20,13 @@ from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
 from pyspark_pravega.datasource.key_value.scan import RAW, open_entries
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import KEY_VALUE_TABLE, StreamTable, make_entries_table
+from pyspark_pravega.datasource.tables.stream_table import (
+    KEY_VALUE_TABLE,
+    KeyColumn,
+    KeyColumns,
+    StreamTable,
+    make_entries_table,
+)
 from pyspark_pravega.errors import (
     KeyValueTableNotFoundError,
     PermissionDeniedError,

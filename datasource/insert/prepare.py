@@ -13,9 +13,8 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import describe_missing_event_time, milliseconds
 
 from ..tables.hidden_columns import HIDDEN_COLUMNS
-from ..tables.named_columns import resolve_event_time_column
+from ..tables.named_columns import RoutingKey, resolve_event_time_column
 from ..tables.open_table import OpenTable
-from ..tables.routing_key import RoutingKey
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch

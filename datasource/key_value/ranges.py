@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS
 
 from ..scan.conditions import COLUMN, LITERAL, Condition, Term
-from ..tables.key_columns import KeyColumn, KeyColumns
+from ..tables.stream_table import KeyColumn, KeyColumns
 from .keys import BINARY, NUMBERS, STRING
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]

@@ -32,9 +32,8 @@ from pyspark_pravega.sql import options as o
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
-from ..tables.key_columns import KeyColumns
 from ..tables.open_table import OpenTable
-from ..tables.stream_table import StreamTable
+from ..tables.stream_table import KeyColumns, StreamTable
 from ..workers.connections import borrow_connection
 from .keys import decode_keys
 from .ranges import Ranges, choose_fewest_requests, find_key_ranges

@@ -23,9 +23,8 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError
 
 from ..positions.snapshot import SegmentSlice
-from ..tables.named_columns import compute_key_positions
+from ..tables.named_columns import RoutingKey, compute_key_positions
 from ..tables.open_table import OpenTable
-from ..tables.routing_key import RoutingKey
 from ..tables.stored_properties import promised_key, stored_properties
 from .conditions import COLUMN, LITERAL, Condition, Term
 

@@ -1,6 +1,6 @@
 """Describes a stream, or a part of one, as a table with a name, for readers and writers: small and picklable.
 
-A `StreamTable` has no secrets.
+A `StreamTable` has no secrets. One of a key-value table has `KeyColumns`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,65 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
-from .key_columns import KeyColumns
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column, its type as Spark's DESCRIBE spells it, and the number of its bytes in a key."""
+
+    name: str
+    type: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """The columns of the primary key, whose hash decides the partition, and those of the secondary key after it."""
+
+    primary: tuple[KeyColumn, ...]
+    secondary: tuple[KeyColumn, ...] = ()
+
+    @property
+    def all(self) -> tuple[KeyColumn, ...]:
+        """Return the columns in the order of their bytes."""
+        return self.primary + self.secondary
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the columns, in the order of their bytes."""
+        return [column.name for column in self.all]
+
+    @property
+    def primary_length(self) -> int:
+        """Return the bytes of a primary key."""
+        return sum(column.bytes for column in self.primary)
+
+    @property
+    def secondary_length(self) -> int:
+        """Return the bytes of a secondary key, 0 if the table has none."""
+        return sum(column.bytes for column in self.secondary)
+
+    @property
+    def length(self) -> int:
+        """Return the bytes of a key."""
+        return self.primary_length + self.secondary_length
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes equal ones."""
+        return {
+            name: [[column.name, column.type, column.bytes] for column in columns]
+            for name, columns in (("primary", self.primary), ("secondary", self.secondary))
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> KeyColumns:
+        """Make the columns that `to_json` described."""
+        return cls(_columns(value["primary"]), _columns(value["secondary"]))
+
+
+def _columns(values: Sequence[Sequence[Any]]) -> tuple[KeyColumn, ...]:
+    return tuple(KeyColumn(name, type, length) for name, type, length in values)
+
 
 _SIGN = "$"
 """Between the name of a stream and that of a part. Pravega's own names never have it."""

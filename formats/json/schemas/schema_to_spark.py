@@ -13,7 +13,7 @@
 | several types, "any", no type, anyOf and oneOf of several | string: strings as they are, others as their JSON text |
 | the same with "spark.type" variant | variant |
 | a reference to a schema around it (recursion) | string: the JSON text of the value |
-| allOf, $ref | the types that all of them and the schema itself allow; see `schema_parts` |
+| allOf, $ref | the types that all of them and the schema itself allow; see `schema_model` |
 | a root that is not an object with properties | one column `value` |
 
 A property is NOT NULL if it is required and not "null". Elements of lists and maps are nullable even if

@@ -20,8 +20,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.key_value.epochs import with_epoch_column
 from pyspark_pravega.datasource.key_value.scan import open_entries
 from pyspark_pravega.datasource.key_value.write import UpsertSpec, UpsertWriter
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
+from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 

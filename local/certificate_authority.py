@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ..directories import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates, write_private
+from .directories import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates, write_private
 
 _CLOCK_SKEW = timedelta(hours=1)
 
