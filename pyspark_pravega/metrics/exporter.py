@@ -15,8 +15,7 @@ from prometheus_client.registry import Collector
 
 from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
 
-from .measurement import Changes, Measurement
-from .readings import ConsumerReading, StreamReading
+from .measurement import Changes, ConsumerReading, Measurement, StreamReading
 
 Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 
