@@ -118,11 +118,11 @@ class Operations:
             return micro_batches.answer_for_several_streams(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
-                return namespaces.default_namespace(catalog)
+                return namespaces.find_default_namespace(catalog)
             case r.ListNamespaces():
                 return namespaces.list_namespaces(catalog)
             case r.NamespaceExists(namespace):
-                return namespaces.namespace_exists(catalog, namespace)
+                return namespaces.has_namespace(catalog, namespace)
             case r.LoadNamespace(namespace):
                 return namespaces.load_namespace(catalog, namespace)
             case r.CreateNamespace(namespace, properties):

@@ -155,7 +155,7 @@ def retry(
         spent = (state.seconds_since_start or 0.0) + state.upcoming_sleep
         if spent > timeout - min(LEAST_SECONDS, timeout / 4):
             return True
-        error = _unreached_error(state)
+        error = _find_unreached_error(state)
         if error is None or error.unreached is None:
             return False
         left = first_contact.seconds_left(now) if first_contact is not None else float("inf")
@@ -202,6 +202,6 @@ def retry(
         _outermost.reset(token_of_whole)
 
 
-def _unreached_error(state: tenacity.RetryCallState) -> ServerUnavailableError | None:
+def _find_unreached_error(state: tenacity.RetryCallState) -> ServerUnavailableError | None:
     error = state.outcome.exception() if state.outcome is not None else None
     return error if isinstance(error, ServerUnavailableError) else None

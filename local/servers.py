@@ -115,7 +115,7 @@ class ServerProgram:
 def prepare_pravega(settings: ServerSettings, home: ServerHome) -> ServerProgram:
     """Write Pravega's settings into the directory `home.run`, and return the program."""
     configuration = home.run / "pravega.properties"
-    values = _pravega_settings(settings, home.run)
+    values = _make_pravega_settings(settings, home.run)
     write_private(configuration, _format_properties(values))
     return _prepare(
         "pravega",
@@ -136,7 +136,7 @@ def prepare_pravega(settings: ServerSettings, home: ServerHome) -> ServerProgram
 def prepare_registry(settings: ServerSettings, home: ServerHome) -> ServerProgram:
     """Write the schema registry's settings into the directory `home.run`, and return the program."""
     configuration = home.run / "registry.properties"
-    write_private(configuration, _format_properties(_registry_settings(settings, home.run)))
+    write_private(configuration, _format_properties(_make_registry_settings(settings, home.run)))
     return _prepare(
         "registry",
         "io.pravega.schemaregistry.service.Main",
@@ -189,7 +189,7 @@ def _prepare(name: str, main_class: str, options: Sequence[str], home: ServerHom
     return ServerProgram(name, command, log, home.logs / f"{name}.out", recordings)
 
 
-def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
+def _make_pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
     ports = settings.ports
     values = {
         "singlenode.controller.rpc.port": str(ports.controller),
@@ -234,7 +234,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
     return values | dict(settings.properties)
 
 
-def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
+def _make_registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
     values = {
         "service.rest.listener.port": str(settings.ports.registry),
         "service.rest.published.host.nameOrIp": "localhost",

@@ -13,7 +13,7 @@ from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import Compatibility, SchemaInfo, SchemaVersion
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
 from pyspark_pravega.datasource.tables.loading import LoadedTable, read_declared_settings
-from pyspark_pravega.datasource.tables.named_columns import with_columns
+from pyspark_pravega.datasource.tables.named_columns import spell_columns
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidOptionError,
@@ -133,7 +133,7 @@ def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -
     settings = read_declared_settings(catalog.options(properties=table_properties.list_alterable_properties(loaded)))
     try:
         settings = find_kind_with_format(loaded.table.format).check_settings(columns, settings)
-        with_columns(settings, columns)
+        spell_columns(settings, columns)
     except InvalidOptionError as error:
         raise InvalidOptionError(
             f"After this change the table's properties would not fit its columns: {error.sentence.rstrip('.')}. Change "

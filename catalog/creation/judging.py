@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
-from pyspark_pravega.datasource.tables.stored_properties import stored_properties
+from pyspark_pravega.datasource.tables.stored_properties import read_own_properties
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
 from pyspark_pravega.sql import options as o
@@ -102,7 +102,7 @@ def judge_rest(config: ClientConfig, declared: Declaration, there: Unfinished) -
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """
     stream, settings, configuration = declared.stream, declared.settings, there.configuration
-    stored = stored_properties(configuration.tags)
+    stored = read_own_properties(configuration.tags)
     lacking = f"the schema registry at {config.registry_uri} has no schema for it. Check 'schema-registry-uri'"
     if there.is_sealed:
         raise SchemaNotFoundError(

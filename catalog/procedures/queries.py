@@ -37,7 +37,7 @@ from ..running.kept_query import (
     QueryDefinition,
     QueryState,
     QueryStatus,
-    now,
+    read_clock,
 )
 from ..running.leases import take_lease
 from ..running.tending import QueryServers
@@ -195,7 +195,7 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
 
 def _make_status(catalog: Catalog, server: str) -> QueryStatus:
     lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
-    return QueryStatus(QueryState.STARTING, server, now(), now(), lease=lease)
+    return QueryStatus(QueryState.STARTING, server, read_clock(), read_clock(), lease=lease)
 
 
 def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:

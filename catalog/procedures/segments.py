@@ -11,7 +11,7 @@ from pyspark_pravega.client.consumers.consumer import count_bytes_after, list_co
 from pyspark_pravega.client.stream import SegmentRange, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -37,7 +37,7 @@ def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     sealed = not is_set(arguments, DRY_RUN)
     if sealed:
         controller.seal_stream(stream)
-    yield tail_cut(pravega, stream).to_text(), waiting, sealed
+    yield measure_tail(pravega, stream).to_text(), waiting, sealed
 
 
 def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:

@@ -42,12 +42,12 @@ CatalogRequest: TypeAlias = (
 Request: TypeAlias = CatalogRequest | LoadSource
 
 
-def operation(kind: type) -> str:
+def name_operation(kind: type) -> str:
     """Return the name of a request's class as Java spells it."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-OPERATIONS: Mapping[str, type[Request]] = {operation(kind): kind for kind in get_args(Request)}
+OPERATIONS: Mapping[str, type[Request]] = {name_operation(kind): kind for kind in get_args(Request)}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
-from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
+from pyspark_pravega.datasource.tables.hidden_columns import map_fields_by_name
 from pyspark_pravega.datasource.tables.open_table import drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
@@ -154,7 +154,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
         options = resolve_read(catalog.options, table, request.options)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
-    columns = replace_char_types(StructType(list(fields_by_name(request.columns).values())))
+    columns = replace_char_types(StructType(list(map_fields_by_name(request.columns).values())))
     assert isinstance(columns, StructType)
     return can_evaluate(request.conditions, columns)
 

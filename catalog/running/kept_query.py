@@ -152,7 +152,7 @@ class QueryStatus:
 
     def now(self, **changes: Any) -> QueryStatus:
         """Return the status with changes, renewed now."""
-        return replace(self, renewed=now(), **changes)
+        return replace(self, renewed=read_clock(), **changes)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class KeptQuery:
         return replace(self, status=self.status.now(**changes))
 
 
-def now() -> int:
+def read_clock() -> int:
     """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
 
@@ -323,15 +323,15 @@ def _parse_row(scope: str, row: Row) -> KeptQuery:
 def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
     found = {name: kept[name] for name in _TYPES[kind] if name in kept}
     for name, value in found.items():
-        if not _fits(_TYPES[kind][name], value):
+        if not _is_value_of(_TYPES[kind][name], value):
             raise ValueError(f"'{name}' is a {type(value).__name__}")
     return found
 
 
-def _fits(hint: Any, value: Any) -> bool:
+def _is_value_of(hint: Any, value: Any) -> bool:
     """Return whether a value of JSON is one of a field."""
     if isinstance(hint, UnionType):
-        return any(_fits(choice, value) for choice in get_args(hint))
+        return any(_is_value_of(choice, value) for choice in get_args(hint))
     if get_origin(hint) is Mapping:
         return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
     if get_origin(hint) is tuple:

@@ -26,8 +26,8 @@ from .. import protocol as r
 from ..protocol.replies import QueryCommands
 from ..storage.catalogs import CATALOG_NAME, Catalog, Connections
 from .dialogue import Commands, describe_error, read_progress
-from .kept_query import KeptQueries, KeptQuery, QueryState, now
-from .leases import Key, LeaseLostError, LeaseSearch, takes_queries_of
+from .kept_query import KeptQueries, KeptQuery, QueryState, read_clock
+from .leases import Key, LeaseLostError, LeaseSearch, can_take_queries
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -197,10 +197,16 @@ class QueryServer:
         definition = kept.definition
         found = read_progress(report.progress)
         if report.state == "ended" and kept.status.started is None:
-            found["started"] = now()
+            found["started"] = read_clock()
         if report.stopped:
             self._change(
-                queries, key, tended, **found, state=QueryState.RETRYING, last_error=_STOPPED_HERE, failed_at=now()
+                queries,
+                key,
+                tended,
+                **found,
+                state=QueryState.RETRYING,
+                last_error=_STOPPED_HERE,
+                failed_at=read_clock(),
             )
             tended.due = time.monotonic()
             return
@@ -209,12 +215,18 @@ class QueryServer:
             return
         error = describe_error(report.error or _STOPPED_ELSEWHERE, catalog.options())
         failures = 1 + int(found.get("failures", kept.status.failures))
-        failed = {**found, "failures": failures, "last_error": error, "failed_at": now(), "rows_per_second": None}
+        failed = {
+            **found,
+            "failures": failures,
+            "last_error": error,
+            "failed_at": read_clock(),
+            "rows_per_second": None,
+        }
         if asked or (definition.retries is not None and failures > definition.retries):
             self._end(queries, key, tended, state=QueryState.FAILED, **failed)
             return
         tended.refusals = tended.refusals + 1 if report.state == "refused" else 0
-        if tended.refusals >= REFUSALS and takes_queries_of(catalog, key[0]):
+        if tended.refusals >= REFUSALS and can_take_queries(catalog, key[0]):
             self._search.shun(key)
             self._end(queries, key, tended, state=QueryState.WAITING, **failed)
             LOG.warning("Query %s is left to other servers for a while, because it does not start: %s", key[1], error)
@@ -251,7 +263,7 @@ class QueryServer:
             kept = self._check_lease(found, tended)
             stopping = {"state": QueryState.STOPPING} if kept.status.known is QueryState.STOPPING else {}
             begins = changes.get("state") is QueryState.RUNNING and kept.status.known in _STARTS
-            return kept.with_status(**{**changes, **({"started": now()} if begins else {}), **stopping})
+            return kept.with_status(**{**changes, **({"started": read_clock()} if begins else {}), **stopping})
 
         began = time.monotonic()
         queries.change(*key, changed)
@@ -288,7 +300,7 @@ class QueryServer:
             tended.sent = True
             return True
         except (InvalidNameError, ScopeNotFoundError) as error:
-            failed = {"failures": kept.status.failures + 1, "last_error": error.message, "failed_at": now()}
+            failed = {"failures": kept.status.failures + 1, "last_error": error.message, "failed_at": read_clock()}
             self._end(queries, (kept.scope, kept.name), tended, state=QueryState.FAILED, **failed)
             LOG.warning("Query %s is not started: %s", kept.name, error)
             return False

@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, underscore
+from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, replace_hyphens
 
 from ..protocol.tables import Identifier
 from .catalogs import Catalog
@@ -97,7 +97,7 @@ def spell_for_pravega(catalog: Catalog, name: str) -> str:
 
 def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Return the names of scopes or streams as SQL spells them, without Pravega's own."""
-    spelled = underscore if _is_spelled_for_sql(catalog) else str
+    spelled = replace_hyphens if _is_spelled_for_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 
 

@@ -12,7 +12,7 @@ from pyspark_pravega.datasource.changes.changes_offset import BatchRequest, Chan
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesBatch, ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.kinds.kind import MicroBatchScan
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.scan.event_planning import has_times
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.stream_source.admission import Limits, read_limits
 from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
@@ -67,7 +67,7 @@ def find_end(
             queries.note_committed(request.checkpoint, since.cut)
         end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
         reached = end.offset
-        if reached is not since and wants_times(read.table, read.required):
+        if reached is not since and has_times(read.table, read.required):
             marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
             reached = replace(reached, marks=marks.end())
         # The same text, even if the query reads other columns now: else Spark would treat it as new.
@@ -84,7 +84,7 @@ def plan_micro_batch(
         begin = since.cut if until.begin is None else StreamCut(read.stream, until.begin)
         _consume(catalog, queries, read, request.checkpoint, begin)
         times = None
-        if wants_times(read.table, read.required):
+        if has_times(read.table, read.required):
             marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
             known = marks.end() if until.marks is None else until.marks
             times = marks.times(begin.positions, until.cut.positions, known)
@@ -98,7 +98,7 @@ def plan_real_time(
 ) -> PlannedRead:
     """Plan how the tasks of a real-time batch follow the stream's segments."""
     with _open_stream(catalog, memory, request) as (read, stream):
-        if wants_times(read.table, read.required):
+        if has_times(read.table, read.required):
             raise UnsupportedOperationError(
                 "The columns _event_time and _event_time_upper have the watermarks that are known when a batch is "
                 "planned, and these are too old in real-time mode. Leave the columns out, or use another trigger."

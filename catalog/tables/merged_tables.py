@@ -23,7 +23,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.table_of_options import describe_no_match, load_members
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.tables.merged_table import MemberChoice, merged_table
+from pyspark_pravega.datasource.tables.merged_table import MemberChoice, merge_tables
 from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
@@ -36,7 +36,7 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.core.defaults import without_defaults
+from pyspark_pravega.formats.core.defaults import remove_defaults
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_merged_refusal
@@ -59,7 +59,7 @@ _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
 
 
-def names(catalog: Catalog, scope: str) -> list[str]:
+def list_names(catalog: Catalog, scope: str) -> list[str]:
     """Return the names of a scope's tables of several streams; none for a user who may not read them."""
     try:
         return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.SEVERAL_STREAMS)]
@@ -79,14 +79,14 @@ def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
         return None
 
 
-def exists(catalog: Catalog, stream: Stream) -> bool:
+def has_table(catalog: Catalog, stream: Stream) -> bool:
     """Return whether there is a table of several streams with this scope and name."""
     return find(catalog, stream) is not None
 
 
 def check_none(catalog: Catalog, address: Address) -> None:
     """Raise StreamExistsError if a new table or view would have the name of a table of several streams."""
-    if exists(catalog, address.stream):
+    if has_table(catalog, address.stream):
         raise StreamExistsError(
             f"There is a table {address.shown} of several streams. DROP TABLE drops it, and leaves its streams."
         )
@@ -153,9 +153,9 @@ def load_streams(
     if choice.pattern is not None:
         found = {member.stream.name for member in members}
         _check_readable(catalog, [Stream(stream.scope, name) for name in known if name not in found])
-    table = merged_table(stream, members)
+    table = merge_tables(stream, members)
     scan_properties = {**table.scan_properties, **properties}
-    return replace(table, schema=without_defaults(table.schema), scan_properties=scan_properties)
+    return replace(table, schema=remove_defaults(table.schema), scan_properties=scan_properties)
 
 
 def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> dict[str, str]:
@@ -211,7 +211,7 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
     properties = check_properties(catalog, given, stream.scope)
     if not catalog.pravega.controller.scope_exists(stream.scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
-    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
     table = load_streams(catalog, stream, properties)
     _check_columns(table, request.schema)

@@ -187,7 +187,7 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     if is_internal(stream.scope):
         scope = quote_all(identifier.namespace)
         raise InvalidNameError(f"The namespace {scope} belongs to Pravega. Create the view in another.")
-    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a table {address.shown}.")
     merged_tables.check_none(catalog, address)
     if not catalog.pravega.controller.scope_exists(stream.scope):

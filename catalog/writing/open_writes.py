@@ -34,7 +34,7 @@ from pyspark_pravega.datasource.insert.prepare import (
     write_settings,
 )
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.insert.task import InsertWriter, encoding_id
+from pyspark_pravega.datasource.insert.task import InsertWriter, find_encoding_id
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -121,7 +121,7 @@ class TransactionalInserts:
         pravega, table, options = prepared.pravega, prepared.table, prepared.options
         with cancellation.shield():  # a transaction that nobody knows of would stay open until its lease ends
             settings, seen = write_settings(options), None
-            encoding = run_in_background(partial(encoding_id, pravega, table))
+            encoding = run_in_background(partial(find_encoding_id, pravega, table))
             if start.micro_batch is None:
                 named = find_epoch_of_application(options)
                 seen = None if named is None else read_seen_state(pravega, table, named)

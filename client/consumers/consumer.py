@@ -162,13 +162,13 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
             f"'{name}' of scope '{scope}' is a reader group of other clients; drop it with Pravega's own tools"
         )
     (stream,) = group.streams
-    if (scope, name) not in _subscribers(pravega, stream):
+    if (scope, name) not in _list_subscribers(pravega, stream):
         # Otherwise the controller would try for ever to remove it from the stream's subscribers.
         group = _take_over(pravega, group, pravega.controller.head(stream))
     pravega.controller.delete_reader_group(group)
 
 
-def _subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
+def _list_subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
     try:
         return pravega.controller.subscribers(stream)
     except StreamNotFoundError:

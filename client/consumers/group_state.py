@@ -21,7 +21,7 @@ from ..controller.reader_groups import ReaderGroup
 from ..segments.append import SegmentAppender
 from ..segments.event_frames import frame
 from ..segments.tail import read_tail
-from ..stream import Stream, segment_name
+from ..stream import Stream, make_segment_name
 from ..stream_cut import StreamCut
 from ..wire.versioned import VersionedReader, VersionedWriter, encode_versioned
 
@@ -85,7 +85,7 @@ class GroupLog:
 
 def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
     """Return a record as Java's `ReaderGroupManager` writes it when it creates a group (`ReaderGroupStateInit`)."""
-    names = {segment_name(position.stream, segment): offset for segment, offset in position.positions.items()}
+    names = {make_segment_name(position.stream, segment): offset for segment, offset in position.positions.items()}
     first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
     first.block(_encode_configuration(group))
     first.mapping(names, first.text, lambda offset: first.pack("q", offset))

@@ -22,9 +22,9 @@ from pyspark_pravega.errors import (
 
 from ..routing import hash_table_key
 from ..segments.connection import LongFrameError
-from ..segments.failures import SegmentAddress, segment_not_found
+from ..segments.failures import SegmentAddress, make_segment_not_found_error
 from ..segments.store import Request, SegmentStore
-from ..stream import Access, key_value_table_stream
+from ..stream import Access, make_key_value_table_stream
 from ..wire import commands as wire
 from ..wire.replies import ErrorMessage, Reply
 from ..wire.table_replies import (
@@ -133,7 +133,7 @@ class KeyValueTable:
         self._scope = scope
         self._name = name
         self._title = f"key-value table '{scope}/{name}'"
-        self._stream = key_value_table_stream(scope, name)
+        self._stream = make_key_value_table_stream(scope, name)
         self._primary = primary_key_length
         self._partitions = TablePartitions(store, controller, scope, name)
 
@@ -429,7 +429,7 @@ class KeyValueTable:
         """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt."""
         segments = self._partitions.ids()
         if partition >= len(segments):  # created again with fewer partitions while its entries are read
-            raise segment_not_found(SegmentAddress(self._stream, partition))
+            raise make_segment_not_found_error(SegmentAddress(self._stream, partition))
         address = SegmentAddress(self._stream, segments[partition])
         reply = self._store.request(
             address,

@@ -323,7 +323,7 @@ class SegmentAppender:
         setup_id, info_id = connection.next_request_id(), connection.next_request_id()
         connection.writers += 1
         connection.send(
-            wire.setup_append(setup_id, self._writer_id, self._address.name, token)
+            wire.pack_setup_append(setup_id, self._writer_id, self._address.name, token)
             + wire.get_segment_info(info_id, self._address.name, token)
         )
         replies = [connection.receive(), connection.receive()]

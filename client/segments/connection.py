@@ -96,7 +96,7 @@ class Connection:
         return connection
 
     def _greet(self) -> None:
-        self.send(wire.hello())
+        self.send(wire.pack_hello())
         try:
             reply = self.receive()
         except ServerUnavailableError as error:

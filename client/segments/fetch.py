@@ -19,7 +19,7 @@ from ..stream import Access
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead, WrongHost
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error, segment_not_found
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_segment_not_found_error, reply_error
 from .store import SegmentStore
 
 _log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class SegmentFetch:
             self._renewed = True
             problem = self._store.replace_expired_token(self._address.stream, Access.READ)
         elif isinstance(reply, NoSuchSegment):
-            problem = segment_not_found(self._address) if self._address.transaction is None else problem
+            problem = make_segment_not_found_error(self._address) if self._address.transaction is None else problem
         raise problem
 
     def _lose_connection(self) -> bool:
@@ -245,7 +245,7 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
     finally:
         fetch.close()
     if truncated is not None:
-        raise segment_not_found(address)
+        raise make_segment_not_found_error(address)
     return content
 
 

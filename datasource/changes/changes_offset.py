@@ -18,7 +18,7 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
-from ..positions.snapshot import tail_cut
+from ..positions.snapshot import measure_tail
 from ..stream_source.admission import Limits, Walker, admit
 from ..stream_source.frontier import end_within, enter_successors, find_frontier, pause_between_looks
 from ..stream_source.memory import SourceMemory
@@ -136,7 +136,7 @@ def end_position(
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
-        return published or tail_cut(pravega, stream, tuple(since.cut.positions))
+        return published or measure_tail(pravega, stream, tuple(since.cut.positions))
 
     cut, version = log.tail(measure) if versioned else (log.measure_settled(measure), 0)
     if cut == since.cut:  # its segments are sealed, and no others follow
@@ -179,12 +179,12 @@ def end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchRequest,
         return since
     if reached == target.cut.positions:
         return ChangesOffset(target.cut, target.version, since.begin or since)
-    version = _newest_before(pravega, stream, since, target, reached) if versioned else 0
+    version = _find_newest_before(pravega, stream, since, target, reached) if versioned else 0
     known = target.version if versioned else None
     return ChangesOffset(StreamCut(stream, reached), version, since.begin or since, known)
 
 
-def _newest_before(
+def _find_newest_before(
     pravega: Pravega, stream: Stream, since: ChangesOffset, target: ChangesOffset, positions: Mapping[int, int]
 ) -> int:
     """Return the newest version whose rows lie before these positions, or an older one if that is unknown."""

@@ -16,7 +16,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
-from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
@@ -27,9 +27,9 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.counts import Counts, ReadingCounts, with_counts
+from ..scan.counts import Counts, ReadingCounts, add_counts
 from ..scan.dead_letters import DeadLetters, make_letter
-from ..scan.reader import chunks
+from ..scan.reader import cut_chunks
 from ..tables.bad_events import FAILFAST, BadEventRule
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
@@ -82,7 +82,7 @@ class GroupPlan:
     @property
     def output(self) -> StructType:
         """Return the columns of the batches that tasks make."""
-        return with_counts(self.schema) if self.counted else self.schema
+        return add_counts(self.schema) if self.counted else self.schema
 
     def counts_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the batch with a task's counts, after its rows, if they are wanted."""
@@ -90,7 +90,7 @@ class GroupPlan:
             yield from counts.batches(arrow_schema(self.output))
 
 
-def keyless_rows(
+def fold_keyless_rows(
     plan: GroupPlan, partition: GroupPartition, wanted: Sequence[str], counts: Counts, within: Within | None = None
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
@@ -114,7 +114,7 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
             plan.table.stream,
             left_out.count,
             offset,
-            segment_name(plan.table.stream, segment),
+            make_segment_name(plan.table.stream, segment),
         )
 
 
@@ -135,11 +135,11 @@ def group_changes(
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
             if target is not None:
                 letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
-            reader = _windows(pravega, plan, piece)
+            reader = _read_windows(pravega, plan, piece)
             reading = ReadingCounts(reader)
             for window in reader:
                 counts.add(reading.count(window))
-                for events, locations in _batches_of_window(window, piece.segment_id):
+                for events, locations in _split_window(window, piece.segment_id):
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
@@ -161,7 +161,7 @@ def change_decoder(
             StructField("before", StructType([field for field in image if field.name in key or not key])),
             StructField("after", image),
             *([] if key else [MARKS]),
-            *([_SNAPSHOT_MARKS] if key and whole_snapshots(table) else []),
+            *([_SNAPSHOT_MARKS] if key and has_whole_snapshots(table) else []),
             full["ts"],
             full["unavailable"],
             full["position"],
@@ -171,7 +171,7 @@ def change_decoder(
     return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
 
 
-def whole_snapshots(table: StreamTable) -> bool:
+def has_whole_snapshots(table: StreamTable) -> bool:
     """Return whether a complete snapshot removes the rows that it lacks. Only Debezium marks begin and end."""
     name = o.DEBEZIUM_SNAPSHOTS
     return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
@@ -185,8 +185,8 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     decoder = change_decoder(table, plan.writer_schemas, key, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
-        for window in _windows(pravega, plan, piece):
-            events, locations = _events_of_window(window, piece.segment_id)
+        for window in _read_windows(pravega, plan, piece):
+            events, locations = _take_events(window, piece.segment_id)
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
@@ -194,7 +194,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
                     reader.read(changes, where, found)
 
 
-def _windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:
+def _read_windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:
     return SegmentRangeReader(
         pravega.segments,
         plan.table.stream,
@@ -206,15 +206,15 @@ def _windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentR
     )
 
 
-def _events_of_window(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
+def _take_events(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
     offsets = window.base + window.starts - HEADER_BYTES
     locations = EventLocations(segment, offsets, window.lengths + HEADER_BYTES)
     return EventBuffer(window.data, window.starts, window.lengths), locations
 
 
-def _batches_of_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
-    events, locations = _events_of_window(window, segment)
-    for first, last in chunks(events.lengths, size=_BATCH_BYTES):
+def _split_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
+    events, locations = _take_events(window, segment)
+    for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
         yield events.part(first, last), locations.part(first, last)
 
 
@@ -237,7 +237,7 @@ def _decode(
     if not bad:
         yield changes, locations
         return
-    segment = segment_name(plan.table.stream, locations.segment)
+    segment = make_segment_name(plan.table.stream, locations.segment)
     if plan.bad_events.mode == FAILFAST:
         raise MalformedEventError(
             f"The event at offset {locations.offsets[bad[0].index]} of segment {segment} cannot be decoded: "

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..workers.local_directories import local_directories
+from ..workers.local_directories import list_local_directories
 from .rows.clearing import Clearings, Mark, Truncation
 from .rows.history import RowState
 from .rows.names import Moment
@@ -34,14 +34,14 @@ _FORMAT = 1
 _NAME = re.compile(r"(\w+-(\d+))-(\d{9})-\w+(\.whole|\.part)?")
 
 
-def digest(*values: Any) -> str:
+def hash_values(*values: Any) -> str:
     """Return a hash of values that JSON can represent."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def state_name(query: str, group: int, number: int, *content: Any) -> str:
+def make_state_name(query: str, group: int, number: int, *content: Any) -> str:
     """Return the name of a group's state after the batch with this number, from everything it depends on."""
-    return f"{query}-{group}-{number:09}-{digest(content)}"
+    return f"{query}-{group}-{number:09}-{hash_values(content)}"
 
 
 def is_state(file: str) -> bool:
@@ -131,7 +131,7 @@ class KnownRows:
         return gone
 
 
-def state_names(files: Sequence[str]) -> tuple[str, ...]:
+def list_state_names(files: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the states to which files belong."""
     return tuple(name.rpartition(".")[0] for name in files)
 
@@ -142,7 +142,7 @@ class RowStates:
     def __init__(self, directory: Path | None = None) -> None:
         """Use a directory, by default one among Spark's temporary files."""
         if directory is None:
-            directory = local_directories()[0] / _DIRECTORY
+            directory = list_local_directories()[0] / _DIRECTORY
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
 
@@ -156,7 +156,7 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            yield RowState(head["origins"], _read_clearings(head), [_tables(stream) for stream in streams])
+            yield RowState(head["origins"], _read_clearings(head), [_read_tables(stream) for stream in streams])
 
     def should_extend(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
@@ -239,7 +239,7 @@ class StateWriter:
                 self._file.close()
 
 
-def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
+def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
     for batch in stream:
         if batch.num_columns:  # a state of no rows has none
             yield pa.Table.from_batches([batch])

@@ -24,14 +24,14 @@ from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
-from ..commit_log.table import KEY_LENGTH, TABLE_NAME, row_key
+from ..commit_log.table import KEY_LENGTH, TABLE_NAME, make_row_key
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.recent import Recent
-from .group_planning import may_clear_rows, partitions_of_groups
+from .group_planning import can_clear_rows, make_partitions
 from .group_reader import GroupPartition, GroupPlan, find_clearings
 from .rows.clearing import AllClearings, Clearing, Mark, Truncation
 from .rows.names import Moment
@@ -135,7 +135,7 @@ class TruncationMemory:
         settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
         shown = json.dumps([table.format, table.framing, sorted(settings.items())])
         digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
-        self._key = row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
+        self._key = make_row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
         self._name = (pravega.config.controller_uri, table.stream, digest)
         self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
         self._stream = table.stream
@@ -200,7 +200,7 @@ def find_truncations(
 
     Raises MalformedEventError if one of them cannot be read.
     """
-    if not may_clear_rows(plan.table) or not slices:
+    if not can_clear_rows(plan.table) or not slices:
         return ()
     memory = TruncationMemory(pravega, plan.table)
     known = memory.recall()
@@ -212,7 +212,7 @@ def find_truncations(
     if not rest:
         return known.truncations_among(slices)
     if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
-        partitions = partitions_of_groups(pravega, plan.table, [[piece] for piece in rest])
+        partitions = make_partitions(pravega, plan.table, [[piece] for piece in rest])
         return SearchNeeded(SearchReader(plan, partitions) if search.most else None)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
         known = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)

@@ -35,7 +35,7 @@ from typing import TypeVar
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
-from pyspark_pravega.client.stream import Access, Stream, key_value_table_stream
+from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
     ConditionalUpdateError,
@@ -45,7 +45,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
-from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, as_bytes
+from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
 from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class CommitLog(VersionTable):
             self._head()
         except KeyValueTableNotFoundError:
             self._table.create(1, KEY_LENGTH)
-        self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
+        self._pravega.segments.token(make_key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:
         origin = self.learn_origin()
@@ -248,7 +248,7 @@ class CommitLog(VersionTable):
             "operation": entry.operation,
             "transaction": str(entry.transaction),
         }
-        return self._replace(head, new, [(self._key(new.version), as_bytes(record), ANY), *also])
+        return self._replace(head, new, [(self._key(new.version), encode_row(record), ANY), *also])
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""

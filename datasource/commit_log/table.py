@@ -158,7 +158,7 @@ class LogTable:
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
         if self._origin is None:
-            self._origin = origin_of(self._pravega, self._stream)
+            self._origin = find_origin(self._pravega, self._stream)
         return self._origin
 
     def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
@@ -269,7 +269,7 @@ class LogTable:
         }
         self._known = None
         try:
-            versions = self._table.put_many([(self._key(0), as_bytes(row), old.row_version), *also])
+            versions = self._table.put_many([(self._key(0), encode_row(row), old.row_version), *also])
         except ConditionalUpdateError:
             return False
         others = {key: Entry(value, version) for (key, value, _), version in zip(also, versions[1:], strict=True)}
@@ -277,24 +277,24 @@ class LogTable:
         return True
 
     def _key(self, number: int) -> bytes:
-        return row_key(self._stream, number)
+        return make_row_key(self._stream, number)
 
     def _is_of_this_stream(self, head: HeadRow) -> bool:
         try:
-            return head.origin == origin_of(self._pravega, self._stream)
+            return head.origin == find_origin(self._pravega, self._stream)
         except PermissionDeniedError:
             return True
 
 
-def row_key(stream: Stream, number: int) -> bytes:
+def make_row_key(stream: Stream, number: int) -> bytes:
     """Return the key of a row of a stream."""
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
 
 
-def origin_of(pravega: Pravega, stream: Stream) -> int:
+def find_origin(pravega: Pravega, stream: Stream) -> int:
     """Return the number of a stream's first segment, which distinguishes it from one recreated under its name."""
     return pravega.known_streams.origin(stream)
 
 
-def as_bytes(value: dict[str, Any]) -> bytes:
+def encode_row(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()

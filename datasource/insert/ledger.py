@@ -128,7 +128,7 @@ class LedgerRow:
         return json.dumps(row).encode()
 
 
-def row_number(writer: str) -> int:
+def compute_row_number(writer: str) -> int:
     """Return the number in the key of a writer's row."""
     digest = hashlib.blake2b(writer.encode(), digest_size=8).digest()
     return _FIRST | int.from_bytes(digest, "big")
@@ -152,7 +152,7 @@ class EpochRecorder:
         self.replaces: uuid.UUID | None = None
         self._stream = stream
         self._rows = rows
-        self.number = row_number(epoch.writer)
+        self.number = compute_row_number(epoch.writer)
 
     def row(self, stored: Entry | None, origin: int) -> LedgerRow:
         """Return the recorded row, or an empty row if none is stored for this stream.
@@ -328,4 +328,4 @@ def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRo
         empty = LedgerRow(row.writer, origin)
         return replace(empty, runs=runs).value()
 
-    log.replace_companion(row_number(seen.writer), change)
+    log.replace_companion(compute_row_number(seen.writer), change)

@@ -21,7 +21,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.append_blocks import Ranges
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
-from pyspark_pravega.client.stream import transaction_segment_id
+from pyspark_pravega.client.stream import make_transaction_segment_id
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import PravegaError, TransactionNotOpenError
 
@@ -43,19 +43,19 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
     infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
         raise make_ended_error(transaction, unit)
-    return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
+    return {make_transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 
 def add_reported_lengths(transaction: Transaction, messages: Iterable[InsertMessage]) -> dict[int, int]:
     """Return the lengths of the segments according to the reports of the tasks that succeeded."""
-    lengths = {transaction_segment_id(segment.segment_id, transaction.id): 0 for segment in transaction.segments}
+    lengths = {make_transaction_segment_id(segment.segment_id, transaction.id): 0 for segment in transaction.segments}
     for message in messages:
         for segment_id, written in message.segments.items():
-            lengths[transaction_segment_id(segment_id, transaction.id)] += written.bytes
+            lengths[make_transaction_segment_id(segment_id, transaction.id)] += written.bytes
     return lengths
 
 
-def content_of(messages: Iterable[InsertMessage]) -> Content:
+def add_up_content(messages: Iterable[InsertMessage]) -> Content:
     """Return the content that the tasks wrote to all segments together."""
     written = [write for message in messages for write in message.segments.values()]
     return Content(sum(write.events for write in written), sum(write.bytes for write in written))

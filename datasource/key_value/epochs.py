@@ -37,7 +37,7 @@ def find_epoch_column(table: StreamTable) -> str | None:
     return table.settings.get(o.EPOCH_COLUMN.key)
 
 
-def with_epoch_column(table: StreamTable, rows: StructType) -> StructType:
+def add_epoch_column(table: StreamTable, rows: StructType) -> StructType:
     """Return the columns of rows, with the column of epochs if the table has one."""
     column = find_epoch_column(table)
     if column is None or column in rows.names:

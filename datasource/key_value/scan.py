@@ -117,7 +117,7 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     found = find_key_ranges(keys, wanted.conditions)
     if found is not None and sum(low == high for low, high in found) > opened.options.get(o.LOOKUP_KEYS_MAX):
         found = None
-    partitions = _partitions(entries, keys, sizes, found)
+    partitions = _make_partitions(entries, keys, sizes, found)
     plan = EntryScanPlan(table, opened.pravega.config, schema, wanted.limit, opened.options.get(o.LOOKUP_KEYS_TIMEOUT))
     reader = EntryScanReader(plan, partitions)
     return PlannedScan(
@@ -128,7 +128,7 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     )
 
 
-def _partitions(
+def _make_partitions(
     entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], found: Ranges | None
 ) -> list[KeyPartition]:
     count = len(sizes)

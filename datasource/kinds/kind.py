@@ -16,7 +16,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.changes_offset import BatchRequest, ChangesOffset
 from ..changes.row_changes_stream import ChangesBatch
-from ..insert.prepare import plain_writer
+from ..insert.prepare import make_plain_writer
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
@@ -150,7 +150,7 @@ class TableKind(OpenTable, ABC):
         The table is one that `prepare_insert` returned. `epoch` is what a micro-batch writes into the column of epochs
         of a key-value table that has one. Raises InvalidOptionError for options that do not fit.
         """
-        return plain_writer(self, rows)
+        return make_plain_writer(self, rows)
 
     def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.

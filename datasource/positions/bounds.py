@@ -129,10 +129,10 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
         first = options.require(o.START_VERSION)
         return Bound(None if first == 1 else _cut_of(log, stream, options, option, first - 1))
     if option is o.START_TIMESTAMP:
-        asked = _microseconds(options, o.START_TIMESTAMP)
+        asked = _read_microseconds(options, o.START_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
         if isinstance(oldest, MarkedTimes):
-            return _bound_by_mark(oldest.last_before(asked - 1000 * delay))
+            return _make_bound_of_mark(oldest.last_before(asked - 1000 * delay))
         before = log.newest_by(asked - 1)
         return Bound(None if before is None else before.cut)
     return Bound(read_named_cut(options, o.START_STREAM_CUT))
@@ -149,11 +149,11 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
         last = options.require(o.END_VERSION)
         return Bound(_cut_of(log, stream, options, option, last))
     if option is o.END_TIMESTAMP:
-        asked = _microseconds(options, o.END_TIMESTAMP)
+        asked = _read_microseconds(options, o.END_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.END_TIMESTAMP)
         shown = f"'{options.name(option)}'='{options.text(option)}'"
         if isinstance(oldest, MarkedTimes):
-            return _bound_by_mark(require_mark(oldest, asked, shown))
+            return _make_bound_of_mark(require_mark(oldest, asked, shown))
         within = log.newest_by(asked)
         if within is None:
             raise InvalidOptionError(
@@ -164,7 +164,7 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
     return Bound(read_named_cut(options, o.END_STREAM_CUT))
 
 
-def _bound_by_mark(found: tuple[StreamCut, int] | None) -> Bound:
+def _make_bound_of_mark(found: tuple[StreamCut, int] | None) -> Bound:
     return Bound(None) if found is None else Bound(found[0], describe_mark(found[1]))
 
 
@@ -277,7 +277,7 @@ def _find_oldest(
     return found
 
 
-def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
+def _read_microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
     return round(options.require(option).timestamp() * 1_000_000)
 
 

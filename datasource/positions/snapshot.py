@@ -15,7 +15,7 @@ from typing import TypeVar
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
@@ -82,7 +82,7 @@ def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
         raise _order_error(error) from None
 
 
-def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
+def measure_tail(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
     """Measure where the stream ends now; `CommitLog.measure_settled` keeps the end out of transactions.
 
     A sealed stream ends with its last segments. `known` are segments that were current. They still are while none
@@ -91,11 +91,11 @@ def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> Str
     infos = pravega.segments.segment_infos(stream, known) if known else {}
     if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
-        infos = pravega.segments.segment_infos(stream, ids or _last_segments(pravega, stream))
+        infos = pravega.segments.segment_infos(stream, ids or _find_last_segments(pravega, stream))
     return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
 
 
-def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
+def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     """Return the segments of a sealed stream that have no successors."""
     segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
 
@@ -136,14 +136,14 @@ def _measure(
         info = infos.get(segment_id)
         if info is None:
             if strict:
-                raise _lost_error(f"segment {segment_id} of stream {stream} was removed")
+                raise _make_lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
     slices = _drop_empty(slices)
     if fail_on_data_loss and not slices and not first.positions:
-        raise _lost_error(f"all events of stream {stream} up to the requested end were removed")
+        raise _make_lost_error(f"all events of stream {stream} up to the requested end were removed")
     return slices
 
 
@@ -162,11 +162,11 @@ def _order_error(error: InvalidOptionError) -> InvalidOptionError:
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
     asked = start.positions.get(segment_id, 0)
     if strict and asked < info.start_offset:
-        raise _lost_error(
+        raise _make_lost_error(
             f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated"
         )
     if asked > info.write_offset:
-        raise _beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
+        raise _make_beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
 
 
 def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:
@@ -175,11 +175,11 @@ def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut,
     if end is not None and segment_id in end.positions:
         stop = end.positions[segment_id]
         if stop > info.write_offset:
-            raise _beyond_end_error("end-stream-cut", stop, stream, segment_id, info)
+            raise _make_beyond_end_error("end-stream-cut", stop, stream, segment_id, info)
     return SegmentSlice(segment_id, begin, stop)
 
 
-def _beyond_end_error(
+def _make_beyond_end_error(
     option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo
 ) -> InvalidOptionError:
     return InvalidOptionError(
@@ -188,7 +188,7 @@ def _beyond_end_error(
     )
 
 
-def _lost_error(what: str) -> DataLossError:
+def _make_lost_error(what: str) -> DataLossError:
     return DataLossError(
         f"{what[0].upper()}{what[1:]}, which this query has not read yet. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
@@ -206,5 +206,5 @@ def end_in(piece: SegmentSlice, cut: StreamCut) -> int:
     if piece.segment_id in cut.positions:
         return cut.positions[piece.segment_id]
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    made_later = segment_epoch(piece.segment_id) > max(map(segment_epoch, cut.positions), default=-1)
+    made_later = get_segment_epoch(piece.segment_id) > max(map(get_segment_epoch, cut.positions), default=-1)
     return 0 if made_later else piece.end

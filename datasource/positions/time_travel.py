@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.sql import options as o
@@ -16,7 +16,7 @@ from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
 from .bounds import MarkedTimes, describe_mark, end_option, format_time, require_mark
-from .snapshot import check_cut, tail_cut
+from .snapshot import check_cut, measure_tail
 from .tags import Tag, Tags
 
 _SHOWN_TAGS = 10
@@ -41,7 +41,7 @@ def find_point_of_version(pravega: Pravega, stream: Stream, text: str, asked: st
     """
     text = text.strip()
     if text.isdecimal() and len(text) < 19:
-        return _point_of_number(pravega, stream, int(text), asked)
+        return _find_point_of_number(pravega, stream, int(text), asked)
     tags = Tags(pravega, stream).all()
     for tag in tags:
         if tag.name == text:
@@ -91,7 +91,7 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Poin
 def find_end_now(pravega: Pravega, stream: Stream) -> Point:
     """Return the end of the stream, between two commits."""
     log = CommitLog(pravega, stream)
-    cut, newest = log.tail(lambda until: until or tail_cut(pravega, stream))
+    cut, newest = log.tail(lambda until: until or measure_tail(pravega, stream))
     version = log.versions(newest, newest) if newest else []
     return Point(cut, newest if version and version[0].cut == cut else None)
 
@@ -136,7 +136,7 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
     """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
     head = pravega.controller.head(cut.stream)
     if head.positions == cut.positions:
-        return any(offset or segment_epoch(segment) for segment, offset in cut.positions.items())
+        return any(offset or get_segment_epoch(segment) for segment, offset in cut.positions.items())
     try:
         pravega.controller.segments_between(head, cut)
     except InvalidOptionError:
@@ -144,7 +144,7 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
     return False
 
 
-def _point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
+def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
     log = CommitLog(pravega, stream)
     found = log.versions(number, number) if number else []
     if found:

@@ -91,12 +91,12 @@ def make_counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.A
     return pa.RecordBatch.from_arrays([*arrays, counts, *behind], schema=schema)
 
 
-def with_counts(rows: StructType) -> StructType:
+def add_counts(rows: StructType) -> StructType:
     """Return the columns of a task that counts: those of its rows, null for counts, and COUNTS_COLUMN."""
     return StructType([*make_nullable(rows), COUNTS_COLUMN])
 
 
-def no_counts(rows: int) -> pa.Array:
+def make_null_counts(rows: int) -> pa.Array:
     """Return the column of counts for rows of the table, which is null."""
     return pa.nulls(rows, pa.bool_())
 

@@ -85,7 +85,7 @@ class EventTimes:
         for mark in self._marks:
             start, certain = self._find_place(mark, piece)
             if start > ends[-1] and certain:
-                uppers.append(_last_micros(mark.latest))
+                uppers.append(_find_last_micros(mark.latest))
                 ends.append(start)
             if start >= piece.end:
                 break
@@ -118,7 +118,7 @@ class EventTimes:
         return time * 1000 + 1 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
-def _last_micros(time: int) -> int:
+def _find_last_micros(time: int) -> int:
     return time * 1000 + 999 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.sql import options as o
 
-from ..tables.hidden_columns import CHANGE_COLUMNS, fields_by_name
+from ..tables.hidden_columns import CHANGE_COLUMNS, map_fields_by_name
 from ..tables.open_table import OpenTable
 from .aggregates.aggregating_reader import begin_aggregates
 from .borders import count_events_by_log
@@ -85,7 +85,7 @@ def choose_columns_to_read(required: StructType, conditions: Sequence[Condition]
 
     `every` are the columns that the table has for Spark.
     """
-    known, names = fields_by_name(every), set(required.names)
+    known, names = map_fields_by_name(every), set(required.names)
     asked = dict.fromkeys(name for condition in conditions for name in condition.columns if name not in names)
     return StructType([*required.fields, *(known[name] for name in asked)])
 
@@ -129,7 +129,7 @@ class PushDown:
     @classmethod
     def of(cls, opened: OpenTable, request: ScanRequest, chooses: Callable[[Condition], bool]) -> PushDown:
         """Decide what a scan does. `chooses` says whether a condition can choose events before they are decoded."""
-        exact = _exact_hints(request) if opened.options.get(o.PUSH_DOWN_FILTERS) else []
+        exact = _select_exact_hints(request) if opened.options.get(o.PUSH_DOWN_FILTERS) else []
         sieved = tuple(condition for condition in request.conditions if not chooses(condition))
         required, limit = request.row_columns, request.row_limit
         filtered = bool(sieved) or request.filtered
@@ -164,7 +164,7 @@ class PushDown:
         return replace(source, reader=source.reader.for_cores(cores))
 
 
-def _exact_hints(request: ScanRequest) -> list[Condition]:
+def _select_exact_hints(request: ScanRequest) -> list[Condition]:
     """Return the hints that a scan evaluates exactly as the caller does."""
     every = request.columns if request.every is None else request.every
     return [condition for condition in request.hints if can_evaluate([condition], every) == [True]]

@@ -20,7 +20,7 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
-from .counts import Counts, no_counts
+from .counts import Counts, make_null_counts
 from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
 from .places import Span, make_event_pointers
@@ -237,7 +237,7 @@ class SliceDecoder:
             else:
                 arrays.append(pa.nulls(count, field.type))
         if self._plan.counted:
-            arrays.append(no_counts(count))
+            arrays.append(make_null_counts(count))
         if self._plan.positioned:
             # A row's position is where the next row begins, or the end of all events for the last row.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))

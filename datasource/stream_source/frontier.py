@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 
 SegmentOffsets = Mapping[int, int]
@@ -164,7 +164,7 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
             entered, more = _skip_lost(segments, dict.fromkeys(new, 0), infos, cuts)
             begins |= entered
             lost += more
-    ends = {segment: max(_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
+    ends = {segment: max(_find_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
     tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
     return Frontier(begins, ends, lost, tails)
 
@@ -243,7 +243,7 @@ def _find_moves(
     return moves
 
 
-def _readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
+def _find_readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
     info = infos.get(segment)
     return min([begin if info is None else info.write_offset, *(end_within(segment, cut) for cut in cuts)])
 
@@ -255,7 +255,7 @@ def end_within(segment: int, cut: StreamCut) -> int:
     if isinstance(cut, EndCut):
         return _BEYOND if segment in cut.before else 0
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    later = segment_epoch(segment) > max(map(segment_epoch, cut.positions), default=-1)
+    later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
     return 0 if later else _BEYOND
 
 

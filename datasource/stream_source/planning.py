@@ -15,9 +15,9 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOption
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import origin_of
+from ..commit_log.table import find_origin
 from ..positions.bounds import describe_bounds, end_bound, end_option, start_bound
-from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
+from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
@@ -31,7 +31,7 @@ from .frontier import (
     pause_between_looks,
 )
 from .memory import Admission, QueryMemory
-from .offset import START_ANEW, SourceOffset, check_offset, columns_read
+from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .progress import Progress
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StreamedTable:
 
     def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
         """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
-        columns = columns_read(self.table.schema, self.required)
+        columns = list_columns_read(self.table.schema, self.required)
         return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
 
     def read_offset(self, text: str) -> SourceOffset:
@@ -262,7 +262,7 @@ class TableStream:
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends."""
-        return self._log.measure_settled(lambda published: published or tail_cut(self._pravega, self._read.stream))
+        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self._read.stream))
 
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:
@@ -273,7 +273,8 @@ class TableStream:
             open_ended = any(end is None for _, _, end in frontier.lost)
             unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
             raise DataLossError(
-                f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them.{unknown} "
+                f"{_describe_ranges(frontier.lost)} of stream {stream} were removed before this query could read "
+                f"them.{unknown} "
                 f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to "
                 "continue with what is left."
             )
@@ -286,13 +287,13 @@ class TableStream:
                 "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity
-        if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":
+        if identity is not None and identity != f"{stream}/{find_origin(self._pravega, stream)}":
             raise CheckpointError(
                 f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
 
 
-def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
+def _describe_ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
     texts = [
         f"bytes {first:,} to {'the end' if end is None else f'{end:,}'} of segment {segment}"
         for segment, first, end in lost[:10]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PermissionDeniedError
 
@@ -54,7 +54,7 @@ class Progress:
         if len(behind) <= _FEW_SEGMENTS:
             stream = self._segments.stream
             for segment, size in sorted(behind.items()):
-                metrics[f"bytesBehind.{segment_name(stream, segment).removeprefix(f'{stream}/')}"] = str(size)
+                metrics[f"bytesBehind.{make_segment_name(stream, segment).removeprefix(f'{stream}/')}"] = str(size)
         if total == 0:
             metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
         else:

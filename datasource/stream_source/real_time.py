@@ -26,7 +26,7 @@ from pyspark_pravega.formats.core.batches import Overfull
 from ..scan.dead_letters import DeadLetters
 from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, list_slices
+from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, cut_chunks, list_slices
 from ..scan.slice_decoder import SliceDecoder, make_event_decoder
 from ..workers.connections import borrow_connection
 
@@ -103,7 +103,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
             data = follower.read(min(until, look))
             window = events.window(data, follower.offset - len(data), expected)
             if window is not None:
-                for first, last in chunks(window.lengths):
+                for first, last in cut_chunks(window.lengths):
                     yield from _decode_rows(decoder, window, first, last)
             if data:
                 time.sleep(max(now + _PAUSE - time.monotonic(), 0))

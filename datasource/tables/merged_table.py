@@ -97,7 +97,7 @@ STREAM_COLUMN = StructField(_STREAM.name, _STREAM.dataType, _STREAM.nullable, {"
 """The last column of several streams that options name, unless the streams have one of that name."""
 
 
-def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
+def merge_tables(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
     """Return the table of several streams. `stream` is a scope, and the name of the table or what named the members.
 
     Columns come in the order of the first stream that has them. A column is null in the rows of a stream that lacks it.
@@ -110,21 +110,21 @@ def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
         stream=stream,
         format=first.format,
         framing=first.framing,
-        schema=_merged_columns(members),
+        schema=_merge_columns(members),
         kind=KindName.MERGED,
-        scan_properties=_common_properties(members),
+        scan_properties=_find_common_properties(members),
         members=tuple(members),
     )
 
 
-def with_stream_column(merged: StreamTable) -> StreamTable:
+def add_stream_column(merged: StreamTable) -> StreamTable:
     """Return the table of several streams that options name, which has the streams' names as a column."""
     if STREAM_COLUMN.name in {name.lower() for name in merged.schema.fieldNames()}:
         return merged
     return replace(merged, schema=StructType([*merged.schema, STREAM_COLUMN]))
 
 
-def origin_of_member(members: Sequence[StreamTable], member: StreamTable) -> dict[str, str]:
+def describe_origin(members: Sequence[StreamTable], member: StreamTable) -> dict[str, str]:
     """Return the values of the ORIGIN_COLUMNS for a member's events, without columns that `members` have themselves."""
     taken = {name for one in members for name in one.schema.fieldNames()}
     values = {"_stream": member.stream.name, "_scope": member.stream.scope}
@@ -135,7 +135,7 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
     """Raise DifferentSchemasError if a stream does not fit those that a query reads already."""
     _check_same([*merged.members, member], "format", lambda table: table.format)
     there = {field.name: field for field in member.schema}
-    origin = origin_of_member(merged.members, member)
+    origin = describe_origin(merged.members, member)
     for name in origin:
         if name in there:
             raise DifferentSchemasError(
@@ -163,7 +163,7 @@ def make_missing_column_error(field: StructField, member: StreamTable) -> Differ
     )
 
 
-def _merged_columns(members: Sequence[StreamTable]) -> StructType:
+def _merge_columns(members: Sequence[StreamTable]) -> StructType:
     names: dict[str, str] = {}
     for member in members:
         for name in member.schema.fieldNames():
@@ -172,10 +172,10 @@ def _merged_columns(members: Sequence[StreamTable]) -> StructType:
                     f"Column {name} of stream {member.stream} is spelled {names[name.lower()]} in another stream. "
                     + _advise_leaving_out(member.stream)
                 )
-    return StructType([_merged_column(name, members) for name in names.values()])
+    return StructType([_merge_column(name, members) for name in names.values()])
 
 
-def _merged_column(name: str, members: Sequence[StreamTable]) -> StructField:
+def _merge_column(name: str, members: Sequence[StreamTable]) -> StructField:
     having = [member for member in members if name in member.schema.fieldNames()]
     _check_same(having, f"column {name}", lambda table: table.schema[name].dataType.simpleString())
     first = having[0].schema[name]
@@ -219,7 +219,7 @@ def _advise_leaving_out(stream: Stream) -> str:
     )
 
 
-def _common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
+def _find_common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
     first = members[0]
     for member in members:
         if dict(member.scan_properties) != dict(first.scan_properties):

@@ -78,7 +78,7 @@ class RoutingKey:
         Raises InvalidOptionError for a text that is neither a column nor such an expression, UnsupportedTypeError for
         a column whose values have no unique text.
         """
-        parts = [KeyPart(text)] if _names_column(text, columns) else _parse(text)
+        parts = [KeyPart(text)] if _is_column_name(text, columns) else _parse(text)
         return cls(
             tuple(part if part.column is None else KeyPart(_spell(text, part.column, columns)) for part in parts)
         )
@@ -121,7 +121,7 @@ class RoutingKey:
         return pc.binary_join_element_wise(*texts, "")
 
 
-def _names_column(text: str, columns: StructType) -> bool:
+def _is_column_name(text: str, columns: StructType) -> bool:
     return not any(sign in text for sign in "('|`") or text in columns.fieldNames()
 
 
@@ -137,7 +137,7 @@ def _spell(key: str, name: str, columns: StructType) -> str:
 
 
 def _parse(text: str) -> list[KeyPart]:
-    tokens = list(_tokens(text))
+    tokens = list(_split_tokens(text))
     if [token.lower() for _, token in tokens[:2]] == ["concat", "("] and tokens[-1:] == [("sign", ")")]:
         tokens, separator = tokens[2:-1], ","
     else:
@@ -152,7 +152,7 @@ def _parse(text: str) -> list[KeyPart]:
     return parts
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -210,7 +210,7 @@ def compute_key_positions(values: pa.Array) -> npt.NDArray[np.float64]:
     return hash_keys(values if pa.types.is_string(values.type) else pc.cast(values, pa.string()))
 
 
-def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
+def spell_columns(settings: TableSettings, columns: StructType) -> TableSettings:
     """Return settings that spell the columns they name exactly.
 
     Raises InvalidOptionError for a missing column, UnsupportedTypeError for one whose type does not fit its role.

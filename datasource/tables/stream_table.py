@@ -72,10 +72,10 @@ class KeyColumns:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> KeyColumns:
         """Make the columns that `to_json` described."""
-        return cls(_columns(value["primary"]), _columns(value["secondary"]))
+        return cls(_read_key_columns(value["primary"]), _read_key_columns(value["secondary"]))
 
 
-def _columns(values: Sequence[Sequence[Any]]) -> tuple[KeyColumn, ...]:
+def _read_key_columns(values: Sequence[Sequence[Any]]) -> tuple[KeyColumn, ...]:
     return tuple(KeyColumn(name, type, length) for name, type, length in values)
 
 
@@ -150,11 +150,11 @@ def make_entries_table(stream: Stream, format: str, columns: StructType, keys: K
 
 def find_kind_of_events(format: str, event_type: str | None) -> KindName:
     """Return the kind of a table of a format that has the events of one type, or of all (None)."""
-    kind = kind_of_format(format)
+    kind = find_kind_of_format(format)
     return KindName.TYPED_EVENTS if kind is KindName.EVENTS and event_type is not None else kind
 
 
-def kind_of_format(format: str) -> KindName:
+def find_kind_of_format(format: str) -> KindName:
     """Return the kind of a table whose events are in `format`. Raises InvalidOptionError for an unknown format."""
     return KindName.CHANGES if is_change_format(format) else KindName.EVENTS
 

@@ -127,7 +127,7 @@ class ChangeColumns:
     @property
     def wants_numbers(self) -> bool:
         """Return whether exact digits of numbers matter in some column."""
-        return any(_needs_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
+        return any(_has_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
         """Return one array per wanted column. `suspects`: the events that may contain the placeholder."""
@@ -287,7 +287,7 @@ class PlaceholderSearch:
         return list(np.unique(np.concatenate(found)))
 
 
-def _needs_exact_numbers(data_type: DataType) -> bool:
+def _has_exact_numbers(data_type: DataType) -> bool:
     # Whole numbers need them, too: 0.99999999999999999 as a double is 1.
     return any(
         isinstance(leaf, StringType | DecimalType | IntegralType | VariantType)

@@ -131,19 +131,19 @@ def _read_default(node: model.Node | None) -> Any:
     return repr(node.default).encode()
 
 
-def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
+def has_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
     """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     if isinstance(data_type, StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
         return any(
-            needs_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
+            has_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
         )
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
-        return needs_number_text(data_type.elementType, items, timestamps)
+        return has_number_text(data_type.elementType, items, timestamps)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
-        return needs_number_text(data_type.valueType, values, timestamps)
+        return has_number_text(data_type.valueType, values, timestamps)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
         return True
     return isinstance(data_type, DecimalType | VariantType) or isinstance(node, model.Anything)

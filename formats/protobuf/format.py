@@ -28,7 +28,7 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Writ
 from ..core.framing import Undecodable
 from ..core.writing import BINARY, BatchEncoder, make_constant
 from .messages import find_length_without_padding, find_message_class, read_message_name, read_message_type
-from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
+from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
 from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
 
 _DEEPEST = 100
@@ -71,7 +71,7 @@ class ProtobufFormat:
         )
 
     def spark_schema(self, schema_text: str) -> StructType:
-        return protobuf_to_spark(schema_text)
+        return convert_protobuf_to_spark(schema_text)
 
     def type_name(self, schema_text: str) -> str:
         return read_message_name(schema_text)
@@ -233,7 +233,7 @@ class ProtobufEncoder(BatchEncoder):
     def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None, codec: str) -> None:
         super().__init__(schema, encoding_id, codec)
         message = read_message_type(schema_text)
-        table = protobuf_to_spark(schema_text)
+        table = convert_protobuf_to_spark(schema_text)
         struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         if not table.fields:

@@ -107,7 +107,7 @@ def metrics(
         require_extra("metrics", ("prometheus_client",))
         from pyspark_pravega.catalog.storage.catalogs import Catalog
         from pyspark_pravega.client import connect
-        from pyspark_pravega.datasource.connecting import client_config, first_contact
+        from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
         from pyspark_pravega.metrics.exporter import Exporter, serve
         from pyspark_pravega.metrics.measurement import measure
         from pyspark_pravega.sql.options import CONTROLLER_URI, SCHEMA_REGISTRY_URI, resolve
@@ -116,7 +116,7 @@ def metrics(
         settings = {key: text for key, text in given.items() if text is not None}
         options = resolve(conf=settings, env=os.environ)
         controller = options.require(CONTROLLER_URI)
-        with connect(client_config(options), first_contact=first_contact(options)) as pravega:
+        with connect(read_client_config(options), first_contact=read_first_contact(options)) as pravega:
             catalog = Catalog(settings, pravega)
             exporter = Exporter(lambda: measure(catalog, scopes))
             server = serve(exporter, host, port)

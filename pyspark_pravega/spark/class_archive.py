@@ -189,12 +189,14 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
                 f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
             ) from error
     if session.returncode:
-        raise SetupError(f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}")
+        raise SetupError(
+            f"The session that should load Spark's classes failed ({session.returncode}): {_shorten_output(shown)}"
+        )
     if not recording.exists():
-        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_shorten_output(shown)}")
 
 
-def _ends(text: str) -> str:
+def _shorten_output(text: str) -> str:
     """Keep the beginning, where Java complains, and the end, where Python does; not the options that Java was given."""
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Picked up "))
     return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"

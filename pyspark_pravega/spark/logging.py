@@ -24,7 +24,7 @@ _OWN_FILE = re.compile(r"-Dlog4j2?\.configuration(File)?=")
 _OWN_FILES = ("log4j2*.properties", "log4j2*.xml", "log4j2*.y*ml", "log4j2*.js*n")
 
 
-def quiet_query_contexts() -> None:
+def silence_query_contexts() -> None:
     """Keep PySpark from printing errors that it raises, unless the program already uses those loggers.
 
     `logging.getLogger("SQLQueryContextLogger").setLevel("ERROR")` brings the lines back.
@@ -36,7 +36,7 @@ def quiet_query_contexts() -> None:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def quiet_logging(
+def make_quiet_logging(
     arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> dict[str, str]:
     """Return the environment variable with which Spark's JVM uses our profile.

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.test_bad_event_modes import metrics_in_the_ui
 
 ROWS = 1000
@@ -30,7 +30,7 @@ def table(spark: SparkSession, scope: str) -> str:
 
 def size(pravega: Pravega, scope: str, name: str) -> int:
     """The bytes of a stream that has never been truncated."""
-    return sum(tail_cut(pravega, Stream(scope, name)).positions.values())
+    return sum(measure_tail(pravega, Stream(scope, name)).positions.values())
 
 
 def shown(spark: SparkSession, *names: str) -> list[int]:

@@ -16,7 +16,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.stream_source.admission import NO_LIMITS
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from pyspark_pravega.datasource.table_of_options import table_of_options
+from pyspark_pravega.datasource.table_of_options import load_table_of_options
 from pyspark_pravega.errors import StreamNotFoundError
 from tests.datasource.scans import KEYED, insert_numbers
 
@@ -32,7 +32,7 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
         for name in "abc":
             made = create(catalog, r.CreateTable.of([scope], name, KEYED, {"format": "json"}, adopt=False))
             insert_numbers(pravega, made.table, 0, 10)
-        table = identify_members(catalog, table_of_options(pravega, catalog.options(read=options), None))
+        table = identify_members(catalog, load_table_of_options(pravega, catalog.options(read=options), None))
         query = (table, None, table.schema, options)
         start = micro_batches.answer_for_several_streams(catalog, memory, r.StartOfStream(*query))
         assert isinstance(start, str)

@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_number
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, get_segment_number
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import StreamNotFoundError
 
@@ -73,7 +73,7 @@ def test_a_stream_that_another_program_scales_truncates_and_makes_again(
         make(other, stream, 5)
         assert known.segment_infos(stream) is None
         assert known.origin(stream) == min(
-            segment_number(segment.segment_id) for segment in other.controller.current_segments(stream)
+            get_segment_number(segment.segment_id) for segment in other.controller.current_segments(stream)
         )
         assert known.origin(stream) > origin
 

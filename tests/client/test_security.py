@@ -25,7 +25,7 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials, TokenCredentials
 from pyspark_pravega.client.segments.delegation import REFRESH_AT, DelegationTokens, compute_refresh_time
-from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, key_value_table_stream
+from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, make_key_value_table_stream
 from pyspark_pravega.client.tls import make_connection_error, make_ssl_context
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
@@ -234,7 +234,7 @@ def test_key_value_tables_are_read_under_the_name_of_their_segments(
 ) -> None:
     connect_as("admin").create_key_value_table(secure_scope, "table", 2, 8)
     reader = connect_as("reader")
-    pretended = key_value_table_stream(secure_scope, "table")
+    pretended = make_key_value_table_stream(secure_scope, "table")
     assert reader.key_value_table_partitions(secure_scope, "table") == 2
     assert reader.segment_location(pretended, 0).port > 0
     assert reader.delegation_token(pretended, Access.READ)

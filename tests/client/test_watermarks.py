@@ -13,12 +13,12 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
-from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_id
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, make_segment_id
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
 
-LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
-NEW_LEFT, NEW_RIGHT = segment_id(3, 2), segment_id(4, 2)
+LEFT, RIGHT, MERGED = 0, 1, make_segment_id(2, 1)
+NEW_LEFT, NEW_RIGHT = make_segment_id(3, 2), make_segment_id(4, 2)
 
 
 def test_what_precedes_a_byte_of_the_same_segment() -> None:

@@ -27,7 +27,7 @@ from .names import (
     Names,
     OlderPositions,
     is_position_older,
-    numbers_of,
+    read_numbers,
 )
 
 BEGINS = ("first", "first_in_data_collection")
@@ -228,7 +228,7 @@ class Clearings:
         """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
-        return self.find_cleared_numbers({name: numbers_of(entries, name) for name in NUMBERS}, names)
+        return self.find_cleared_numbers({name: read_numbers(entries, name) for name in NUMBERS}, names)
 
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries, given by their NUMBERS, are cleared."""

@@ -27,7 +27,7 @@ import pyarrow as pa
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
-from .names import DELETED, Mask, Names, Numbers, OlderPositions, numbers_of
+from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers
 from .order import KeyOrder, find_last, replace_columns, take_rows
 
 
@@ -57,9 +57,9 @@ class CurrentRows(KeyFold):
         self.add(self._reader.read(changes, locations, self.clearings))
 
     def rows(self) -> Iterator[pa.Table]:
-        """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
+        """Yield the current rows, each once: columns by `name_value`, and NUMBERS. Nothing may be fed after this."""
         for entries in self.results():
-            there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
+            there = (read_numbers(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found
@@ -86,7 +86,7 @@ class _Latest:
 
     def _is_remembered(self, entries: pa.Table, last: Numbers) -> Mask:
         """Return which of the last entries stay: a deletion only if its position can show that a later one is older."""
-        found: Mask = (numbers_of(entries, "kind")[last] != DELETED) | (numbers_of(entries, "origin")[last] >= 0)
+        found: Mask = (read_numbers(entries, "kind")[last] != DELETED) | (read_numbers(entries, "origin")[last] >= 0)
         return found
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:

@@ -65,7 +65,7 @@ def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask
     return result
 
 
-def comparable_times(times: Numbers) -> Numbers:
+def make_comparable_times(times: Numbers) -> Numbers:
     """Return times that are the same whenever a change is delivered.
 
     For the same change, some releases of a connector send microseconds, and others only milliseconds.
@@ -166,7 +166,7 @@ class Names:
         return self.missing.index(columns)
 
 
-def numbers_of(entries: pa.Table, name: str) -> Numbers:
+def read_numbers(entries: pa.Table, name: str) -> Numbers:
     """Return one of NUMBERS of all entries."""
     numbers: Numbers = entries.column(name).to_numpy()
     return numbers
@@ -179,7 +179,7 @@ def fill_nulls(array: pa.Array, value: int) -> Numbers:
     return numbers
 
 
-def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
+def compute_version(origin: str | None, position: tuple[int, int, int]) -> int:
     """Return a position as one number; 0 if the origin is unknown."""
     if origin is None:
         return 0
@@ -187,9 +187,9 @@ def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
     return int(compute_commit_versions(origin, major, minor)[0])
 
 
-def versions_of(entries: pa.Table, names: Names) -> Numbers:
+def compute_versions(entries: pa.Table, names: Names) -> Numbers:
     """Return the position of each change as one number; 0 if it has none."""
-    origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
+    origin, major, minor = (read_numbers(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
     for number in np.unique(origin[origin >= 0]).tolist():
         there = origin == number

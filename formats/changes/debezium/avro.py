@@ -30,7 +30,7 @@ from ...avro import schema_model as avro
 from ...avro.binary import read_whole
 from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
-from ...avro.spark_to_schema import spark_to_avro
+from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems
@@ -289,7 +289,7 @@ class DebeziumAvroEncoder(BatchEncoder):
                 f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
-        self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
+        self._rows = AvroEncoder(schema, schema_text or convert_spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
         texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
         self._end = texts + write_varint(now) + _write_avro_text("c") + write_varint(now)

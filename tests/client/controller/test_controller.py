@@ -24,8 +24,8 @@ from pyspark_pravega.client.stream import (
     SegmentRange,
     Stream,
     StreamConfiguration,
-    key_value_table_stream,
-    segment_id,
+    make_key_value_table_stream,
+    make_segment_id,
 )
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
@@ -254,7 +254,7 @@ def test_segments_of_a_new_stream(controller: Controller, stream: Stream) -> Non
 def test_scaling_and_the_cuts_around_it(controller: Controller, stream: Stream) -> None:
     head = controller.head(stream)
     controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
-    low, high = SegmentRange(segment_id(2, 1), 0.0, 0.25), SegmentRange(segment_id(3, 1), 0.25, 0.5)
+    low, high = SegmentRange(make_segment_id(2, 1), 0.0, 0.25), SegmentRange(make_segment_id(3, 1), 0.25, 0.5)
     rest = SegmentRange(1, 0.5, 1.0)
     assert controller.current_segments(stream) == [low, high, rest]
     assert controller.successors(stream, 0) == {low: [0], high: [0]}
@@ -263,7 +263,7 @@ def test_scaling_and_the_cuts_around_it(controller: Controller, stream: Stream) 
     assert sorted(controller.segments_between(tail, None)[0]) == sorted(tail.positions)
 
     controller.scale_stream(stream, [low.segment_id, high.segment_id], [(0.0, 0.5)])
-    merged = SegmentRange(segment_id(4, 2), 0.0, 0.5)
+    merged = SegmentRange(make_segment_id(4, 2), 0.0, 0.5)
     assert controller.current_segments(stream) == [merged, rest]
     assert {segment: sorted(before) for segment, before in controller.successors(stream, low.segment_id).items()} == {
         merged: [low.segment_id, high.segment_id]
@@ -295,7 +295,7 @@ def test_scaling_that_cannot_be(
 
 def test_cuts_that_do_not_fit_the_stream(controller: Controller, stream: Stream) -> None:
     unknown, partial = StreamCut(stream, {77: 0}), StreamCut(stream, {0: 0})
-    of_no_epoch, empty = StreamCut(stream, {segment_id(0, 5): 0, segment_id(1, 5): 0}), StreamCut(stream, {})
+    of_no_epoch, empty = StreamCut(stream, {make_segment_id(0, 5): 0, make_segment_id(1, 5): 0}), StreamCut(stream, {})
     assert controller.is_stream_cut_valid(controller.head(stream))
     for cut in (unknown, partial, of_no_epoch, empty):
         assert not controller.is_stream_cut_valid(cut)
@@ -329,7 +329,7 @@ def test_a_key_value_table_comes_and_goes(controller: Controller, scope: str) ->
     assert not controller.create_key_value_table(scope, "table", 3, 16, 8)
     assert controller.list_key_value_tables(scope) == ["table"]
     assert controller.key_value_table_partitions(scope, "table") == 3
-    assert controller.segment_location(key_value_table_stream(scope, "table"), 0).port > 0
+    assert controller.segment_location(make_key_value_table_stream(scope, "table"), 0).port > 0
     controller.delete_key_value_table(scope, "table")
     for call in (controller.key_value_table_partitions, controller.delete_key_value_table):
         with pytest.raises(KeyValueTableNotFoundError, match="'table'"):

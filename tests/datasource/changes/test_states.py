@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.history import RowHistory
 from pyspark_pravega.datasource.changes.states import PART, WHOLE, RowStates
 from tests.datasource.changes.rows.test_current import read
@@ -59,7 +59,7 @@ class Batches:
         file = name + (WHOLE if rows.kept_all else PART)
         self.files[number:] = [(file, *chain)]
         return [
-            (SIGNS[row["change"]], row[value_name("id")], row[value_name("v")], row["version"])
+            (SIGNS[row["change"]], row[name_value("id")], row[name_value("v")], row["version"])
             for table in tables
             for row in table.to_pylist()
         ]
