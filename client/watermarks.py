@@ -32,7 +32,7 @@ class Watermark:
     positions: Mapping[int, int]
     ranges: Mapping[int, tuple[float, float]]
 
-    def precedes(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
+    def is_before(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
         """Return whether the byte at an offset of a segment follows this watermark, even if segments were replaced.
 
         `range` is the part of the key space that the segment covers. Without it some following bytes are not

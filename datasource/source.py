@@ -80,7 +80,7 @@ class PravegaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the stream's columns and its hidden columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; later options of the table would be lost
-            raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
+            raise self._describe_refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = self._read_options()
         with connect(read_client_config(options)) as pravega:
             table = load_table_of_options(pravega, options, None)
@@ -99,7 +99,7 @@ class PravegaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begin the transaction of one `df.write`."""
         if overwrite:
-            raise self._refusal("mode('overwrite')")
+            raise self._describe_refusal("mode('overwrite')")
         options = _resolve(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
         found = write_settings(options)
@@ -108,7 +108,7 @@ class PravegaDataSource(DataSource):
             table = load_table_of_options(pravega, options, schema)
             refuse_stream_column(options, "in Spark without the adapter's jar")
             prepared = open_table(pravega, table, options).prepare_insert(schema)
-            if (plain := prepared.plain_writer(schema)) is not None:
+            if (plain := prepared.make_plain_writer(schema)) is not None:
                 return plain
             table = prepared.table
             if (epoch := find_epoch_of_application(options)) is not None:
@@ -125,20 +125,20 @@ class PravegaDataSource(DataSource):
 
         Spark loses errors that are raised here.
         """
-        return _RefusedReader(self._refusal("readStream without the adapter's jar"))
+        return _RefusedReader(self._describe_refusal("readStream without the adapter's jar"))
 
     @shorten_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raise the error that says what streams need."""
-        raise self._refusal("writeStream without the adapter's jar")
+        raise self._describe_refusal("writeStream without the adapter's jar")
 
     def _read_options(self) -> o.Options:
         options = _resolve(read=self.options)
         if options.get(o.CHANGES):
-            raise self._refusal("option('changes', 'true') without the adapter's jar")
+            raise self._describe_refusal("option('changes', 'true') without the adapter's jar")
         return options
 
-    def _refusal(self, statement: str) -> UnsupportedOperationError:
+    def _describe_refusal(self, statement: str) -> UnsupportedOperationError:
         given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
         return UnsupportedOperationError(describe_refusal(statement, "/".join(given) or "a stream"))
 

@@ -319,7 +319,7 @@ class _Start:
 
         def check() -> None:
             status = processes.exit_code(process)
-            self.lost_a_port = log.reports_port_in_use()
+            self.lost_a_port = log.has_port_in_use()
             if self.lost_a_port:
                 raise SetupError(f"{program.name} found one of its ports in use\n{log.tail()}")
             if status is not None:

@@ -290,7 +290,7 @@ class ServerLog:
     def __init__(self, files: Sequence[Path]) -> None:
         self._offsets = {file: file.stat().st_size if file.exists() else 0 for file in files}
 
-    def reports_port_in_use(self) -> bool:
+    def has_port_in_use(self) -> bool:
         """Return whether the server has found that another program has one of its ports."""
         return any(_PORT_IN_USE.search(self._read(file)) for file in self._offsets)
 

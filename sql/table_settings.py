@@ -159,7 +159,7 @@ def select_format_settings(options: o.Options, format: str, traits: FormatTraits
         text = options.text(option)
         if not option.of_formats or text is None:
             continue
-        if option.known_to(format, traits.changes):
+        if option.is_known_to(format, traits.changes):
             settings[option.key] = text
         elif options.source(option) is not o.Source.CATALOG:
             allowed = " or ".join(f"'{one}'" for one in option.formats)

@@ -297,7 +297,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         options = catalog.options(write=given)
         refuse_stream_column(options, "in Python without Spark")
         prepared = open_table(pravega, table, options).prepare_insert(columns)
-        table, plain = prepared.table, prepared.plain_writer(columns)
+        table, plain = prepared.table, prepared.make_plain_writer(columns)
         if plain is not None:
             report = _check_report(plain.write(batches))
             note_stored(pravega, table.stream, [report.reached], None)

@@ -162,7 +162,7 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     for option in o.OPTIONS.values():
         if options.source(option) is o.Source.PROPERTY and option not in _PROPERTIES:
             text = options.text(option)
-            if text is None or not option.known_to(format, False):
+            if text is None or not option.is_known_to(format, False):
                 raise InvalidOptionError(
                     f"'{option.key}' does not apply with 'format'='{o.KEY_VALUE_FORMAT}'"
                     + (f" and '{o.VALUE_FORMAT.key}'='{format}'. " if option.of_formats else ". ")

@@ -30,7 +30,7 @@ _THREADS = 8
 
 def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
     current = {segment.segment_id: segment for segment in pravega.controller.current_segments(stream)}
-    ids = sorted({*pravega.controller.segments_between(pravega.controller.head(stream), None)[0], *current})
+    ids = sorted({*pravega.controller.list_segments_between(pravega.controller.head(stream), None)[0], *current})
     infos = pravega.segments.segment_infos(stream, ids)
     ranges = current | _find_ranges(
         pravega, stream, {get_segment_epoch(segment_id) for segment_id in ids if segment_id not in current}
@@ -90,7 +90,7 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
 
 
 def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
-    ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    ids, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     last = max(map(get_segment_epoch, ids), default=0)
     epochs = dict(_find_epochs(pravega, stream, range(last + 1)))
     while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:

@@ -197,7 +197,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         # All of them are left out for good.
         log.make_ready()
         entry = EpochRecorder(into.stream, epoch, 0)
-        log.replace_companion(entry.number, entry.value_when_passed)
+        log.replace_companion(entry.number, entry.make_value_when_passed)
     yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
 
 

@@ -78,7 +78,7 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     before = require(arguments, "before")
     cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
     try:
-        pravega.controller.segments_between(head, cut)
+        pravega.controller.list_segments_between(head, cut)
     except InvalidOptionError:
         raise InvalidOptionError(
             f"'before' => '{before[:80]}' lies before the head of stream {stream}, at least in part: events up to "

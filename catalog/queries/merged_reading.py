@@ -132,11 +132,11 @@ class MergedReading:
         before.unfinished = {name: since for name, since in before.unfinished.items() if name in names}
         found = {name: before.streams[name] for name in names if name in before.streams}
         for name in names:
-            if name not in found and (member := self._new_member(name, before.unfinished)) is not None:
+            if name not in found and (member := self._load_new_member(name, before.unfinished)) is not None:
                 found[name] = (member, identify_stream(self._catalog, member.stream))
         return found
 
-    def _new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
+    def _load_new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
         """Load the table of a new stream; None if it may soon get its schema, as in the middle of CREATE TABLE.
 
         Raises DifferentSchemasError for one that does not fit.

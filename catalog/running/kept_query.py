@@ -198,7 +198,7 @@ class KeptQueries:
         What another server has started within the last `age` seconds in a scope without queries may be missing.
         """
         scopes = self.select_scopes(self.scopes(), age)
-        return sorted(self._search(self.of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
+        return sorted(self._search(self.list_of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
 
     def select_scopes(self, scopes: Sequence[str], age: float) -> list[str]:
         """Return the scopes to ask for queries, without those that had none within the last `age` seconds."""
@@ -208,7 +208,7 @@ class KeptQueries:
         """Return the scopes that may have queries."""
         return [scope for scope in self._catalog.pravega.controller.list_scopes() if not scope.startswith("_")]
 
-    def of_scope(self, scope: str) -> list[KeptQuery]:
+    def list_of_scope(self, scope: str) -> list[KeptQuery]:
         """Return the queries of a scope. Raises PermissionDeniedError."""
         asked = time.monotonic()
         rows: list[Row] = []

@@ -147,7 +147,7 @@ class LeaseSearch:
         def read(scope: str) -> tuple[str, list[KeptQuery] | None]:
             try:
                 with limit_retries(self._lease):
-                    return scope, queries.of_scope(scope)
+                    return scope, queries.list_of_scope(scope)
             except (PravegaError, ValueError) as error:  # a row may be no JSON
                 warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
                 return scope, None

@@ -33,7 +33,7 @@ class Inserts:
         if prepared.options.get(o.STREAM_COLUMN) is not None:
             return self._dispatches.begin(catalog, prepared, start)
         epoch = begin_epoch_of_entries(catalog, prepared.table, start)
-        plain = prepared.plain_writer(start.schema, epoch)
+        plain = prepared.make_plain_writer(start.schema, epoch)
         if plain is not None:
             return InsertBegun(start.make_handle(WriteKind.WITHOUT_TRANSACTION, ""), pickle_write(plain), PYTHON)
         return self._transactional.begin(catalog, prepared, start)

@@ -35,7 +35,7 @@ def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> KeyedWriteB
     table = request.table
     with prefix_errors("Table", name_table_and_stream(catalog, table)):
         options = catalog.options(write=request.options)
-        writer = open_table(catalog.pravega, table, options).keyed_writer(request.schema)
+        writer = open_table(catalog.pravega, table, options).make_keyed_writer(request.schema)
     return KeyedWriteBegun(pickle_write(writer), PYTHON)
 
 

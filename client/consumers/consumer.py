@@ -222,7 +222,7 @@ def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
     """Return how many bytes of a stream follow a position, even one before its head; None if the stream is gone."""
     stream = position.stream
     try:
-        segments, token = pravega.controller.segments_between(position, None)
+        segments, token = pravega.controller.list_segments_between(position, None)
     except (InvalidOptionError, StreamNotFoundError):
         return None  # the position belongs to an older stream of this name
     pravega.segments.seed_token(stream, token)

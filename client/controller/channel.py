@@ -135,7 +135,7 @@ class ControllerChannel:
         endpoint = self._endpoints[turn % len(self._endpoints)]
         started = time.monotonic()
         try:
-            method = getattr(self._stub(endpoint), rpc)
+            method = getattr(self._make_stub(endpoint), rpc)
             reply = _wait_for_answer(method, request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as failure:
             details = failure.details() or ""
@@ -151,24 +151,24 @@ class ControllerChannel:
                         "address that begins with tls://"
                     )
                 else:
-                    self._next_controller(turn)
+                    self._choose_next_controller(turn)
             _log.debug("%s at %s failed: %s", rpc, endpoint, type(error).__name__)
             # gRPC's error must not become the cause: it holds the call with its metadata.
             raise error from None
         except ServerUnavailableError:
-            self._next_controller(turn)
+            self._choose_next_controller(turn)
             raise
         self._first_contact.note_answer()
         _log.debug("%s at %s took %.1f ms", rpc, endpoint, (time.monotonic() - started) * 1e3)
         return reply
 
-    def _next_controller(self, turn: int) -> None:
+    def _choose_next_controller(self, turn: int) -> None:
         # If several calls fail at the same controller, only the first one moves on.
         with self._lock:
             if self._turn == turn:
                 self._turn += 1
 
-    def _stub(self, endpoint: Endpoint) -> Any:
+    def _make_stub(self, endpoint: Endpoint) -> Any:
         if self._process != os.getpid():
             self._reset()
         with self._lock:

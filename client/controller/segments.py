@@ -96,7 +96,7 @@ class SegmentCalls(ControllerCalls):
         )
         return StreamCut(stream, {location.segmentId.segmentId: location.offset for location in reply.segments})
 
-    def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
+    def list_segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
         """Return the ids of all segments with data between two cuts, in no special order, and a token to read them.
 
         Without an end they go to the end of the stream. A start without positions means the head if there is no end,
@@ -110,7 +110,7 @@ class SegmentCalls(ControllerCalls):
         if end is not None and end.stream != stream:
             raise InvalidOptionError(f"the stream cuts belong to different streams, '{stream}' and '{end.stream}'")
         try:
-            reply = self._segments_between(start, end)
+            reply = self._list_segments_between(start, end)
         except (ServerFailedError, StreamNotFoundError) as failure:
             # The server's only answer to cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
             for cut in (start, end):
@@ -119,12 +119,12 @@ class SegmentCalls(ControllerCalls):
                         f"{cut} is not a position in stream '{stream}': it must name segments of the stream "
                         "that cover the key space once"
                     ) from None
-            if end is not None and isinstance(failure, ServerFailedError) and self._lies_after(start, end):
+            if end is not None and isinstance(failure, ServerFailedError) and self._is_after(start, end):
                 raise InvalidOptionError(f"{start} lies after {end}, so there is nothing between them") from None
             raise
         return [segment.segmentId for segment in reply.segments], reply.delegationToken
 
-    def _segments_between(self, start: StreamCut, end: StreamCut | None) -> pb.StreamCutRangeResponse:
+    def _list_segments_between(self, start: StreamCut, end: StreamCut | None) -> pb.StreamCutRangeResponse:
         stream = start.stream
         request = pb.StreamCutRange(streamInfo=make_stream_info(stream))
         getattr(request, "from").update(start.positions)
@@ -134,13 +134,13 @@ class SegmentCalls(ControllerCalls):
         reply: pb.StreamCutRangeResponse = self._call("getSegmentsBetween", request, purpose)
         return reply
 
-    def _lies_after(self, start: StreamCut, end: StreamCut) -> bool:
+    def _is_after(self, start: StreamCut, end: StreamCut) -> bool:
         """Return whether a cut lies after another one, at least in part."""
         common = start.positions.keys() & end.positions.keys()
         if any(start.positions[segment] > end.positions[segment] for segment in common):
             return True
         try:
-            self._segments_between(end, start)
+            self._list_segments_between(end, start)
         except ServerFailedError:
             return False
         return True
@@ -162,7 +162,7 @@ class SegmentCalls(ControllerCalls):
             return False
         except ServerFailedError:
             # The server fails for segments that the stream does not have.
-            known, _ = self.segments_between(self.head(stream), None)
+            known, _ = self.list_segments_between(self.head(stream), None)
             if set(cut.positions) <= set(known):
                 raise
             return False

@@ -43,7 +43,7 @@ class StreamCalls(ControllerCalls):
         names: list[str] = []
         token = pb.ContinuationToken()
         while True:
-            reply = self._streams_page(scope, tag, token, purpose)
+            reply = self._list_page(scope, tag, token, purpose)
             if reply.status == pb.StreamsInScopeResponse.SCOPE_NOT_FOUND:
                 raise make_scope_not_found_error(scope)
             if reply.status != pb.StreamsInScopeResponse.SUCCESS:
@@ -54,7 +54,7 @@ class StreamCalls(ControllerCalls):
             names += [stream.stream for stream in reply.streams]
             token = reply.continuationToken
 
-    def _streams_page(
+    def _list_page(
         self, scope: str, tag: str | None, token: pb.ContinuationToken, purpose: Purpose
     ) -> pb.StreamsInScopeResponse:
         place = pb.ScopeInfo(scope=scope)

@@ -78,10 +78,10 @@ class TablePartitions:
     def _probe(self, denied: PermissionDeniedError) -> tuple[int, ...]:
         count = self._controller.key_value_table_partitions(self._scope, self._name)
         for first, last in itertools.pairwise(_PROBES):
-            hits = self._existing(range(self._least + first * count, self._least + last * count, count))
+            hits = self._find_existing(range(self._least + first * count, self._least + last * count, count))
             if not hits:
                 continue
-            found = self._existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
+            found = self._find_existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
             if len(found) != count:
                 break
             self._least = found[0]  # numbers only grow
@@ -90,7 +90,7 @@ class TablePartitions:
             raise denied
         raise make_segment_not_found_error(SegmentAddress(self._stream, 0))  # it is being created or deleted right now
 
-    def _existing(self, numbers: Iterable[int]) -> list[int]:
+    def _find_existing(self, numbers: Iterable[int]) -> list[int]:
         addresses = [SegmentAddress(self._stream, make_segment_id(number, 0)) for number in numbers]
         replies = self._store.request_all(
             addresses, Access.READ, "look up", wire.get_table_info, TableSegmentInfo, NoSuchSegment

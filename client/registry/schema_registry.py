@@ -185,7 +185,7 @@ class SchemaRegistry:
         """Return all schemas of the group in the order in which they were added, without deleted ones."""
         return self._requests.ask(Request.of_group("GET", group, "schemas/versions"), _read_schema_versions)
 
-    def schema_by_id(self, group: str, id: int) -> SchemaInfo:
+    def find_schema_by_id(self, group: str, id: int) -> SchemaInfo:
         """Return the schema with this id (`VersionInfo.id`), even if it was deleted."""
         return self._requests.ask(Request.of_group("GET", group, f"schemas/schema/{id}"), SchemaInfo.from_json)
 
@@ -266,7 +266,7 @@ class SchemaRegistry:
         request = Request.of_group("PUT", group, "encodings", body=body)
         return self._requests.ask(request, lambda reply: int(reply["encodingId"]))
 
-    def known_encoding_id(self, group: str, version: VersionInfo, codec: str) -> int | None:
+    def find_known_encoding_id(self, group: str, version: VersionInfo, codec: str) -> int | None:
         """Return the id that stood for a schema version and a codec when this object last asked: only a hint."""
         with self._lock:
             for (of, id), known in self._encodings.items():

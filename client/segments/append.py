@@ -254,7 +254,7 @@ class SegmentAppender:
 
     def _send(self, connection: Connection, block: AppendBlock) -> None:
         size = len(block)
-        end = wire.append_block_end(connection.next_request_id(), self._writer_id, size, block.events, block.last)
+        end = wire.append_block_end(connection.take_request_id(), self._writer_id, size, block.events, block.last)
         block.sent = True
         self._in_flight += 1
         self._in_flight_bytes += size
@@ -320,7 +320,7 @@ class SegmentAppender:
 
     def _ask_to_write(self, connection: Connection, token: str) -> tuple[Reply, Reply | None]:
         """Set up the writer; return the answer, or the reply in its place, and the state of the segment."""
-        setup_id, info_id = connection.next_request_id(), connection.next_request_id()
+        setup_id, info_id = connection.take_request_id(), connection.take_request_id()
         connection.writers += 1
         connection.send(
             wire.pack_setup_append(setup_id, self._writer_id, self._address.name, token)

@@ -83,7 +83,7 @@ class KnownStreams:
         self._learn(stream, replace(known, segments=(), current=()))
         return None
 
-    def origin_if_whole(self, stream: Stream) -> int | None:
+    def find_origin_if_whole(self, stream: Stream) -> int | None:
         """Return the number of the first segment of a stream that was never scaled and never truncated.
 
         None for other streams, and if that is not known. Raises the errors of `origin`.
@@ -118,22 +118,22 @@ class KnownStreams:
 
         Raises StreamNotFoundError.
         """
-        if self._infos_of_valid_cut(cut) is not None:
+        if self._find_infos_of_valid_cut(cut) is not None:
             return True
         valid = self._controller.is_stream_cut_valid(cut)
         if valid:
             self._learn(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
         return valid
 
-    def infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
+    def find_infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments between two cuts; None if unknown, or if `start` lies after `end`."""
         if start.positions.keys() != end.positions.keys():
             return None
         if any(offset > end.positions[segment] for segment, offset in start.positions.items()):
             return None
-        return self._infos_of_valid_cut(start)
+        return self._find_infos_of_valid_cut(start)
 
-    def _infos_of_valid_cut(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
+    def _find_infos_of_valid_cut(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
         """Return the states of the segments of a cut that is known to be valid; None for other cuts."""
         if not cut.positions or self._find(cut.stream).cover != cut.positions.keys():
             return None

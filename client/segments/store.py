@@ -253,7 +253,7 @@ class SegmentStore:
         outstanding: dict[int, SegmentAddress] = {}
         frames = []
         for address in addresses:
-            request_id = connection.next_request_id()
+            request_id = connection.take_request_id()
             outstanding[request_id] = address
             frames.append(make(request_id, address.name, self.token(address.stream, access)))
         connection.send(b"".join(frames))

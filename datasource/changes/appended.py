@@ -113,12 +113,12 @@ def find_version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[V
 
 def _find_versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
     """Return the first and the last version published between two times. An unpublished one counts as of now."""
-    before = log.newest_by(bounds.low - 1)
+    before = log.find_newest_by(bounds.low - 1)
     first = 1 if before is None else before.number + 1
     if bounds.high == LAST:
         return first, LAST
     now = time.time_ns() // 1000
-    newest, found = log.newest(), log.newest_by(bounds.high)
+    newest, found = log.newest(), log.find_newest_by(bounds.high)
     last = 0 if found is None else found.number
     return first, newest + 1 if last == newest and bounds.high >= now else last
 

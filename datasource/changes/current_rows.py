@@ -38,7 +38,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
         """Read the current rows of the group's keys."""
         counts = Counts()
         yield from _read_group(self._plan, partition, counts)
-        yield from self._plan.counts_batches(counts)
+        yield from self._plan.has_numbered_batches(counts)
 
 
 def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:

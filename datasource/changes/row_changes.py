@@ -59,7 +59,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         """Read the changes of the group's rows."""
         counts = Counts()
         yield from self._changes(partition, counts)
-        yield from self._plan.rows.counts_batches(counts)
+        yield from self._plan.rows.has_numbered_batches(counts)
 
     def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
@@ -113,13 +113,13 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
             history.resume([opened.enter_context(states.read(files)) for files in before])
             yield from _feed_history(plan.rows, history, partition.new, counts)
             # A state that was read from past events is in no checkpoint, and cannot be extended.
-            changed = partition.past is None and len(before) == 1 and states.should_extend(before[0])
+            changed = partition.past is None and len(before) == 1 and states.has_to_be_extended(before[0])
             state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
             for table in history.finish(state.add, changed=changed):
                 yield from _make_output(plan.rows, table)
             state.whole = history.kept_all
             report_left_out(plan.rows, history.left_out, counts)
-        yield from plan.rows.counts_batches(counts)
+        yield from plan.rows.has_numbered_batches(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Rebuild the state before the new events; return its file."""

@@ -109,7 +109,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     # If nothing is known, the states of all groups must be built.
     everyone = bool(found) or known is None
     touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
-    before = {group: states.files_before(group) for group in touched}
+    before = {group: states.list_files_before(group) for group in touched}
     past: Sequence[SegmentSlice] = []
     old: Truncations = None
     if None in before.values():
@@ -134,7 +134,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
         RowSource(reader, plan.schema, plan.output),
         **measure_extent(new),
         affinities=[min(group) for group in touched],
-        rows=states.planned_rows(tasks),
+        rows=states.plan_rows(tasks),
     )
 
 
@@ -162,7 +162,7 @@ class _States:
         last = max((number_of(name) for name in self._checkpoint.files if is_state(name)), default=0)
         self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
 
-    def files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
+    def list_files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
         """Return the files of a group's state, or of several if groups have become one; None if it is unknown."""
         if self._known is None:
             return None
@@ -191,7 +191,7 @@ class _States:
     def _cuts(self) -> list[StreamCut]:
         return [(self._since.begin or self._since).cut, self._since.cut, self._until.cut]
 
-    def planned_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
+    def plan_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
         """Return what the checkpoint must hold after the batch."""
         there, retain = self._checkpoint.files, self._checkpoint.retain
         return PlannedRows(

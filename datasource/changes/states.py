@@ -158,7 +158,7 @@ class RowStates:
             head = json.loads(streams[0].schema.metadata[b"head"])
             yield RowState(head["origins"], _read_clearings(head), [_read_tables(stream) for stream in streams])
 
-    def should_extend(self, files: Sequence[str]) -> bool:
+    def has_to_be_extended(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
         sizes = [(self.directory / name).stat().st_size for name in files]
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2

@@ -57,7 +57,7 @@ class SearchedRanges:
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     truncations: tuple[Clearing, ...] = ()
 
-    def unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+    def list_unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Return the parts of slices that are not searched yet."""
         left = []
         for piece in slices:
@@ -66,7 +66,7 @@ class SearchedRanges:
             left.append(replace(piece, start=max(piece.start, last)) if known else piece)
         return [piece for piece in left if piece.start < piece.end]
 
-    def truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
+    def find_truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in slices, all of which are searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
         return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
@@ -208,16 +208,16 @@ def find_truncations(
         new = reduce(SearchedRanges.join, map(SearchedRanges.from_json, search.found))
         known = known.join(new)
         memory.remember(known, slices)
-    rest = known.unsearched(slices)
+    rest = known.list_unsearched(slices)
     if not rest:
-        return known.truncations_among(slices)
+        return known.find_truncations_among(slices)
     if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
         partitions = make_partitions(pravega, plan.table, [[piece] for piece in rest])
         return SearchNeeded(SearchReader(plan, partitions) if search.most else None)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
         known = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)
     memory.remember(known, slices)
-    return known.truncations_among(slices)
+    return known.find_truncations_among(slices)
 
 
 def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SearchedRanges:

@@ -150,7 +150,7 @@ class CommitLog(VersionTable):
                 old = HeadRow(origin=origin, row_version=old.row_version, content=Content(0, 0))
             if entry.transaction in old.committing:
                 return
-            also = None if companion is None else companion.value_when_entered(entry.transaction, origin, stored)
+            also = None if companion is None else companion.make_value_when_entered(entry.transaction, origin, stored)
             if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(companion, also, stored)):
                 return
 
@@ -226,7 +226,7 @@ class CommitLog(VersionTable):
             else:
                 return None
             cut = cut or tail()  # measured once: nothing follows this version as long as it is in the queue
-            also = None if companion is None else companion.value_when_published(transaction, stored)
+            also = None if companion is None else companion.make_value_when_published(transaction, stored)
             if self._publish(head, entry, cut, self._write(companion, also, stored)):
                 self._fold_at(head.version + 1)
                 return head.version + 1
@@ -351,7 +351,9 @@ class CommitLog(VersionTable):
 
         With `published`, even if a transaction was merged before and has no version yet.
         """
-        states = self._statuses(head.committing[:1])  # the others are not asked to commit as long as this one is first
+        states = self._get_statuses(
+            head.committing[:1]
+        )  # the others are not asked to commit as long as this one is first
         if TransactionStatus.COMMITTING in states.values():
             raise DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():
@@ -360,9 +362,9 @@ class CommitLog(VersionTable):
         if self.head() != head:
             raise DisturbedError
         still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
-        if not set(self._statuses(still_open).values()) <= _NOT_MERGED:
+        if not set(self._get_statuses(still_open).values()) <= _NOT_MERGED:
             raise DisturbedError
         return result
 
-    def _statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
+    def _get_statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}

@@ -125,10 +125,10 @@ class CompanionRow(Protocol):
     def number(self) -> int:
         """Return the number in its key: from 2 ** 63 on, beyond all versions."""
 
-    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
+    def make_value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
         """Return its value once a transaction is entered, given what is stored. Raises if it may not be committed."""
 
-    def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
+    def make_value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
         """Return its value once a transaction is published, given what is stored; None leaves it unchanged."""
 
 
@@ -173,7 +173,7 @@ class LogTable:
         if companion is None:
             return self._head(), None
         head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
-        return self._as_head(head), stored
+        return self._read_head(head), stored
 
     def _write(self, companion: CompanionRow | None, value: bytes | None, stored: Entry | None) -> list[Write]:
         if companion is None or value is None:
@@ -228,10 +228,10 @@ class LogTable:
             return
 
     def _head(self) -> HeadRow:
-        return self._as_head(self._table.get(self._key(0)))
+        return self._read_head(self._table.get(self._key(0)))
 
     @staticmethod
-    def _as_head(entry: Entry | None) -> HeadRow:
+    def _read_head(entry: Entry | None) -> HeadRow:
         if entry is None:
             return HeadRow()
         row = json.loads(entry.value)

@@ -57,7 +57,7 @@ def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
         if row.epoch == epoch.number:
             if former.finish_commit():
                 log.replace_companion(
-                    entry.number, lambda stored, origin: entry.value_when_taken_over(row, stored, origin)
+                    entry.number, lambda stored, origin: entry.make_value_when_taken_over(row, stored, origin)
                 )
                 if row.transaction != insert.transaction.id:
                     clean_up(insert.abort)
@@ -65,7 +65,7 @@ def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
             entry.replaces = row.transaction
             if rows == 0:
                 log.replace_companion(
-                    entry.number, lambda stored, origin: entry.value_when_emptied(row, stored, origin)
+                    entry.number, lambda stored, origin: entry.make_value_when_emptied(row, stored, origin)
                 )
         elif not row.done:
             former.abort()
@@ -91,7 +91,7 @@ def finish_recorded(
     if not _FormerTransaction(pravega, table, settings, log, row, entry).finish_commit():
         return False
     log.replace_companion(
-        entry.number, lambda stored, origin: entry.value_when_published(_get_transaction_id(row), stored)
+        entry.number, lambda stored, origin: entry.make_value_when_published(_get_transaction_id(row), stored)
     )
     return True
 
@@ -154,7 +154,7 @@ class _FormerTransaction:
             if self.finish_commit():
                 self._log.replace_companion(
                     self._entry.number,
-                    lambda stored, origin: self._entry.value_when_published(_get_transaction_id(row), stored),
+                    lambda stored, origin: self._entry.make_value_when_published(_get_transaction_id(row), stored),
                 )
 
 

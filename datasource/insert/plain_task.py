@@ -200,9 +200,9 @@ class _CurrentSegments:
             try:
                 return step()
             except SegmentSealedError:
-                self._continue_after()
+                self._continue_after_seal()
 
-    def _continue_after(self) -> None:
+    def _continue_after_seal(self) -> None:
         """Learn the current segments, and give them first what the sealed ones have not stored."""
         sealed = self._output.at
         deadline = time.monotonic() + self._pravega.config.retry_timeout

@@ -207,7 +207,7 @@ def find_encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     id = _confirm_encoding_id(registry, table, version, codec)
     if id is None:
         asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, codec))
-        schema = registry.schema_by_id(table.stream.name, version.id)
+        schema = registry.find_schema_by_id(table.stream.name, version.id)
         # A group that was deleted and recreated starts its version numbers over.
         if schema.text != table.schema_text:
             raise InvalidSchemaError(
@@ -225,7 +225,7 @@ def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: 
 
     That takes one request instead of two.
     """
-    id = registry.known_encoding_id(table.stream.name, version, codec)
+    id = registry.find_known_encoding_id(table.stream.name, version, codec)
     if id is None:
         return None
     try:

@@ -140,7 +140,7 @@ def _make_partitions(
     for low, high in found:
         first, last = low.to_bytes(length, "big"), high.to_bytes(length, "big")
         one = low >> secondary == high >> secondary
-        for partition in [entries.partition_of(first)] if one else range(count):
+        for partition in [entries.find_partition(first)] if one else range(count):
             if low == high:
                 points[partition].append(first)
             else:
@@ -160,7 +160,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
         plan, left = self._plan, self._plan.limit
         rows = _Rows(plan)
         with borrow_connection(plan.config) as pravega:
-            for keys, values in self._pages(pravega, partition, rows.values_wanted):
+            for keys, values in self._read_pages(pravega, partition, rows.values_wanted):
                 batch = rows.batch(keys, values)
                 if left is not None:
                     batch = batch.slice(0, left)
@@ -170,7 +170,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
                 if left == 0:
                     return
 
-    def _pages(
+    def _read_pages(
         self, pravega: Pravega, partition: KeyPartition, values: bool
     ) -> Iterator[tuple[list[bytes], list[bytes]]]:
         entries = open_entries(pravega, self._plan.table)
@@ -186,7 +186,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
                 for page in entries.pages(partition.partition, first, last):
                     yield [entry.key for entry in page], [entry.value for entry in page]
             else:
-                for keys in entries.key_pages(partition.partition, first, last):
+                for keys in entries.list_key_pages(partition.partition, first, last):
                     yield [key.key for key in keys], []
 
 

@@ -105,7 +105,7 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
     """Write entries, and remove those without a value, in several partitions at the same time; wait for all."""
     of_partitions: dict[int, list[bytes]] = {}
     for key in written:
-        of_partitions.setdefault(entries.partition_of(key), []).append(key)
+        of_partitions.setdefault(entries.find_partition(key), []).append(key)
 
     def put(keys: list[bytes]) -> None:
         gone = [key for key in keys if written[key] is None]
@@ -133,7 +133,7 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
     entries = open_same_entries(pravega, table)
     entries.check_writable()
     for partition in range(len(entries.segments())):
-        for page in entries.key_pages(partition):
+        for page in entries.list_key_pages(partition):
             for at in range(0, len(page), MAX_BATCH_KEYS):
                 entries.delete_many([key.key for key in page[at : at + MAX_BATCH_KEYS]])
 

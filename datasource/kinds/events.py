@@ -102,10 +102,10 @@ class EventTable(TableKind):
         """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""
         return find_segments_of_keys(self, slices, conditions) if self.rows_are_all_events else None
 
-    def _chooses_events(self, condition: Condition) -> bool:
+    def _can_choose_events(self, condition: Condition) -> bool:
         return is_about_places(condition, self.table.schema)
 
-    def _chooses_changes(self, condition: Condition) -> bool:
+    def _can_choose_changes(self, condition: Condition) -> bool:
         return is_about_versions(condition)
 
     def _read(self) -> OpenRead:

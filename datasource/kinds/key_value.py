@@ -66,11 +66,11 @@ class KeyValueEntries(TableKind):
         make_value_encoder(self.table, add_epoch_column(self.table, rows))
         return self
 
-    def plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter:
+    def make_plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter:
         open_same_entries(self.pravega, self.table).check_writable()
         return UpsertWriter(UpsertSpec(self.table, self.pravega.config, add_epoch_column(self.table, rows), epoch))
 
-    def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
+    def make_keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         if rows.fields:
             self.prepare_insert(rows)
         open_same_entries(self.pravega, self.table).check_writable()

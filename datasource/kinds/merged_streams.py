@@ -184,9 +184,9 @@ class MergedStreams(EventTable):
 
         return self._merge(wanted.columns, plan_member, range(len(self.table.members)))
 
-    def _chooses_events(self, condition: Condition) -> bool:
+    def _can_choose_events(self, condition: Condition) -> bool:
         origin = describe_origin(self.table.members, self.table.members[0])
-        return _is_about_origin(condition, origin) or super()._chooses_events(condition)
+        return _is_about_origin(condition, origin) or super()._can_choose_events(condition)
 
     def _member(self, number: int) -> EventTable:
         member = self.table.members[number]

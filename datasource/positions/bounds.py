@@ -75,11 +75,11 @@ class MarkedTimes:
             marks = ()
         return cls(stream, marks)
 
-    def last_by(self, time: int) -> tuple[StreamCut, int] | None:
+    def find_last_by(self, time: int) -> tuple[StreamCut, int] | None:
         """Return the newest position that all writers had reached by a time, and its own time."""
         return self._find_newest(lambda mark: mark.time * 1000 <= time)
 
-    def last_before(self, time: int) -> tuple[StreamCut, int] | None:
+    def find_last_before(self, time: int) -> tuple[StreamCut, int] | None:
         """Return the newest position at which no writer had noted a time, and its own time.
 
         Events before it may still have that time, if their writer had not noted it yet.
@@ -132,8 +132,8 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
         asked = _read_microseconds(options, o.START_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
         if isinstance(oldest, MarkedTimes):
-            return _make_bound_of_mark(oldest.last_before(asked - 1000 * delay))
-        before = log.newest_by(asked - 1)
+            return _make_bound_of_mark(oldest.find_last_before(asked - 1000 * delay))
+        before = log.find_newest_by(asked - 1)
         return Bound(None if before is None else before.cut)
     return Bound(read_named_cut(options, o.START_STREAM_CUT))
 
@@ -154,7 +154,7 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
         shown = f"'{options.name(option)}'='{options.text(option)}'"
         if isinstance(oldest, MarkedTimes):
             return _make_bound_of_mark(require_mark(oldest, asked, shown))
-        within = log.newest_by(asked)
+        within = log.find_newest_by(asked)
         if within is None:
             raise InvalidOptionError(
                 f"{shown} lies before the first version of stream {stream}, which was published at "
@@ -173,7 +173,7 @@ def require_mark(marked: MarkedTimes, time: int, asked: str) -> tuple[StreamCut,
 
     `asked` is what errors call the time. Raises InvalidOptionError if it lies before the first watermark.
     """
-    found = marked.last_by(time)
+    found = marked.find_last_by(time)
     if found is None:
         raise InvalidOptionError(
             f"{asked} lies before the first watermark of stream {marked.stream}, which is of "

@@ -77,7 +77,7 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
 def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
     """Raise InvalidOptionError if the start of a read lies behind its end, even in a single segment."""
     try:
-        pravega.controller.segments_between(start, end)
+        pravega.controller.list_segments_between(start, end)
     except InvalidOptionError as error:
         raise _order_error(error) from None
 
@@ -97,7 +97,7 @@ def measure_tail(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) ->
 
 def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     """Return the segments of a sealed stream that have no successors."""
-    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    segments, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
 
     def is_last(segment: int) -> bool:
         return not pravega.controller.successors(stream, segment)
@@ -115,18 +115,18 @@ def _measure(
         return _drop_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # from the head on, this query loses nothing
-    infos = pravega.known_streams.infos_between(start, end) if start is not None and end is not None else None
+    infos = pravega.known_streams.find_infos_between(start, end) if start is not None and end is not None else None
     if infos is not None:
         segments = list(infos)
     else:
         try:
-            segments, token = pravega.controller.segments_between(first, end)
+            segments, token = pravega.controller.list_segments_between(first, end)
         except InvalidOptionError as error:
             if start is not None:
                 raise _order_error(error) from None
             # The head has passed the end, at least in part. The segments show what is left before the end.
             first = StreamCut(stream, {})
-            segments, token = pravega.controller.segments_between(first, end)
+            segments, token = pravega.controller.list_segments_between(first, end)
         pravega.segments.seed_token(stream, token)
         infos = pravega.segments.segment_infos(stream, segments)
         if start is None and end is None:

@@ -67,7 +67,7 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Poin
     if timestamp > time.time_ns() // 1000:
         raise InvalidOptionError(f"{asked} lies in the future. Give a past time.")
     log = CommitLog(pravega, stream)
-    found = log.newest_by(timestamp)
+    found = log.find_newest_by(timestamp)
     if found is not None:
         return Point(found.cut, found.number)
     first = log.oldest()
@@ -138,7 +138,7 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
     if head.positions == cut.positions:
         return any(offset or get_segment_epoch(segment) for segment, offset in cut.positions.items())
     try:
-        pravega.controller.segments_between(head, cut)
+        pravega.controller.list_segments_between(head, cut)
     except InvalidOptionError:
         return True
     return False

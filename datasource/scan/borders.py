@@ -79,7 +79,7 @@ def count_events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) 
     if head is None or head.content is None or head.content.bytes != sum(planned.tail.values()):
         return None
     try:
-        origin = pravega.known_streams.origin_if_whole(stream)
+        origin = pravega.known_streams.find_origin_if_whole(stream)
     except PermissionDeniedError:
         return None
     return head.content.events if origin is not None and origin == head.origin else None

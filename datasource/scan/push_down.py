@@ -149,14 +149,14 @@ class PushDown:
     def finish(self, planned: PlannedScan) -> PlannedScan:
         """Add what tasks do with the wanted rows to the plan of these."""
         request, known, aggregation = self.request, None, self.request.aggregation
-        source = sieve(self._for_cores(planned.source), self.sieved, request.row_columns, request.row_limit)
+        source = sieve(self._share_tasks(planned.source), self.sieved, request.row_columns, request.row_limit)
         if aggregation is not None:
             if aggregation.only_counts_rows and not request.conditions:
                 known = count_events_by_log(self.opened.pravega, self.opened.stream, planned)
             source = begin_aggregates(source, aggregation, request.columns)
         return replace(planned, source=source, known=known)
 
-    def _for_cores(self, source: RowSource) -> RowSource:
+    def _share_tasks(self, source: RowSource) -> RowSource:
         """Let small slices share tasks, as long as there are enough tasks to keep the cores busy."""
         cores = self.request.cores
         if cores is None or not isinstance(source.reader, SegmentScanReader):

@@ -104,7 +104,7 @@ class StreamSegments:
             self._bounds[name] = found
         return found
 
-    def sealed_end(self, segment: int) -> int | None:
+    def find_sealed_end(self, segment: int) -> int | None:
         """Return where a sealed segment ended, None if that is not known yet."""
         with self._lock:
             return self._ends.get(segment)
@@ -180,7 +180,7 @@ def enter_successors(
     cuts = [cut for cut in bounds if cut is not None]
     now = dict(positions)
     ends = {
-        segment: segments.sealed_end(segment) if segment in since or not offset else None
+        segment: segments.find_sealed_end(segment) if segment in since or not offset else None
         for segment, offset in now.items()
     }
     infos = {segment: SegmentInfo(0, end or 0, end is not None) for segment, end in ends.items()}
@@ -200,7 +200,7 @@ def _skip_lost(
         info = infos.get(segment)
         if info is not None and offset >= info.start_offset:
             continue
-        removed = segments.sealed_end(segment) if info is None else info.start_offset
+        removed = segments.find_sealed_end(segment) if info is None else info.start_offset
         ends = [end for end in (removed, *(end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)]
         end = min(ends, default=None)
         if end is None or offset < end:

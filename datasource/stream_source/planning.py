@@ -127,13 +127,13 @@ class TableStream:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
             if not seen.bytes and not seen.lost:
                 pause_between_looks(len(since.cut.positions))
-                return self._nothing_new(since, seen, memory)
+                return self._is_nothing_new(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
             if not frontier.bytes:
-                return self._nothing_new(since, frontier, memory)
+                return self._is_nothing_new(since, frontier, memory)
             if last is None and not memory.is_due(walker, frontier, limits):
                 cancellation.sleep(TOO_FEW_REST)
-                return self._nothing_new(since, frontier, memory)
+                return self._is_nothing_new(since, frontier, memory)
             ahead = self._admit(frontier, limits, memory.pace)
             tails = frontier.tails
         memory.begin(ahead.frontier)
@@ -172,7 +172,7 @@ class TableStream:
         """Return the metrics of a query that has read up to `reached`."""
         return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
-    def time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
+    def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
         """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         return pace.look(self._pravega, self._read.stream, frontier)
 
@@ -185,7 +185,7 @@ class TableStream:
         ends: Mapping[int, int] = frontier.ends
         drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
         if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
-            ends = keep_in_step({"": self.time_ahead(frontier, pace)}, drift).get("", ends)
+            ends = keep_in_step({"": self.measure_time_ahead(frontier, pace)}, drift).get("", ends)
         return Admission(frontier, admit(self.walker(), frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
@@ -197,7 +197,7 @@ class TableStream:
         cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
         return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
 
-    def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
+    def _is_nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 
@@ -214,7 +214,7 @@ class TableStream:
         frontier = Frontier({}, {})
         for segment in sorted(infos.keys() | before.keys() | after.keys()):
             begin, info = before.get(segment, 0), infos.get(segment)
-            end = after.get(segment, self._segments.sealed_end(segment))
+            end = after.get(segment, self._segments.find_sealed_end(segment))
             if end is None and info is not None and info.sealed:
                 end = info.write_offset
             if info is None:
@@ -257,7 +257,7 @@ class TableStream:
         if cut is None:
             return None
         check_cut(self._pravega, stream, "end-stream-cut", cut)
-        before, _ = self._pravega.controller.segments_between(StreamCut(stream, {}), cut)
+        before, _ = self._pravega.controller.list_segments_between(StreamCut(stream, {}), cut)
         return EndCut(stream, cut.positions, frozenset(before))
 
     def _tail(self) -> StreamCut:

@@ -146,15 +146,15 @@ class _Events:
         try:
             starts, lengths, consumed = split(content, 0, len(content), position=self.reached)
         except BrokenFrameError as error:
-            raise self._malformed_error(error.message) from None
+            raise self._make_malformed_error(error.message) from None
         base = self.reached
         self._rest = bytes(content[consumed:])
         self.reached = base + consumed
         if len(self._rest) >= 8 and struct.unpack_from(">i", self._rest, 4)[0] > MAX_READ_EVENT:
-            raise self._malformed_error(f"the event at offset {self.reached:,} claims an impossible size")
+            raise self._make_malformed_error(f"the event at offset {self.reached:,} claims an impossible size")
         return Window(content, starts, lengths, base) if len(starts) else None
 
-    def _malformed_error(self, reason: str) -> MalformedEventError:
+    def _make_malformed_error(self, reason: str) -> MalformedEventError:
         return MalformedEventError(
             f"Segment {self._segment} cannot be followed: {reason}. It is unknown where the next event begins. A query "
             "with another trigger can skip these bytes: see the read option 'mode'."

@@ -253,7 +253,7 @@ def apply_statement_settings(table: StreamTable, columns: StructType, options: o
     settings = dict(table.settings)
     traits = format_traits(table.format)
     for option in o.OPTIONS.values():
-        if option.known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
+        if option.is_known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
     return replace(table, settings=read_schema_files(check_settings(columns, settings)))
 

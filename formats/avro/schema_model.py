@@ -255,7 +255,7 @@ class _Parser:
         if kind == "enum":
             return self._enum(value, namespace, where)
         if kind == "fixed":
-            return self._fixed(value, namespace, where)
+            return self._parse_fixed(value, namespace, where)
         if kind == "array":
             if "items" not in value:
                 _refuse(where, "an array without 'items'")
@@ -358,7 +358,7 @@ class _Parser:
         self._names[name] = found = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
         return found
 
-    def _fixed(self, value: dict[str, Any], namespace: str, where: str) -> Node:
+    def _parse_fixed(self, value: dict[str, Any], namespace: str, where: str) -> Node:
         name, aliases, _ = self._name(value, namespace, where)
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:

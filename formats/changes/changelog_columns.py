@@ -55,7 +55,7 @@ class LetterCase:
         self._folded = {name.lower(): name for name in names}
         self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
 
-    def of_schema(self, names: Iterable[str]) -> str | None:
+    def is_of_schema(self, names: Iterable[str]) -> str | None:
         """Return why a row with these columns is bad: it has a column of the table only in another case; else None."""
         there = frozenset(names)
         for name in sorted(there - self._names):
@@ -76,7 +76,7 @@ class LetterCase:
         # Almost always the row has a known column.
         if not row or not self._names.isdisjoint(row):
             return None
-        return self.of_schema(row)
+        return self.is_of_schema(row)
 
 
 _IMAGES = ("before", "after")
@@ -114,7 +114,7 @@ class ChangeColumns:
         assert isinstance(struct, StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
-        self._encoding_of = encoding_of
+        self._find_encoding = encoding_of
         self._images: dict[tuple[str, Hashable], StructColumn] = {}
         after = next((field.dataType for field in struct.fields if field.name == "after"), None)
         assert after is None or isinstance(after, StructType)
@@ -178,15 +178,15 @@ class ChangeColumns:
                 problems.add(row, reason)
 
     def _has_schema(self, kind: Hashable) -> bool:
-        encoding = self._encoding_of(kind)
+        encoding = self._find_encoding(kind)
         return encoding.before is not None or encoding.after is not None
 
     def explain_misnaming(self, kind: Hashable) -> str | None:
         """Return why changes with the schema of a kind are bad: they name columns in another case; else None."""
         if kind not in self._misnamed:
-            encoding = self._encoding_of(kind)
+            encoding = self._find_encoding(kind)
             image = encoding.after if encoding.after is not None else encoding.before
-            self._misnamed[kind] = self.letter_case.of_schema(image.fields) if image is not None else None
+            self._misnamed[kind] = self.letter_case.is_of_schema(image.fields) if image is not None else None
         return self._misnamed[kind]
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
@@ -234,7 +234,7 @@ class ChangeColumns:
     def _column(self, name: str, struct: StructType, kind: Hashable) -> StructColumn:
         found = self._images.get((name, kind))
         if found is None:
-            encoding = self._encoding_of(kind)
+            encoding = self._find_encoding(kind)
             schema = encoding.before if name == "before" else encoding.after
             found = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return found

@@ -253,12 +253,12 @@ class ProtobufEncoder(BatchEncoder):
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.to_struct(batch)
         columns = [column.to_pylist() for column in batch.columns]
-        payloads = [self._payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
+        payloads = [self._make_payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
         if not payloads:
             return pa.array([], BINARY)
         return self.frame([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
-    def _payload(self, row: int, values: list[Any]) -> bytes:
+    def _make_payload(self, row: int, values: list[Any]) -> bytes:
         message = self._class()
         for place, put, nullable, name in self._setters:
             value = values[place]

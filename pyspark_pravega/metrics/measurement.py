@@ -81,7 +81,7 @@ class ConsumerReading:
 def read_stream(pravega: Pravega, stream: Stream) -> StreamReading:
     """Read a stream. Raises StreamNotFoundError, PermissionDeniedError and the errors of servers that are away."""
     retention = pravega.controller.stream_configuration(stream).retention
-    ids, token = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    ids, token = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     pravega.segments.seed_token(stream, token)
     return StreamReading(
         stream, pravega.segments.segment_infos(stream, ids), CommitLog(pravega, stream).head(), retention
@@ -115,7 +115,7 @@ def _measure_delay(pravega: Pravega, position: StreamCut) -> float | None:
     """Return the age of the oldest version that is not completely before a position; None without such a version."""
     log = CommitLog(pravega, position.stream)
     try:
-        later = set(pravega.controller.segments_between(position, None)[0]) - position.positions.keys()
+        later = set(pravega.controller.list_segments_between(position, None)[0]) - position.positions.keys()
         newest = log.newest()
         number = 1 + bisect_left(range(1, newest + 1), True, key=lambda one: not _has_read(log, one, position, later))
         unread = log.versions(number, number) if number <= newest else []

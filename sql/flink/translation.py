@@ -80,10 +80,10 @@ class _Translator:
             made = self._translate(statement, findings)
         except (Untranslatable, InvalidScriptError) as error:
             made = []
-            findings.untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
+            findings.note_untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
         except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
             made = []
-            findings.untranslated("It does not have the form that Flink's documentation describes")
+            findings.note_untranslated("It does not have the form that Flink's documentation describes")
         lines = [hide(statement.comments)] if statement.comments else []
         lines += [f"-- {_join_lines(finding)}" for finding in findings.found]
         if any(finding.severity is Severity.UNTRANSLATED for finding in findings.found) or not made:
@@ -134,7 +134,7 @@ class _Translator:
 
     def _translate_setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
-        if statement.begins_with("RESET"):
+        if statement.has_first_words("RESET"):
             findings.check("RESET is left out: Spark settings are reset by RESET <key>")
             return []
         if len(tokens) == 1:

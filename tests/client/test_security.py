@@ -163,7 +163,7 @@ def test_a_reader_reads(connect_as: Callable[[str], Controller], stream: Stream)
     assert reader.stream_configuration(stream) == StreamConfiguration()
     head = reader.head(stream)
     assert [segment.segment_id for segment in reader.current_segments(stream)] == list(head.positions)
-    segments, token = reader.segments_between(head, None)
+    segments, token = reader.list_segments_between(head, None)
     assert (segments, expires(token)) == ([0], True)
     assert reader.successors(stream, 0) == {}
     assert reader.is_stream_cut_valid(head)
@@ -290,7 +290,7 @@ def test_a_crowd_asks_for_a_token_once(connect_as: Callable[[str], Controller], 
 def test_a_token_from_elsewhere_is_used(connect_as: Callable[[str], Controller], stream: Stream) -> None:
     source = CountingSource(connect_as("reader"))
     tokens = DelegationTokens(source)
-    _, token = source.controller.segments_between(source.controller.head(stream), None)
+    _, token = source.controller.list_segments_between(source.controller.head(stream), None)
     tokens.seed(stream, Access.READ, token)
     assert tokens.token(stream, Access.READ) == token
     tokens.invalidate(stream, Access.READ)

@@ -492,7 +492,7 @@ class TestTimes:
         log = CommitLog(pravega, stream)
         self.publish(log, tail(pravega, stream), monkeypatch, [10, 20, 90, 30, 40, 100])
         assert [version.timestamp // 10**6 for version in log.versions()] == [10, 20, 90, 90, 90, 100]
-        found = [log.newest_by(second * 10**6) for second in (9, 10, 50, 90, 99, 100)]
+        found = [log.find_newest_by(second * 10**6) for second in (9, 10, 50, 90, 99, 100)]
         assert [one and one.number for one in found] == [None, 1, 2, 5, 5, 6]
 
     def test_of_versions_that_older_releases_published(
@@ -510,10 +510,14 @@ class TestTimes:
             table.put(make_row_key(stream, number), json.dumps(row).encode())
         log = CommitLog(pravega, stream)
         seconds, wanted = (9, 25, 45, 60), [None, 2, 5, 6]
-        assert [version and version.number for version in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        assert [
+            version and version.number for version in (log.find_newest_by(one * 10**6) for one in seconds)
+        ] == wanted
         self.publish(log, tail(pravega, stream), monkeypatch, [60, 55])
         wanted[-1] = 8
-        assert [version and version.number for version in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        assert [
+            version and version.number for version in (log.find_newest_by(one * 10**6) for one in seconds)
+        ] == wanted
 
 
 def events_of_versions(pravega: Pravega, stream: Stream) -> dict[int, Counter[str]]:

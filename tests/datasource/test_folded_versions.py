@@ -55,9 +55,9 @@ def check(log: CommitLog, versions: list[Version]) -> None:
         assert log.versions(number, number) == [versions[number - 1]]
         assert log.versions(number, number + 2) == versions[number - 1 : number + 2]
         assert log.versions(2, number) == versions[1:number]
-        found = log.newest_by(versions[number - 1].timestamp)
+        found = log.find_newest_by(versions[number - 1].timestamp)
         assert found == [version for version in versions if version.timestamp <= versions[number - 1].timestamp][-1]
-    assert log.newest_by(versions[0].timestamp - 1) is None
+    assert log.find_newest_by(versions[0].timestamp - 1) is None
     assert log.has_version_of(versions[3].transaction)
     assert not log.has_version_of(uuid.uuid4())
 

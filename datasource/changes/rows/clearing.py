@@ -88,7 +88,7 @@ class CompleteSnapshot:
         before &= ~newer
         if not str(self.origin).startswith(_TIME_OF_CHANGE):
             before |= changes & older_position & (time < moment.time)
-        found: Mask = before & ~self._of_position(numbers, origin)
+        found: Mask = before & ~self._find_at_position(numbers, origin)
         return found
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
@@ -96,11 +96,11 @@ class CompleteSnapshot:
         found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
         origin = names.origin(self.origin)
         if origin >= 0:
-            found |= self._of_position(numbers, origin)
+            found |= self._find_at_position(numbers, origin)
         rows: Mask = found & (numbers["kind"] == SNAPSHOT)
         return rows
 
-    def _of_position(self, numbers: Columns, origin: int) -> Mask:
+    def _find_at_position(self, numbers: Columns, origin: int) -> Mask:
         """Return which rows were read at the snapshot's position: they belong to it wherever its first row lies."""
         found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
         for name, value in zip(POSITION, self.moment.position, strict=True):

@@ -95,5 +95,5 @@ class _Latest:
     def fork(self) -> _Latest:
         return self
 
-    def needs_all(self) -> bool:
+    def has_to_read_all(self) -> bool:
         return True

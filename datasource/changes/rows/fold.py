@@ -51,7 +51,7 @@ class Reduction(Protocol):
         """Return the reduction for a part of the keys, whose entries so far are given again."""
         ...
 
-    def needs_all(self) -> bool:
+    def has_to_read_all(self) -> bool:
         """Return whether keys without new entries may be among the results."""
         ...
 
@@ -153,7 +153,7 @@ class KeyFold:
         former, entries = self._former or (), self._entries
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None
-        if keep is not None and not self._reduction.needs_all():
+        if keep is not None and not self._reduction.has_to_read_all():
             keys = _find_unique([_make_keys(part, self._key) for part in entries])
         self.kept_all = keys is None or not changed
         given: list[pa.Table] = []

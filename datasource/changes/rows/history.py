@@ -185,7 +185,7 @@ class _Steps:
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        due = self._due_truncations(entries)
+        due = self._find_due_truncations(entries)
         if not due:
             return self._step(entries)
         entries = entries.combine_chunks()
@@ -200,19 +200,19 @@ class _Steps:
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        clearings: list[Truncation | CompleteSnapshot] = [*self._pending(), *self._new_snapshots()]
+        clearings: list[Truncation | CompleteSnapshot] = [*self._list_pending(), *self._find_new_snapshots()]
         for clearing in sorted(clearings, key=_order_in_database):
             state, deletes = self._clear(state, clearing)
             given += deletes
         return state, given
 
-    def needs_all(self) -> bool:
-        return bool(self._pending() or self._new_snapshots())
+    def has_to_read_all(self) -> bool:
+        return bool(self._list_pending() or self._find_new_snapshots())
 
-    def _pending(self) -> list[Truncation]:
+    def _list_pending(self) -> list[Truncation]:
         return [truncation for truncation in self._truncations if truncation not in self._applied]
 
-    def _new_snapshots(self) -> list[CompleteSnapshot]:
+    def _find_new_snapshots(self) -> list[CompleteSnapshot]:
         """Return the snapshots that are complete now, but were not where the history begins."""
         if not self._noted.marks:
             return []
@@ -220,9 +220,9 @@ class _Steps:
         known = self._before.snapshots()
         return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
 
-    def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
+    def _find_due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Return the truncations that come before some new entry, each after the place of that entry, in order."""
-        pending = self._pending()
+        pending = self._list_pending()
         if not pending:
             return []
         new = np.flatnonzero(read_numbers(entries, "settled") == 0)
@@ -299,7 +299,7 @@ class _Steps:
             entries = entries.filter(pa.array(~stale | (read_numbers(entries, "settled") != 0)))
         order = KeyOrder(entries, self._key, self._ages)
         self._left_out.note(entries, order.left_out)
-        if snapshots := self._new_snapshots():
+        if snapshots := self._find_new_snapshots():
             entries = self._insert_deletions(entries.combine_chunks(), order, snapshots)
             order = KeyOrder(entries, self._key, self._ages)
         entries = self._number_versions(order.fill_in(self._columns, self._names), order)

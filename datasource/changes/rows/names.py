@@ -47,7 +47,7 @@ class OlderPositions(StrEnum):
             found |= ~known | (left == right)
         return found
 
-    def begins_log(self, time: int, newest: int) -> bool:
+    def is_first_in_log(self, time: int, newest: int) -> bool:
         """Return whether a change with an older position counts; `newest` is the greatest time of those before it."""
         if self is OlderPositions.REDELIVERY:
             return False
@@ -155,11 +155,11 @@ class Names:
         # Arrow can only join lists whose elements may be null.
         joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
         coded = pc.fill_null(joined, "").dictionary_encode()
-        numbers = [self._missing_set(text) for text in coded.dictionary.to_pylist()]
+        numbers = [self._number_missing_set(text) for text in coded.dictionary.to_pylist()]
         found: Numbers = np.array(numbers, np.int64)[coded.indices.to_numpy()]
         return found
 
-    def _missing_set(self, joined: str) -> int:
+    def _number_missing_set(self, joined: str) -> int:
         columns = frozenset(joined.split("\0")) if joined else self.missing[0]
         if columns not in self.missing:
             self.missing.append(columns)

@@ -197,7 +197,7 @@ def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> 
     places = zip(*(column[order].tolist() for column in position), strict=True)
     current, newest = None, UNKNOWN
     for entry, change in zip(order.tolist(), map(_Change, *columns, places), strict=True):
-        if current is None or change.starts_over(current):
+        if current is None or change.is_restarted(current):
             current, newest = change, change.time
         elif change.is_older(current, newest, ages):
             outdated[entry] = True
@@ -215,7 +215,7 @@ class _Change(NamedTuple):
     time: int
     position: tuple[int, ...]
 
-    def starts_over(self, current: _Change) -> bool:
+    def is_restarted(self, current: _Change) -> bool:
         """Return whether this change cannot be compared with `current`."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 
@@ -225,7 +225,7 @@ class _Change(NamedTuple):
             return False
         if current.kind == SNAPSHOT:
             return UNKNOWN < self.time < current.time
-        return not ages.begins_log(self.time, newest)
+        return not ages.is_first_in_log(self.time, newest)
 
 
 def _has_ordered_positions(entries: pa.Table) -> bool:

@@ -54,7 +54,7 @@ class PartialGroups:
 
     def __init__(self, aggregation: Aggregation, columns: StructType, operands: StructType) -> None:
         """Begin without groups. `columns` are those of the table. The batches to feed begin with the `operands`."""
-        self._schema: pa.Schema = arrow_schema(aggregation.partial_rows(columns))
+        self._schema: pa.Schema = arrow_schema(aggregation.begin_rows(columns))
         self._functions = aggregation.functions
         self._keys = self._schema.names[: len(aggregation.groups)]
         self._partials = self._schema.names[len(aggregation.groups) :]
@@ -259,7 +259,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
 
 def begin_aggregates(source: RowSource, aggregation: Aggregation, columns: StructType) -> RowSource:
     """Return the groups that tasks make of the rows of a source, which are the aggregation's operands."""
-    rows = aggregation.partial_rows(columns)
+    rows = aggregation.begin_rows(columns)
     if not isinstance(source.reader, PlannedReader):
         return RowSource.unplanned(rows)
     output = StructType([*rows, COUNTS_COLUMN]) if source.counted else rows

@@ -81,7 +81,7 @@ class Aggregation:
         names = [*self.groups, *(function.column for function in self.functions if function.name != COUNT_STAR)]
         return StructType([known[name] for (name,) in dict.fromkeys(names)])
 
-    def partial_rows(self, columns: StructType) -> StructType:
+    def begin_rows(self, columns: StructType) -> StructType:
         """Return the columns of the rows that tasks make: the groups, then the partial value of each function."""
         known = map_fields_by_name(columns)
         groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]

@@ -63,7 +63,7 @@ class _Resolution:
     def value(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
         """Return a step that reads values of any type. Raises InvalidSchemaError if no value can be read."""
         if isinstance(writer, avro.Union):
-            return _make_union_step(list(self._branches(writer, reader, path)))
+            return _make_union_step(list(self._list_branches(writer, reader, path)))
         wanted, nullable = avro.split_null(reader)
         if avro.is_null(writer):
             if nullable:
@@ -76,7 +76,7 @@ class _Resolution:
             raise make_resolution_error(writer, reader, path)
         return self._single(writer, wanted[place], path)
 
-    def _branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
+    def _list_branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
         wanted, nullable = avro.split_null(reader)
         for node, place in zip(writer.branches, choose_places(writer, reader, wanted), strict=True):
             try:

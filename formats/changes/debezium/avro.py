@@ -237,7 +237,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._rules = Rules.of(settings)
         self._find = find
         self._writers: dict[int, Writer] = {}
-        self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._encoding_of)
+        self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._find_encoding)
         self._search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
 
     def suspects(self, payloads: EventBuffer) -> Iterable[int]:
@@ -247,7 +247,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._writers[id(writer)] = writer
         return self._columns.explain_misnaming(id(writer)) is not None
 
-    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
         writer = self._writers.get(kind) if isinstance(kind, int) else None
         if writer is None:
             return SourceEncoding(None, None, self._rules)

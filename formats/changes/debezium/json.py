@@ -143,7 +143,7 @@ class _EnvelopeReader(EnvelopeReader):
         placeholder = Rules.of(settings).placeholder
         self._search = PlaceholderSearch(placeholder, table, avro=False)
         self._schemas = _Schemas()
-        self._columns = ChangeColumns(wanted, table, placeholder, self._encoding_of)
+        self._columns = ChangeColumns(wanted, table, placeholder, self._find_encoding)
         self._documents = DocumentParser(self._columns.wants_numbers)
 
     def native(self) -> PayloadReader | None:
@@ -175,7 +175,7 @@ class _EnvelopeReader(EnvelopeReader):
         except Undecodable:
             return None  # reading it will report why
 
-    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
             before, after = self._schemas.images(kind)

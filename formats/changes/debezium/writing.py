@@ -106,7 +106,7 @@ class RowDocuments:
         assert isinstance(struct, StructType)
         self._fields = struct.fields
         self._units = [
-            (rules.unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
+            (rules.find_unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
             for field in struct.fields
         ]
         self._decimal = rules.decimal

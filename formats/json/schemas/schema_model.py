@@ -188,10 +188,10 @@ class Splitter:
             return TYPES if value is not False else frozenset()
         if id(value) not in self._types:
             self._types[id(value)] = value, TYPES  # for the schemas within it
-            self._types[id(value)] = value, self._types_of(value)
+            self._types[id(value)] = value, self._read_types_of(value)
         return self._types[id(value)][1]
 
-    def _types_of(self, value: dict[str, Any]) -> frozenset[str]:
+    def _read_types_of(self, value: dict[str, Any]) -> frozenset[str]:
         found = read_types(value.get("type"))
         found = TYPES if found is None else found
         if isinstance(value.get("enum"), list):

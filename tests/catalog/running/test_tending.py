@@ -99,7 +99,7 @@ def test_rows_that_cannot_be_read_disturb_no_other_query(kept: Kept, other_kept:
     for name, change in rows.items():
         made = change(dict(template))
         newer.change(RowKind.QUERY, name, lambda row, made=made: made)  # type: ignore[misc]
-    assert [found.name for found in kept.queries.of_scope(kept.scope)] == ["good"]
+    assert [found.name for found in kept.queries.list_of_scope(kept.scope)] == ["good"]
     for name in rows:
         assert kept.queries.read(kept.scope, name) is None and kept.queries.find(name) == []
         with pytest.raises(UnsupportedOperationError, match=f"The query '{name}' of scope .* is left as it is"):

@@ -51,7 +51,7 @@ class Batches:
             for offset, change in changes:
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-            grows = len(before) == 1 and self.states.should_extend(before[0])
+            grows = len(before) == 1 and self.states.has_to_be_extended(before[0])
             with self.states.write(name, [file for files in before for file in files]) as state:
                 tables += list(rows.finish(state.add, changed=grows))
                 state.whole = rows.kept_all

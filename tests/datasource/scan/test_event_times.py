@@ -141,7 +141,7 @@ def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], 
             seen += [time for time in column.cast(pa.int64()).to_pylist() if time is not None]
             # The writers' promise: what follows a mark is not older than it, so a row's time is never too late.
             for offset, time in zip(range(start, end), times(found, segment, start, end), strict=True):
-                newest = max((one.time for one in marks if one.precedes(segment, offset)), default=None)
+                newest = max((one.time for one in marks if one.is_before(segment, offset)), default=None)
                 assert time is None or (newest is not None and time <= newest)
         assert all(time > watermark * 1000 for time in seen), (watermark, seen)
         watermark = max([watermark, *(time // 1000 for time in seen)])

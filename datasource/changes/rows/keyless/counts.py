@@ -98,7 +98,7 @@ class KeylessCounts:
         """Return this object: it keeps nothing."""
         return self
 
-    def needs_all(self) -> bool:
+    def has_to_read_all(self) -> bool:
         """Return True: all rows are results."""
         return True
 
