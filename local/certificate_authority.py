@@ -41,7 +41,7 @@ def write_certificates(files: Certificates, lifetime: timedelta) -> None:
     write_private(files.store_password, STORE_PASSWORD.encode())
 
 
-def _name(common_name: str) -> x509.Name:
+def _make_name(common_name: str) -> x509.Name:
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "pyspark-pravega local cluster"),
@@ -66,7 +66,7 @@ def _make_key_usage(*, authority: bool) -> x509.KeyUsage:
 
 def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("certificate authority")
+    name = _make_name("certificate authority")
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
         x509.CertificateBuilder()
@@ -94,7 +94,7 @@ def _make_server_certificate(
     ca_identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(_name("localhost"))
+        .subject_name(_make_name("localhost"))
         .issuer_name(ca.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())

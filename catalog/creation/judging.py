@@ -15,7 +15,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..storage.creation_mark import CreationMark, mark_in
+from ..storage.creation_mark import CreationMark, read_mark
 from ..tables.stream_tables import has_envelopes, is_adoptable, wait_for_schema
 from .declaration import Declaration, find_table
 
@@ -109,7 +109,7 @@ def judge_rest(config: ClientConfig, declared: Declaration, there: Unfinished) -
             f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
             "DROP TABLE that was interrupted: repeat it to remove the stream with its events."
         )
-    if (mark := mark_in(stored)) is None:
+    if (mark := read_mark(stored)) is None:
         # Rather this than to give its events the schemas of a registry that is the wrong one.
         raise SchemaNotFoundError(
             f"The stream {stream} is a table, but {lacking}. DROP TABLE removes it with its events."

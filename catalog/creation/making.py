@@ -37,8 +37,8 @@ from ..storage.creation_mark import (
     CreationMark,
     compute_seconds_to_make,
     compute_seconds_to_undo,
+    find_mark,
     is_left_to,
-    mark_of,
     remove_mark,
 )
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
@@ -118,7 +118,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
         stored = make_stored_properties(declared.settings, declared.comment)
         _set_tags(catalog, stream, configuration, stored | mark.stored)
-        other = mark_of(catalog, stream)
+        other = find_mark(catalog, stream)
         if other is not None and other != mark:
             raise SchemaNotFoundError(describe_creation_in_progress(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.

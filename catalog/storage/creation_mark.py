@@ -76,7 +76,7 @@ class CreationMark:
         return self.digest == _hash_schema(config, schema)
 
 
-def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
+def read_mark(stored: Mapping[str, str]) -> CreationMark | None:
     """Return the mark among the properties of a stream, or None."""
     match stored.get(CREATING_KEY, "").split(" "):
         case [owner, digest, until] if until.isdecimal():
@@ -84,15 +84,15 @@ def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
     return None
 
 
-def mark_of(catalog: Catalog, stream: Stream) -> CreationMark | None:
+def find_mark(catalog: Catalog, stream: Stream) -> CreationMark | None:
     """Look up the mark of a stream. Raises StreamNotFoundError."""
-    return mark_in(read_own_properties(catalog.pravega.controller.stream_configuration(stream).tags))
+    return read_mark(read_own_properties(catalog.pravega.controller.stream_configuration(stream).tags))
 
 
 def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
     """Return whether no other statement has claimed the stream."""
     try:
-        return mark_of(catalog, stream) == mark
+        return find_mark(catalog, stream) == mark
     except StreamNotFoundError:
         return True
 
@@ -119,7 +119,7 @@ def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
 def _is_marked(catalog: Catalog, stream: Stream) -> bool:
     """Return whether a stream has a mark; True even if it cannot be looked up."""
     try:
-        return mark_of(catalog, stream) is not None
+        return find_mark(catalog, stream) is not None
     except StreamNotFoundError:
         return False
     except PravegaError:

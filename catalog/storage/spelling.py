@@ -45,15 +45,15 @@ class Address:
 
 def find_address(catalog: Catalog, identifier: Identifier) -> Address:
     """Return where a table's identifier leads. Raises the errors of `resolve_scope`."""
-    return _address(catalog, identifier, TableName.parse(identifier.name))
+    return _make_address(catalog, identifier, TableName.parse(identifier.name))
 
 
 def find_new_address(catalog: Catalog, identifier: Identifier) -> Address:
     """Return where a new table would be: its name has no parts. Raises the errors of `resolve_scope`."""
-    return _address(catalog, identifier, TableName(identifier.name))
+    return _make_address(catalog, identifier, TableName(identifier.name))
 
 
-def _address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
+def _make_address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
     stream = resolve_stream(catalog, identifier.namespace, name.stream)
     return Address(stream, (identifier.namespace[0], name.stream), catalog.named(*identifier.parts), name.part)
 

@@ -21,7 +21,7 @@ from pyspark_pravega.sql import options as o
 from ..protocol.replies import KeySpace, TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..storage.creation_mark import mark_of
+from ..storage.creation_mark import find_mark
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
@@ -67,7 +67,7 @@ def wait_for_schema(
         except SchemaNotFoundError:
             if part or catalog.pravega.config.registry_uri is None or time.monotonic() > until:
                 raise
-            mark = mark_of(catalog, stream)
+            mark = find_mark(catalog, stream)
             if mark is None or mark.is_over:
                 return load_part(catalog.pravega, stream, part, schema_version=version)  # it may be made by now
         cancellation.sleep(_PAUSE)

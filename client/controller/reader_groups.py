@@ -71,7 +71,9 @@ class ReaderGroupCalls(ControllerCalls):
         its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises
         ScopeNotFoundError, InvalidNameError.
         """
-        purpose = Purpose(f"create {_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE")
+        purpose = Purpose(
+            f"create {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        )
         reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _make_message(group), purpose)
         if reply.status == pb.CreateReaderGroupResponse.SCOPE_NOT_FOUND:
             raise make_scope_not_found_error(group.scope)
@@ -81,18 +83,18 @@ class ReaderGroupCalls(ControllerCalls):
             )
         if reply.status != pb.CreateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.CreateReaderGroupResponse.Status.Name(reply.status))
-        return _group(reply.config)
+        return _read_group(reply.config)
 
     def reader_group(self, scope: str, name: str) -> ReaderGroup | None:
         """Return the reader group of this name, or None. Needs READ on the scope."""
-        purpose = Purpose(f"look up {_title(scope, name)}", name_scope_resource(scope), "READ")
+        purpose = Purpose(f"look up {_format_title(scope, name)}", name_scope_resource(scope), "READ")
         request = pb.ReaderGroupInfo(scope=scope, readerGroup=name)
         reply: pb.ReaderGroupConfigResponse = self._call("getReaderGroupConfig", request, purpose)
         if reply.status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND:
             return None
         if reply.status != pb.ReaderGroupConfigResponse.SUCCESS:
             raise self._failed(purpose, pb.ReaderGroupConfigResponse.Status.Name(reply.status))
-        return _group(reply.config)
+        return _read_group(reply.config)
 
     def update_reader_group(self, group: ReaderGroup) -> int:
         """Replace the settings of a reader group of this id and generation; return its next generation.
@@ -100,14 +102,16 @@ class ReaderGroupCalls(ControllerCalls):
         Clients that know only an older generation cannot move the group any more; it keeps the positions that it holds.
         Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError.
         """
-        purpose = Purpose(f"change {_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE")
+        purpose = Purpose(
+            f"change {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        )
         reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _make_message(group), purpose)
         if reply.status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND:
             raise _make_not_found_error(group.scope, group.name)
         if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
             raise ConsumerInUseError(
-                f"{_title(group.scope, group.name)} was changed by another client at the same moment; give each query "
-                "its own consumer"
+                f"{_format_title(group.scope, group.name)} was changed by another client at the same moment; give each "
+                "query its own consumer"
             )
         if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.UpdateReaderGroupResponse.Status.Name(reply.status))
@@ -118,7 +122,9 @@ class ReaderGroupCalls(ControllerCalls):
 
         Raises ConsumerNotFoundError if it does not exist, or was created again under another id.
         """
-        purpose = Purpose(f"drop {_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE")
+        purpose = Purpose(
+            f"drop {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        )
         request = pb.ReaderGroupInfo(
             scope=group.scope, readerGroup=group.name, readerGroupId=str(group.id), generation=group.generation
         )
@@ -147,7 +153,7 @@ class ReaderGroupCalls(ControllerCalls):
         ConsumerNotFoundError if it is no longer a subscriber of the stream, InvalidOptionError if the cut lies before
         the one that it holds now, StreamNotFoundError.
         """
-        name = _title(group.scope, group.name)
+        name = _format_title(group.scope, group.name)
         purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE")
         request = pb.SubscriberStreamCut(
             subscriber=f"{group.scope}/{group.name}",
@@ -170,7 +176,7 @@ class ReaderGroupCalls(ControllerCalls):
             raise ServerFailedError(f"cannot {purpose.action}: the controller failed; see its log")
 
 
-def _title(scope: str, name: str) -> str:
+def _format_title(scope: str, name: str) -> str:
     return f"consumer '{name}' of scope '{scope}'"
 
 
@@ -193,7 +199,7 @@ def _make_message(group: ReaderGroup) -> pb.ReaderGroupConfiguration:
     )
 
 
-def _group(message: pb.ReaderGroupConfiguration) -> ReaderGroup:
+def _read_group(message: pb.ReaderGroupConfiguration) -> ReaderGroup:
     starts = tuple(
         StreamCut(Stream(start.streamInfo.scope, start.streamInfo.stream), dict(start.cut))
         for start in message.startingStreamCuts

@@ -24,7 +24,7 @@ from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply,
 from .append_blocks import AppendBlock, Ranges, cut_into_blocks, find_blocks
 from .connection import Connection
 from .delegation import compute_refresh_time
-from .failures import TRANSIENT, SegmentAddress, reply_error
+from .failures import TRANSIENT, SegmentAddress, make_reply_error
 from .fetch import read_bytes
 from .store import SegmentStore
 
@@ -281,7 +281,7 @@ class SegmentAppender:
     def _failure(self, reply: Reply) -> PravegaError:
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
-        return reply_error(reply, self._address, Access.WRITE, "append to")
+        return make_reply_error(reply, self._address, Access.WRITE, "append to")
 
     def _connect(self, seconds: float) -> None:
         """Connect, ask how many events are stored, and leave those out."""

@@ -55,7 +55,7 @@ def is_token_expired(reply: Reply) -> bool:
     return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
 
 
-def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
+def make_reply_error(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
     """Make the error for an unexpected reply. `action` completes "cannot ..." in its message."""
     cannot = f"cannot {action} segment '{address.name}'"
     match reply:

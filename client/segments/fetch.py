@@ -19,7 +19,7 @@ from ..stream import Access
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead, WrongHost
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_segment_not_found_error, reply_error
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error, make_segment_not_found_error
 from .store import SegmentStore
 
 _log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ class SegmentFetch:
             raise ServerUnavailableError(f"the segment store gave up reading segment '{self._name}'")
 
     def _handle_refusal(self, reply: Reply) -> None:
-        problem = reply_error(reply, self._address, Access.READ, "read")
+        problem = make_reply_error(reply, self._address, Access.READ, "read")
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
         elif is_token_expired(reply) and not self._renewed:
@@ -199,7 +199,7 @@ class SegmentFetch:
         info = infos.get(address.segment_id)
         if info is None:
             self.close()
-            raise reply_error(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
+            raise make_reply_error(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
         if info.write_offset < self._offset + len(self._view):
             raise self._make_too_short_error(info.write_offset)
 

@@ -36,7 +36,7 @@ from ..wire.replies import (
 )
 from .connection import Connection, ConnectionPool
 from .delegation import DelegationTokens, read_granted_access
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class SegmentStore:
                 if isinstance(reply, expected):
                     replies[address] = reply
                     continue
-                problem = reply_error(reply, address, access, action)
+                problem = make_reply_error(reply, address, access, action)
                 if isinstance(reply, WrongHost):
                     self.forget_location(address.stream, address.segment_id)
                 elif is_token_expired(reply) and address not in renewed:

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
-from ..positions.snapshot import SegmentSlice, cut_at, end_in
+from ..positions.snapshot import SegmentSlice, cut_slices, find_end_in
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
@@ -44,12 +44,12 @@ def plan_appended(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> Planned
     cuts = {version.number: version.cut for version in versions}
     slices = [] if last < first else measure_slices(read, cuts.get(first - 1), cuts.get(last))
     if earlier is not None:
-        slices = cut_at(slices, earlier.tail)
+        slices = cut_slices(slices, earlier.tail)
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [version for version in versions if version.number == last]:
-            slices = cut_at(slices, {piece.segment_id: end_in(piece, late.cut) for piece in slices})
+            slices = cut_slices(slices, {piece.segment_id: find_end_in(piece, late.cut) for piece in slices})
     if earlier is not None:
         versions = [version for version in versions if version.number <= earlier.newest]
     newest = max((version.number for version in versions), default=0)
@@ -79,7 +79,7 @@ def _cut_by_versions(
     return wanted
 
 
-def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
+def find_start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
     """Return where a stream of changes without a checkpoint begins."""
     first, _, versions = find_version_range(CommitLog(pravega, stream), bounds)
     before = {version.number: version.cut for version in versions}.get(first - 1)
@@ -138,7 +138,7 @@ def _find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], fir
     reached, newest = piece.start, first - 1
     for version in versions:
         newest = max(newest, version.number)
-        end = min(end_in(piece, version.cut), piece.end)
+        end = min(find_end_in(piece, version.cut), piece.end)
         if end > reached and version.number >= first:
             ends.append(end)
             numbers.append(version.number)

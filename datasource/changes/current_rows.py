@@ -23,7 +23,7 @@ from ..scan.scan_request import WantedRows
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from .group_planning import check_whole, group_by_keys, group_plan, make_partitions
+from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
 from .rows.current import CurrentRows
 from .rows.entries import name_value
@@ -116,7 +116,7 @@ def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
     schema, columns = choose_columns(read.table, wanted.columns, read.rule)
     output = schema if wanted.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
-    plan = replace(group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
+    plan = replace(make_group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
     groups = group_by_keys(read, slices)
     if len(groups) > 1:
         truncations = find_truncations(read.pravega, plan, slices, wanted.search)

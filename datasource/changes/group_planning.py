@@ -86,7 +86,7 @@ def check_whole(options: o.Options, what: str) -> None:
         )
 
 
-def group_plan(read: OpenRead, schema: StructType, columns: StructType) -> GroupPlan:
+def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> GroupPlan:
     """Return the plan of tasks that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
     options = read.options
     return GroupPlan(

@@ -121,7 +121,7 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
 def group_changes(
     plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType, counts: Counts
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
-    """Yield the changes of a group in order, with these columns in the rows' images; see `change_decoder`.
+    """Yield the changes of a group in order, with these columns in the rows' images; see `make_change_decoder`.
 
     Adds bad events, and what was read, to the `counts`.
     """
@@ -129,7 +129,7 @@ def group_changes(
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
-        decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
+        decoder = make_change_decoder(table, plan.writer_schemas, columns, cut_down)
         letters = None
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
@@ -143,7 +143,7 @@ def group_changes(
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
-def change_decoder(
+def make_change_decoder(
     table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
 ) -> Decoder:
     """Return the decoder of the part of the changelog that a fold needs.
@@ -182,7 +182,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     table = plan.table
     format = find_change_format(table.format)
     key = list_key_columns(table.settings)
-    decoder = change_decoder(table, plan.writer_schemas, key, StructType([]))
+    decoder = make_change_decoder(table, plan.writer_schemas, key, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
         for window in _read_windows(pravega, plan, piece):

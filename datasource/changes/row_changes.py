@@ -20,7 +20,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
-from ..positions.snapshot import cut_at
+from ..positions.snapshot import cut_slices
 from ..scan.counts import Counts, make_null_counts
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedScan, RowSource
@@ -28,13 +28,13 @@ from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
 from ..tables.open_table import OpenRead
-from .group_planning import check_whole, group_by_keys, group_plan, make_partitions
+from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
 from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
 from .rows.clearing import Clearing
 from .rows.entries import name_value
 from .rows.history import RowHistory, Within
 from .rows.names import UNKNOWN, Numbers, read_numbers
-from .states import WHOLE, RowStates, group_of
+from .states import WHOLE, RowStates, read_group
 from .truncations import SearchNeeded, find_truncations
 
 _LOG = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         _LOG.warning(
             "Stream %s is read from its start: the state of its rows is not known here.", plan.rows.table.stream
         )
-        name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
+        name = f"{read_group(after)}-{0:09}-{after.rpartition('-')[2]}"
         with _make_history(plan.rows, plan.past, _want_nothing) as history, states.write(name) as state:
             for _ in (*_feed_history(plan.rows, history, past, Counts()), *history.finish(state.add)):
                 raise AssertionError("an unwanted change was returned")
@@ -191,7 +191,7 @@ def plan_row_changes(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> Plan
     plan = make_row_changes_plan(read, wanted.columns)
     slices = measure_slices(read, None, None)
     if wanted.earlier is not None:
-        slices = cut_at(slices, wanted.earlier.tail)
+        slices = cut_slices(slices, wanted.earlier.tail)
     groups = group_by_keys(read, slices)
     keyed = bool(list_key_columns(read.table.settings))
     several = len(slices) > 1 and keyed
@@ -217,4 +217,4 @@ def make_row_changes_plan(read: OpenRead, required: StructType) -> GroupPlan:
     check_whole(read.options, "changes of its rows")
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else make_nullable(StructType([table.schema.fields[0]]))
-    return group_plan(read, schema, columns)
+    return make_group_plan(read, schema, columns)

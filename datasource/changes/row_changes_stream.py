@@ -31,7 +31,7 @@ from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
 from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, make_row_changes_plan
 from .rows.clearing import Clearing
-from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, number_of
+from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, read_number
 from .truncations import SearchNeeded, find_truncations
 
 Truncations = tuple[Clearing, ...] | None
@@ -159,7 +159,7 @@ class _States:
         self._found = [[one.origin, one.segment, astuple(one.moment)] for one in found]
         # Executors keep files of several queries, and of several clusters.
         self._query = hash_values(query, self._checkpoint.location)
-        last = max((number_of(name) for name in self._checkpoint.files if is_state(name)), default=0)
+        last = max((read_number(name) for name in self._checkpoint.files if is_state(name)), default=0)
         self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
 
     def list_files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:

@@ -49,14 +49,14 @@ def is_state(file: str) -> bool:
     return _NAME.fullmatch(file) is not None
 
 
-def group_of(name: str) -> str:
+def read_group(name: str) -> str:
     """Return the beginning that the names of a group's states share."""
     match = _NAME.fullmatch(name)
     assert match is not None, name
     return match[1]
 
 
-def number_of(name: str) -> int:
+def read_number(name: str) -> int:
     """Return the number of the batch that made a file, or its state."""
     match = _NAME.fullmatch(name)
     assert match is not None, name
@@ -181,9 +181,9 @@ class RowStates:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             raise
-        for other in self.directory.glob(f"{group_of(name)}-*"):
+        for other in self.directory.glob(f"{read_group(name)}-*"):
             # An older batch's task may still be running: it must not remove what a newer one needs.
-            if number_of(other.name) <= number_of(name) and other.name not in (file, *former):
+            if read_number(other.name) <= read_number(name) and other.name not in (file, *former):
                 other.unlink(missing_ok=True)
 
     def _remove_abandoned(self) -> None:

@@ -13,7 +13,7 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, lis
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.changes_offset import BatchRequest, ChangesOffset, check_options, check_positions, end_of_batch
+from ..changes.changes_offset import BatchRequest, ChangesOffset, check_options, check_positions, find_end_of_batch
 from ..changes.current_rows import plan_current_rows, read_rule_for_rows
 from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
@@ -84,7 +84,7 @@ class ChangeTable(TableKind):
         return ChangesOffset(self.pravega.controller.head(self.stream), 0)
 
     def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        return end_of_batch(self, since, request, versioned=False)
+        return find_end_of_batch(self, since, request, versioned=False)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         changes = self.table.changes_range

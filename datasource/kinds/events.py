@@ -14,14 +14,14 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
-from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
+from ..changes.appended import find_start_of_appended, plan_appended, plan_new_appended
 from ..changes.changes_offset import (
     BatchRequest,
     ChangesOffset,
     check_endless,
     check_options,
     check_positions,
-    end_of_batch,
+    find_end_of_batch,
 )
 from ..changes.row_changes_stream import ChangesBatch
 from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_stream_column
@@ -72,10 +72,10 @@ class EventTable(TableKind):
 
     def start_of_changes(self) -> ChangesOffset:
         check_endless(self.table.changes_range, self.options)
-        return start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
+        return find_start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
 
     def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        return end_of_batch(self, since, request, versioned=True)
+        return find_end_of_batch(self, since, request, versioned=True)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         check_endless(self.table.changes_range, self.options)

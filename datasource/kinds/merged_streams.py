@@ -115,7 +115,7 @@ def merge_scans(
     )
 
 
-def _end_of_member(earlier: EarlierScan | None, number: int) -> EarlierScan | None:
+def _take_end_of_member(earlier: EarlierScan | None, number: int) -> EarlierScan | None:
     """Return the end of an earlier scan in the segments of one member."""
     if earlier is None:
         return None
@@ -176,7 +176,7 @@ class MergedStreams(EventTable):
         others = [condition for condition in wanted.choosing if condition not in about_origin]
 
         def plan_member(number: int, columns: StructType) -> PlannedScan:
-            earlier = _end_of_member(wanted.earlier, number)
+            earlier = _take_end_of_member(wanted.earlier, number)
             member = self._member(number)
             planned = member._plan_rows(replace(wanted, columns=columns, earlier=earlier, choosing=others))
             # One that is not read is measured all the same: other scans of the query end where this one does.

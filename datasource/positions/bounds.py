@@ -113,7 +113,7 @@ class Bound:
     about: str | None = None
 
 
-def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
+def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
     """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
     `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
@@ -127,7 +127,7 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
-        return Bound(None if first == 1 else _cut_of(log, stream, options, option, first - 1))
+        return Bound(None if first == 1 else _find_cut(log, stream, options, option, first - 1))
     if option is o.START_TIMESTAMP:
         asked = _read_microseconds(options, o.START_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
@@ -138,7 +138,7 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
     return Bound(read_named_cut(options, o.START_STREAM_CUT))
 
 
-def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
+def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
     """Return where a read ends; None for the end of the stream.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
@@ -147,7 +147,7 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
     log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
-        return Bound(_cut_of(log, stream, options, option, last))
+        return Bound(_find_cut(log, stream, options, option, last))
     if option is o.END_TIMESTAMP:
         asked = _read_microseconds(options, o.END_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.END_TIMESTAMP)
@@ -219,7 +219,7 @@ def check_unbounded(options: o.Options, what: str) -> None:
             raise InvalidOptionError(f"{what} Leave '{options.name(option)}' out.")
 
 
-def end_option(options: o.Options) -> o.Option[Any] | None:
+def find_end_option(options: o.Options) -> o.Option[Any] | None:
     """Return the option that gives a read its end, None if none is set. Raises InvalidOptionError for two of them."""
     return _find_only(options, ENDS)
 
@@ -227,7 +227,7 @@ def end_option(options: o.Options) -> o.Option[Any] | None:
 def has_end(options: Mapping[str, str]) -> bool:
     """Return whether the options of a streaming read give it an end, which then lies in the past."""
     read = o.resolve(read=options, env={})
-    option = end_option(read)
+    option = find_end_option(read)
     return option is not None and read.get(option) not in _OPEN_ENDS
 
 
@@ -239,7 +239,7 @@ def _find_only(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option
     return found[0] if found else None
 
 
-def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
+def _find_cut(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
     found = log.versions(number, number)
     if found:
         return found[0].cut
@@ -293,11 +293,11 @@ __all__ = [
     "check_unbounded",
     "describe_bounds",
     "describe_mark",
-    "end_bound",
-    "end_option",
+    "find_end_bound",
+    "find_end_option",
+    "find_start_bound",
     "format_time",
     "has_end",
     "read_named_cut",
     "require_mark",
-    "start_bound",
 ]

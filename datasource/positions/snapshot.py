@@ -79,7 +79,7 @@ def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
     try:
         pravega.controller.list_segments_between(start, end)
     except InvalidOptionError as error:
-        raise _order_error(error) from None
+        raise _make_order_error(error) from None
 
 
 def measure_tail(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
@@ -123,7 +123,7 @@ def _measure(
             segments, token = pravega.controller.list_segments_between(first, end)
         except InvalidOptionError as error:
             if start is not None:
-                raise _order_error(error) from None
+                raise _make_order_error(error) from None
             # The head has passed the end, at least in part. The segments show what is left before the end.
             first = StreamCut(stream, {})
             segments, token = pravega.controller.list_segments_between(first, end)
@@ -151,7 +151,7 @@ def _drop_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
     return [piece for piece in slices if piece.end > piece.start]
 
 
-def _order_error(error: InvalidOptionError) -> InvalidOptionError:
+def _make_order_error(error: InvalidOptionError) -> InvalidOptionError:
     # Each may come from a stream cut, a version, a time, or "latest".
     return InvalidOptionError(
         f"The options for the start and the end of the read contradict each other: {error.message}. Choose an end "
@@ -195,13 +195,13 @@ def _make_lost_error(what: str) -> DataLossError:
     )
 
 
-def cut_at(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+def cut_slices(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
     """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]
 
 
-def end_in(piece: SegmentSlice, cut: StreamCut) -> int:
+def find_end_in(piece: SegmentSlice, cut: StreamCut) -> int:
     """Return where a segment ended when a cut was taken of the stream's tail; the slice's end if it was sealed."""
     if piece.segment_id in cut.positions:
         return cut.positions[piece.segment_id]

@@ -15,7 +15,7 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
-from .bounds import MarkedTimes, describe_mark, end_option, format_time, require_mark
+from .bounds import MarkedTimes, describe_mark, find_end_option, format_time, require_mark
 from .snapshot import check_cut, measure_tail
 from .tags import Tag, Tags
 
@@ -112,13 +112,13 @@ def create_tag(
     return Tags(pravega, stream).create(name, find, replace=replace)
 
 
-def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
+def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
     """Return the cut at which a read of a former state of a table ends.
 
     Raises InvalidOptionError if an option gives it another end, and DataLossError if events right before that position
     were removed, unless that is to be ignored.
     """
-    if (option := end_option(options)) is not None:
+    if (option := find_end_option(options)) is not None:
         raise InvalidOptionError(
             f"'{options.name(option)}' and {as_of.asked} are both given, but a read has one end. Leave one of them out."
         )

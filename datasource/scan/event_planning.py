@@ -21,9 +21,9 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import HeadRow
-from ..positions.bounds import Bound, end_bound, start_bound
-from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
-from ..positions.time_travel import end_as_of
+from ..positions.bounds import Bound, find_end_bound, find_start_bound
+from ..positions.snapshot import SegmentSlice, cut_slices, take_snapshot
+from ..positions.time_travel import find_end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
@@ -71,15 +71,15 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
-    start = start_bound(pravega, table.stream, options, table.event_time_delay)
+    start = find_start_bound(pravega, table.stream, options, table.event_time_delay)
     if (as_of := table.asked.as_of) is not None:
-        end = Bound(end_as_of(pravega, table.stream, as_of, options), as_of.about)
+        end = Bound(find_end_as_of(pravega, table.stream, as_of, options), as_of.about)
     else:
-        end = end_bound(pravega, table.stream, options)
+        end = find_end_bound(pravega, table.stream, options)
     measured = _measure(opened, start.cut, end.cut)
     about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
     if earlier is not None:
-        return Measured(cut_at(measured.slices, earlier.tail), about=about)
+        return Measured(cut_slices(measured.slices, earlier.tail), about=about)
     return measured if start.cut is None and end.cut is None else Measured(measured.slices, about=about)
 
 

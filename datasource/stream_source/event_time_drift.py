@@ -75,7 +75,7 @@ class TimeAhead:
         for mark in self.marks:
             if mark.time > latest:
                 found = {
-                    segment: min(max(_place(mark, segment, self.ranges, end), begins[segment]), end)
+                    segment: min(max(_find_place(mark, segment, self.ranges, end), begins[segment]), end)
                     for segment, end in ends.items()
                 }
                 if not moves or any(found[segment] > begin for segment, begin in begins.items()):
@@ -153,10 +153,10 @@ def _note_ranges(marks: Iterable[Watermark], ranges: _Ranges) -> Iterator[Waterm
 
 
 def _is_passed(mark: Watermark, offsets: Mapping[int, int], ranges: Mapping[int, tuple[float, float]]) -> bool:
-    return all(_place(mark, segment, ranges, offset + 1) <= offset for segment, offset in offsets.items())
+    return all(_find_place(mark, segment, ranges, offset + 1) <= offset for segment, offset in offsets.items())
 
 
-def _place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float, float]], beyond: int) -> int:
+def _find_place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float, float]], beyond: int) -> int:
     """Return where a segment comes to a watermark, `beyond` if it ends before."""
     position = mark.positions.get(segment)
     if position is not None:

@@ -201,7 +201,9 @@ def _skip_lost(
         if info is not None and offset >= info.start_offset:
             continue
         removed = segments.find_sealed_end(segment) if info is None else info.start_offset
-        ends = [end for end in (removed, *(end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)]
+        ends = [
+            end for end in (removed, *(find_end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)
+        ]
         end = min(ends, default=None)
         if end is None or offset < end:
             lost.append((segment, offset, end))
@@ -245,10 +247,10 @@ def _find_moves(
 
 def _find_readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
     info = infos.get(segment)
-    return min([begin if info is None else info.write_offset, *(end_within(segment, cut) for cut in cuts)])
+    return min([begin if info is None else info.write_offset, *(find_end_within(segment, cut) for cut in cuts)])
 
 
-def end_within(segment: int, cut: StreamCut) -> int:
+def find_end_within(segment: int, cut: StreamCut) -> int:
     """Return how much of a segment lies before the cut of a tail, or an EndCut; the offset may be behind its end."""
     if segment in cut.positions:
         return cut.positions[segment]
@@ -264,8 +266,8 @@ __all__ = [
     "Frontier",
     "SegmentOffsets",
     "StreamSegments",
-    "end_within",
     "enter_successors",
+    "find_end_within",
     "find_frontier",
     "pause_between_looks",
 ]

@@ -16,7 +16,7 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import find_origin
-from ..positions.bounds import describe_bounds, end_bound, end_option, start_bound
+from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
 from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
@@ -88,7 +88,7 @@ class TableStream:
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
         options, stream = self._read.options, self._read.stream
-        bound = start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
+        bound = find_start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
         if bound.about is not None:
             LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
         cut = bound.cut
@@ -238,7 +238,7 @@ class TableStream:
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
         """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
         options = self._read.options
-        if (end := end_option(options)) is not None and self._end_bound() is not None:
+        if (end := find_end_option(options)) is not None and self._end_bound() is not None:
             raise InvalidOptionError(
                 f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
                 "option out, or use another trigger."
@@ -253,7 +253,7 @@ class TableStream:
 
     def _find_end_bound(self) -> EndCut | None:
         stream = self._read.stream
-        cut = end_bound(self._pravega, stream, self._read.options).cut
+        cut = find_end_bound(self._pravega, stream, self._read.options).cut
         if cut is None:
             return None
         check_cut(self._pravega, stream, "end-stream-cut", cut)

@@ -75,7 +75,7 @@ def load_table(
         _check_unregistered(stream, "raw", event_type, schema_version)
         return LoadedTable(_describe_unregistered(stream, "raw", stored), configuration, group, stored)
     try:
-        found = _format(schema.schema.format, named)
+        found = _choose_format(schema.schema.format, named)
     except InvalidOptionError as error:
         raise UnsupportedOperationError(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
@@ -124,7 +124,7 @@ def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
         )
 
 
-def _format(registry_format: str, named: str | None) -> Format:
+def _choose_format(registry_format: str, named: str | None) -> Format:
     """Return the format of a schema: the format that the table was made with, if it fits, or else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)

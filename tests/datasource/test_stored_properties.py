@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pyspark_pravega.catalog.storage.creation_mark import CreationMark, mark_in
+from pyspark_pravega.catalog.storage.creation_mark import CreationMark, read_mark
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.tables.loading import read_declared_settings
 from pyspark_pravega.datasource.tables.stored_properties import (
@@ -53,9 +53,9 @@ def test_a_mark_is_read_as_it_was_written() -> None:
     config = ClientConfig("tcp://localhost:9090", registry_uri="http://localhost:9092")
     mark = CreationMark.new(config, "schema")
     stored = read_own_properties(make_tags({"format": "json", **mark.stored}, ["red"]))
-    assert mark_in(stored) == mark
+    assert read_mark(stored) == mark
     assert mark.is_for(config, "schema") and not mark.is_for(config, "another")
-    assert mark_in({"format": "json"}) is None
+    assert read_mark({"format": "json"}) is None
 
 
 def test_properties_that_do_not_fit_are_refused() -> None:

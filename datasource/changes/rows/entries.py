@@ -155,7 +155,7 @@ def find_entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names
 def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, found: Clearings) -> None:
     """Note the truncations among changes."""
     for place in np.flatnonzero(there).tolist():
-        found.add(Truncation(*_place(numbers, place, names)))
+        found.add(Truncation(*_read_place(numbers, place, names)))
 
 
 def _note_marks(
@@ -166,10 +166,10 @@ def _note_marks(
     marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
     for place in np.flatnonzero(marked).tolist():
         table = "/".join(str(told[name][place].as_py()) for name in TABLE_OF_MARK if name in told)
-        found.add(Mark(*_place(numbers, place, names), texts[place].as_py() in ENDS, table))
+        found.add(Mark(*_read_place(numbers, place, names), texts[place].as_py() in ENDS, table))
 
 
-def _place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:
+def _read_place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:
     value = {name: int(column[place]) for name, column in numbers.items()}
     moment = Moment((value["major"], value["minor"], value["row"]), value["time"], value["ts"], value["offset"])
     return names.origin_text(value["origin"]), value["segment"], moment

@@ -21,7 +21,7 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.segments.delegation import DelegationTokens, read_granted_access
-from pyspark_pravega.client.segments.failures import SegmentAddress, reply_error
+from pyspark_pravega.client.segments.failures import SegmentAddress, make_reply_error
 from pyspark_pravega.client.segments.store import SegmentInfo, SegmentStore
 from pyspark_pravega.client.stream import Access, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.tls import make_ssl_context
@@ -255,7 +255,7 @@ def test_every_failure_has_its_error() -> None:
         (AppendSetup(1, "a", uuid.UUID(int=1), 0), ProtocolError, "unexpected AppendSetup"),
     ):
         with pytest.raises(kind, match=text) as caught:
-            raise reply_error(reply, address, Access.READ, "read")
+            raise make_reply_error(reply, address, Access.READ, "read")
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert len(STREAM_REPLIES) == 19  # a new reply needs a look at `failure`

@@ -10,7 +10,7 @@ import pytest
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset, end_position
+from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset, find_end_position
 from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import EVENT_BYTES, insert_into_all
@@ -19,7 +19,7 @@ SETTINGS = resolve(env={})
 
 
 def end(pravega: Pravega, stream: Stream, since: ChangesOffset) -> ChangesOffset:
-    return end_position(pravega, stream, SETTINGS, since, versioned=True)
+    return find_end_position(pravega, stream, SETTINGS, since, versioned=True)
 
 
 @pytest.fixture
