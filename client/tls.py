@@ -41,7 +41,7 @@ def load_trust_store(config: ClientConfig) -> str | None:
     if path is None:
         return None
 
-    def wrong(reason: str) -> NoReturn:
+    def raise_error(reason: str) -> NoReturn:
         raise InvalidOptionError(
             f"the trust store '{path}' {reason}; it must be a file with PEM certificates "
             "(-----BEGIN CERTIFICATE-----), present on the driver and on every executor"
@@ -50,16 +50,16 @@ def load_trust_store(config: ClientConfig) -> str | None:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        wrong(f"cannot be read ({error.strerror})")
+        raise_error(f"cannot be read ({error.strerror})")
     if data[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
-        wrong("is a Java key store; export its certificates with 'keytool -exportcert -rfc'")
+        raise_error("is a Java key store; export its certificates with 'keytool -exportcert -rfc'")
     if b"-----BEGIN CERTIFICATE-----" not in data:
-        wrong("holds no PEM certificate")
+        raise_error("holds no PEM certificate")
     text = "\n".join(_split_certificates(data.decode("latin-1")))
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
-        wrong(f"holds a certificate that cannot be read ({error})")
+        raise_error(f"holds a certificate that cannot be read ({error})")
     return text
 
 

@@ -80,13 +80,13 @@ def decode_watermark(data: bytes | memoryview) -> Watermark:
     time, latest = fields.unpack("qq")
     ranges: dict[int, tuple[float, float]] = {}
 
-    def segment() -> int:
+    def read_segment() -> int:
         its = fields.revisions()[0]
         (segment_id,) = its.unpack("q")
         ranges[segment_id] = (its.double(), its.double())
         return segment_id
 
-    positions = fields.mapping(segment, lambda: fields.unpack("q")[0])
+    positions = fields.mapping(read_segment, lambda: fields.unpack("q")[0])
     if not positions:
         raise ProtocolError(f"{what} does not have the expected form: it names no segment")
     return Watermark(time, latest, positions, ranges)

@@ -67,18 +67,18 @@ def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dic
 def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
     wanted = sorted(epochs)
 
-    def segments(epoch: int) -> Sequence[SegmentRange]:
+    def list_segments(epoch: int) -> Sequence[SegmentRange]:
         return pravega.controller.epoch_segments(stream, epoch)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carry_over(segments), wanted), strict=True))
+        return dict(zip(wanted, threads.map(cancellation.carry_over(list_segments), wanted), strict=True))
 
 
 def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
     """Return when segments were made, in microseconds since 1970; None for those that are gone."""
     wanted = list(ids)
 
-    def made(segment_id: int) -> int | None:
+    def read_creation(segment_id: int) -> int | None:
         try:
             milliseconds = pravega.segments.attribute(stream, segment_id, _CREATION_TIME)
         except SegmentNotFoundError:
@@ -86,7 +86,7 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
         return None if milliseconds is None else milliseconds * 1000
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carry_over(made), wanted), strict=True))
+        return dict(zip(wanted, threads.map(cancellation.carry_over(read_creation), wanted), strict=True))
 
 
 def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:

@@ -228,12 +228,12 @@ def _claim(queries: KeptQueries, wanted: KeptQuery, former: KeptQuery | None) ->
             )
         return taken
 
-    def claimed(found: KeptQuery | None) -> KeptQuery:
+    def claim(found: KeptQuery | None) -> KeptQuery:
         if found is not None:
             raise QueryExistsError(f"There is a query '{wanted.name}' already.")
         return wanted
 
-    return queries.change(wanted.scope, wanted.name, claimed)
+    return queries.change(wanted.scope, wanted.name, claim)
 
 
 def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:

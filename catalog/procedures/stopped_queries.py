@@ -63,13 +63,13 @@ def _is_into(kept: KeptQuery, table: str) -> bool:
 def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
     """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
 
-    def stopping(found: KeptQuery | None) -> KeptQuery:
+    def make_stopping(found: KeptQuery | None) -> KeptQuery:
         if found is None:
             raise QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
         # Also if no server has it, because one may take it at this moment.
         return replace(found, status=replace(found.status, state=QueryState.STOPPING))
 
-    found = queries.change(kept.scope, kept.name, stopping)
+    found = queries.change(kept.scope, kept.name, make_stopping)
     servers.wake()
     # The lease of a server that has died is over by then.
     until = time.monotonic() + max(_STOP_SECONDS, found.status.lease + 10)

@@ -246,12 +246,12 @@ class KeptQueries:
         """
         made: list[KeptQuery] = []
 
-        def changed(row: Row) -> Row:
+        def make_changed(row: Row) -> Row:
             made.append(change(_read_row(scope, row) if row else None))
             return _add_to_row(row, made[-1])
 
         try:
-            self._table(scope).change(RowKind.QUERY, name, changed)
+            self._table(scope).change(RowKind.QUERY, name, make_changed)
         finally:
             note_written(scope)
         return made[-1]
@@ -259,11 +259,11 @@ class KeptQueries:
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:
         """Remove a query if it fulfils a condition; return False if it does not, or is gone."""
 
-        def holds(row: Row) -> bool:
+        def is_as_wanted(row: Row) -> bool:
             found = _read_or_skip(kept.scope, row)
             return found is not None and condition(found)
 
-        return self._table(kept.scope).remove(RowKind.QUERY, kept.name, holds)
+        return self._table(kept.scope).remove(RowKind.QUERY, kept.name, is_as_wanted)
 
     def _table(self, scope: str) -> ScopeTable:
         return ScopeTable(self._catalog.pravega, scope)

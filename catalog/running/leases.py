@@ -42,7 +42,7 @@ def take_lease(
     """
     cleared = {"started": None, "failures": 0} if asked else {}
 
-    def taken(found: KeptQuery | None) -> KeptQuery:
+    def take(found: KeptQuery | None) -> KeptQuery:
         if found is None or found.status != kept.status:
             raise LeaseLostError
         state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
@@ -51,7 +51,7 @@ def take_lease(
         return defined.with_status(server=server, epoch=epoch, state=state, lease=lease, **cleared)
 
     try:
-        return queries.change(kept.scope, kept.name, taken)
+        return queries.change(kept.scope, kept.name, take)
     except LeaseLostError:
         return None
 

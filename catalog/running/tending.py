@@ -108,14 +108,14 @@ class QueryServer:
     def _act_on_all(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
         """Act on several queries side by side, so that no query waits for the servers of another."""
 
-        def bounded(query: T) -> R:
+        def act_in_time(query: T) -> R:
             with limit_retries(self._renewal):
                 return act(query)
 
         if len(all) < 2:
-            return [bounded(query) for query in all]
+            return [act_in_time(query) for query in all]
         with ThreadPoolExecutor(min(_THREADS, len(all))) as threads:
-            return list(threads.map(carry_over(bounded), all))
+            return list(threads.map(carry_over(act_in_time), all))
 
     def _take_adopted(self) -> None:
         while True:
@@ -259,14 +259,14 @@ class QueryServer:
     def _change(self, queries: KeptQueries, key: Key, tended: _Tended, **changes: Any) -> None:
         """Change a query's status and renew the lease. Raises LeaseLostError. A stop that was asked for stays."""
 
-        def changed(found: KeptQuery | None) -> KeptQuery:
+        def make_changed(found: KeptQuery | None) -> KeptQuery:
             kept = self._check_lease(found, tended)
             stopping = {"state": QueryState.STOPPING} if kept.status.known is QueryState.STOPPING else {}
             begins = changes.get("state") is QueryState.RUNNING and kept.status.known in _STARTS
             return kept.with_status(**{**changes, **({"started": read_clock()} if begins else {}), **stopping})
 
         began = time.monotonic()
-        queries.change(*key, changed)
+        queries.change(*key, make_changed)
         tended.renewed = began
 
     def _look(self, queries: KeptQueries, key: Key, tended: _Tended, commands: Commands) -> None:

@@ -217,13 +217,13 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
     _check_columns(table, request.schema)
     row = {"id": uuid.uuid4().hex, **make_row(table, properties, request.properties.get("comment"))}
 
-    def made(before: Mapping[str, Any]) -> Mapping[str, Any]:
+    def choose_row(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before and before["id"] != row["id"]:
             raise StreamExistsError(f"There is a table {shown} of several streams.")
         return row
 
     with shield():
-        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, made)
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, choose_row)
     return describe(catalog, address, table, {**row, "name": stream.name})
 
 
@@ -239,7 +239,7 @@ def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) ->
     asked = _read_changes(changes, shown)
     made: list[tuple[StreamTable, Mapping[str, Any]]] = []
 
-    def changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
+    def make_changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before.get("id") != row["id"]:
             raise StreamNotFoundError(f"There is no table {shown} any more.")
         given: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
@@ -255,7 +255,7 @@ def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) ->
         return made[-1][1]
 
     with prefix_errors("Table", address.about):
-        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, changed)
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, make_changed)
     table, new = made[-1]
     return describe(catalog, address, table, new)
 

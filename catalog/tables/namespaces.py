@@ -142,12 +142,12 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
 def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> None:
     """Set properties of a scope, and remove those without a value."""
 
-    def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         old = row.get(_PROPERTIES, {})
         new = {key: value for key, value in {**old, **wanted}.items() if value is not None}
         return row if new == old else {**row, _PROPERTIES: new}
 
-    ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", changed)
+    ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", make_changed)
 
 
 def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:

@@ -119,13 +119,15 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
             return PlannedScan.unfinished(batch.columns, new, searched.reader)
         old = searched
 
-    def of_groups(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
+    def make_partitions_of(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
         parts = [[piece for piece in slices if piece.segment_id in group] for group in touched]
         return make_partitions(pravega, table, parts)
 
     partitions = [
         NewChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
-        for group, new_events, past_events in zip(touched, of_groups(new), of_groups(past), strict=True)
+        for group, new_events, past_events in zip(
+            touched, make_partitions_of(new), make_partitions_of(past), strict=True
+        )
         for name in [states.name_after(group, before[group])]
     ]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)

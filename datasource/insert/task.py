@@ -138,10 +138,10 @@ class TaskRows:
             raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        def room(place: int, size: int, events: int) -> memoryview:
+        def find_room(place: int, size: int, events: int) -> memoryview:
             return self._output.room(self._segments[place], size, events)
 
-        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), room)
+        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
         self._output.take_filled()
         self._rows += batch.num_rows
         self._reached.take(batch)

@@ -273,12 +273,12 @@ def _compile_in(values: Sequence[_Value]) -> _Truth:
     # -0.0 and 0.0 have different hashes, but become equal by adding 0.0.
     wanted = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[asked.type])
 
-    def found(columns: Columns) -> Any:
+    def find_equal(columns: Columns) -> Any:
         column = asked.rows(columns)
         equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)), wanted)
         return _keep_where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
 
-    return _Truth(found)
+    return _Truth(find_equal)
 
 
 _NEVER_FAIL = {

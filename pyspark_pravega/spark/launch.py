@@ -139,10 +139,10 @@ def _choose_java_options(
 ) -> dict[str, str]:
     """Return the conf by which the driver starts from the archive of Spark's classes; empty if it cannot."""
 
-    def setting(option: str, conf: str) -> str:
+    def read_setting(option: str, conf: str) -> str:
         return find_setting(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
-    options = choose_driver_options(spark_home, environment, setting)
+    options = choose_driver_options(spark_home, environment, read_setting)
     return {JAVA_OPTIONS_CONF: options} if options else {}
 
 

@@ -45,14 +45,14 @@ def make_quiet_logging(
     the JVM, by LOG4J_CONFIGURATION_FILE, in Spark's configuration directory, or by structured logging.
     """
 
-    def conf(key: str) -> str:
+    def read_conf(key: str) -> str:
         return find_conf(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     # Programs that a session of this package has started already have it.
     before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
     options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
-    options += [conf(key) for key in _CONFS]
+    options += [read_conf(key) for key in _CONFS]
     options.append(find_option_value("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
     directories += find_option_value("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
@@ -60,7 +60,7 @@ def make_quiet_logging(
         find_switches(arguments, mixed=mixed) & {"--verbose", "-v"}
         or any(_OWN_FILE.search(text) for text in options)
         or "LOG4J_CONFIGURATION_FILE" in environment
-        or conf("spark.log.structuredLogging.enabled") == "true"
+        or read_conf("spark.log.structuredLogging.enabled") == "true"
         or any(
             found
             for directory in filter(None, directories)

@@ -110,13 +110,13 @@ def _start_from_archive(builder: SparkSession.Builder) -> None:
         return
     spark_home = find_spark_home(os.environ)
 
-    def setting(option: str, conf: str) -> str:
+    def read_setting(option: str, conf: str) -> str:
         of_builder = str(builder._options.get(conf, ""))
         return of_builder or find_setting(
             option, conf, _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home
         )
 
-    if options := choose_driver_options(spark_home, os.environ, setting):
+    if options := choose_driver_options(spark_home, os.environ, read_setting):
         builder.config(JAVA_OPTIONS_CONF, options)
 
 

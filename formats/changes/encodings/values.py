@@ -122,10 +122,10 @@ class _Refusing(Leaf):
 
 
 def _make_refusing_column(cell: _Cell, sentence: str) -> Leaf:
-    def exact(value: Any) -> NoReturn:
+    def convert_one(value: Any) -> NoReturn:
         raise Misfit(sentence)
 
-    return _Refusing(cell.path, find_arrow_type(cell.data_type), exact, kinds=frozenset((_NONE,)))
+    return _Refusing(cell.path, find_arrow_type(cell.data_type), convert_one, kinds=frozenset((_NONE,)))
 
 
 def _make_decimal(cell: _Cell, reading: Reading) -> Column:
