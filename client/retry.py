@@ -51,6 +51,8 @@ _outermost: ContextVar[tuple[float, float] | None] = ContextVar("outermost", def
 """When the outermost retries that the current call is part of began, and when they end."""
 _tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
 """Counts all tries, including nested ones, for the message of the outermost retries."""
+_repeats: ContextVar[list[int] | None] = ContextVar("repeats", default=None)
+"""Counts the tries after a first one, for `count_repeats`."""
 
 _logged: dict[str, float] = {}
 """When the log last said that a server cannot be reached, by server (`time.monotonic`)."""
@@ -117,6 +119,17 @@ def limit_retries(seconds: float) -> Iterator[None]:
         _deadline.reset(outer)
 
 
+@contextmanager
+def count_repeats() -> Iterator[list[int]]:
+    """Count the calls that are tried again in the body of a `with` block; the list's only element is their number."""
+    repeats = [0]
+    outer = _repeats.set(repeats)
+    try:
+        yield repeats
+    finally:
+        _repeats.reset(outer)
+
+
 def retry(
     operation: Callable[[float], Result],
     *,
@@ -170,6 +183,8 @@ def retry(
     def attempt() -> Result:
         cancellation.check()
         tries[0] += 1
+        if (repeats := _repeats.get()) is not None and retrying.statistics["attempt_number"] > 1:
+            repeats[0] += 1
         left = deadline - time.monotonic()
         with limit_retries(left):
             # A first try is made in any case; later ones only start with time left (see `is_over`).

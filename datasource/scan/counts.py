@@ -33,11 +33,11 @@ class Counts:
     sieved: int = 0
     """Rows that do not fulfil the conditions which the task evaluates."""
     slices: int = 0
-    """Ranges of segments of which at least one event was read."""
+    """Ranges of segments of which at least one event was read, or partitions of a key-value table."""
     bytes: int = 0
-    """Bytes of events that were read, with their headers."""
+    """Bytes of events that were read, with their headers; of a key-value table, those of keys and values."""
     waited: int = 0
-    """Milliseconds in which the task waited for bytes of segments."""
+    """Milliseconds in which the task waited for segment stores."""
     retries: int = 0
     """Repeated requests to segment stores."""
 
