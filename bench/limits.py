@@ -182,7 +182,7 @@ def time_bare_write(pravega: Pravega, ready: Processes, stream: Stream, count: i
 
 def time_bare_read(pravega: Pravega, ready: Processes, stream: Stream, *, split: bool) -> float:
     """Return the seconds that reading all bytes of a stream took."""
-    ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    ids, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     infos = pravega.segments.segment_infos(stream, ids)
     ready.prepare([Read(stream, one, info.write_offset, split) for one, info in infos.items()])
     return time_work(ready.run)

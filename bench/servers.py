@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.datasource.connecting import client_config
+from pyspark_pravega.datasource.connecting import read_client_config
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.servers import CACHE_SIZE
 from pyspark_pravega.sql.options import resolve
@@ -24,7 +24,7 @@ def open_cluster(properties: Mapping[str, str] | None = None) -> Iterator[Client
     """Yield how to connect. `properties` are further settings of a local cluster's Pravega."""
     if os.environ.get("PRAVEGA_CONTROLLER_URI"):
         # Registry, trust store and login too, by the variables that a session takes them from.
-        yield client_config(resolve(env=os.environ))
+        yield read_client_config(resolve(env=os.environ))
         return
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-bench-") as directory:
         storage = Path(directory) / "storage"

@@ -42,7 +42,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
@@ -135,7 +135,7 @@ class Visible:
 
         def watch() -> None:
             while not self._stop.wait(0.005):
-                cut = log.measure_settled(lambda until: until or tail_cut(pravega, stream))
+                cut = log.measure_settled(lambda until: until or measure_tail(pravega, stream))
                 now = time.time()
                 for segment, end in cut.positions.items():
                     ends, times = self._ends.setdefault(segment, ([], []))

@@ -8,8 +8,7 @@ from functools import cached_property
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import (
     InvalidNameError,
     PermissionDeniedError,
@@ -129,7 +128,7 @@ class NamedKeyValueTable(_Scoped):
         return found
 
     def exists(self) -> bool:
-        return key_value_tables.exists(self.catalog, self.address.stream)
+        return key_value_tables.has_table(self.catalog, self.address.stream)
 
     def alter(self, changes: Sequence[TableChange]) -> TableDescription:
         raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", self.shown))
@@ -195,7 +194,7 @@ class TableOfScope(_Scoped):
         try:
             return super().load(request)
         except (StreamNotFoundError, PermissionDeniedError):
-            refused = _what_no_view_has(request)
+            refused = _find_what_no_view_has(request)
             view = views.find(self.catalog, self.identifier) if request.or_view or refused is not None else None
             if view is None:
                 raise
@@ -210,13 +209,13 @@ class TableOfScope(_Scoped):
     def exists(self) -> bool:
         stream = self.address.stream
         return self._is_stream() or (
-            key_value_tables.exists(self.catalog, stream) or merged_tables.exists(self.catalog, stream)
+            key_value_tables.has_table(self.catalog, stream) or merged_tables.has_table(self.catalog, stream)
         )
 
     def confirm_existence(self) -> bool:
         stream = self.address.stream
         if not self._is_stream():
-            return key_value_tables.is_declared(self.catalog, stream) or merged_tables.exists(self.catalog, stream)
+            return key_value_tables.is_declared(self.catalog, stream) or merged_tables.has_table(self.catalog, stream)
         found = stream_tables.find_complete(self.catalog, stream)
         if found is None:
             return False
@@ -230,7 +229,7 @@ class TableOfScope(_Scoped):
         try:
             return self.catalog.pravega.controller.stream_exists(stream)
         except PermissionDeniedError:
-            if key_value_tables.exists(self.catalog, stream) or merged_tables.exists(self.catalog, stream):
+            if key_value_tables.has_table(self.catalog, stream) or merged_tables.has_table(self.catalog, stream):
                 return False
             raise
 
@@ -249,9 +248,9 @@ class TableOfScope(_Scoped):
         stream = self.address.stream
         if self.catalog.pravega.controller.stream_exists(stream):
             return stream
-        if merged_tables.exists(self.catalog, stream):
+        if merged_tables.has_table(self.catalog, stream):
             raise UnsupportedOperationError(describe_merged_refusal(statement, self.shown))
-        if key_value_tables.exists(self.catalog, stream):
+        if key_value_tables.has_table(self.catalog, stream):
             raise UnsupportedOperationError(describe_key_value_refusal(statement, self.shown))
         with views.refuse_views(self.catalog, self.identifier, statement):
             self.raise_not_found()
@@ -261,7 +260,7 @@ class TableOfScope(_Scoped):
         try:
             loaded = load_table(self.catalog.pravega, address.stream)
         except StreamNotFoundError:
-            if key_value_tables.exists(self.catalog, address.stream):
+            if key_value_tables.has_table(self.catalog, address.stream):
                 raise UnsupportedOperationError(describe_key_value_refusal("ALTER TABLE", self.shown)) from None
             altered = merged_tables.alter(self.catalog, address, changes)
             if altered is None:
@@ -280,7 +279,7 @@ class TableOfScope(_Scoped):
         return key_value_tables.drop(self.catalog, stream) or merged_tables.drop(self.catalog, stream)
 
 
-def _what_no_view_has(request: LoadTable) -> str | None:
+def _find_what_no_view_has(request: LoadTable) -> str | None:
     """Return the part of a request that views cannot do, or None."""
     if request.writing:
         return "Writing"

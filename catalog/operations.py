@@ -37,18 +37,17 @@ from .protocol.replies import (
     TableDescription,
     ViewDefinition,
 )
-from .queries import changes, planning, relations, sources
-from .running.servers import QueryServers
+from .queries import planning, relations, sources
+from .running.tending import QueryServers
 from .storage.catalogs import Catalog, Connections
 from .storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from .storage.spelling import name_table_and_stream
-from .streaming import changes_stream, merged_streams, micro_batches, sink_tables
+from .streaming import micro_batches, sink_tables
 from .tables import namespaces, views
 from .tables.time_travel import check_column_options
-from .writing.insert import InsertEnd, InsertStart, MicroBatch
+from .writing.insert import InsertEnd, InsertStart, MicroBatch, select_write_options
 from .writing.inserts import Inserts
-from .writing.keyed_writes import begin_keyed_write
-from .writing.write_options import select_write_options
+from .writing.key_value import begin_keyed_write
 
 LOG = logging.getLogger(__name__)
 Reply: TypeAlias = (
@@ -116,14 +115,14 @@ class Operations:
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
         if isinstance(request, r.StreamRequest) and find_table_kind(request.table).is_merged:
-            return merged_streams.answer(catalog, self._source, request)
+            return micro_batches.answer_for_several_streams(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
-                return namespaces.default_namespace(catalog)
+                return namespaces.find_default_namespace(catalog)
             case r.ListNamespaces():
                 return namespaces.list_namespaces(catalog)
             case r.NamespaceExists(namespace):
-                return namespaces.namespace_exists(catalog, namespace)
+                return namespaces.has_namespace(catalog, namespace)
             case r.LoadNamespace(namespace):
                 return namespaces.load_namespace(catalog, namespace)
             case r.CreateNamespace(namespace, properties):
@@ -143,7 +142,7 @@ class Operations:
             case r.LoadTable():
                 return find_named(catalog, request).load(request)
             case r.LoadChangelog(options=options, range=range):
-                return changes.load_changes(find_named(catalog, request), range, options)
+                return planning.load_changes(find_named(catalog, request), range, options)
             case r.ReadMetadata(options=options):
                 return find_named(catalog, request).read_rows(options)
             case r.TableExists(creating=True):
@@ -202,13 +201,13 @@ class Operations:
             case r.PlanChanges():
                 return planning.plan_changes(catalog, request)
             case r.StartOfChanges():
-                return changes_stream.find_start(catalog, request)
+                return micro_batches.find_start_of_changes(catalog, request)
             case r.EndOfChanges():
-                return changes_stream.find_end(catalog, self._source, request)
+                return micro_batches.find_end_of_changes(catalog, self._source, request)
             case r.LimitsOfChanges():
-                return changes_stream.find_limits(catalog, request)
+                return micro_batches.find_limits_of_changes(catalog, request)
             case r.PlanNewChanges():
-                return changes_stream.plan_micro_batch(catalog, self._changes, request)
+                return micro_batches.plan_new_changes(catalog, self._changes, request)
             case r.StartOfStream():
                 return micro_batches.find_start(catalog, self._source, request)
             case r.LastOfStream():

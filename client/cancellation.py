@@ -1,6 +1,6 @@
 """Cancels calls whose results nobody waits for any more, and runs independent calls side by side.
 
-The cancellation of a thread's call, if it has one, is found by `current`. Other threads take part in the call only
+The cancellation of a thread's call, if it has one, is found by `find_current`. Other threads take part in the call only
 through `carry_over` and `run_in_background`.
 """
 
@@ -74,7 +74,7 @@ class Cancellation:
 _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
 
 
-def current() -> Cancellation | None:
+def find_current() -> Cancellation | None:
     """Return the cancellation of this thread's call; None if it cannot be cancelled."""
     return _current.get()
 
@@ -98,13 +98,13 @@ def shield() -> Iterator[None]:
 
 def check() -> None:
     """Raise Cancelled if this thread's call is cancelled."""
-    if (cancellation := current()) is not None:
+    if (cancellation := find_current()) is not None:
         cancellation.check()
 
 
 def sleep(seconds: float) -> None:
     """Sleep. Raises Cancelled as soon as this thread's call is cancelled."""
-    if (cancellation := current()) is not None:
+    if (cancellation := find_current()) is not None:
         cancellation.sleep(seconds)
     else:
         time.sleep(seconds)
@@ -113,7 +113,7 @@ def sleep(seconds: float) -> None:
 @contextmanager
 def interrupt_by(action: Callable[[], object]) -> Iterator[None]:
     """Let the cancellation of this thread's call interrupt the body; see `Cancellation.interrupt_by`."""
-    if (cancellation := current()) is not None:
+    if (cancellation := find_current()) is not None:
         with cancellation.interrupt_by(action):
             yield
     else:
@@ -122,7 +122,7 @@ def interrupt_by(action: Callable[[], object]) -> Iterator[None]:
 
 def carry_over(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that another thread runs as part of this thread's call."""
-    cancellation = current()
+    cancellation = find_current()
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with activate(cancellation):

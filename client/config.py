@@ -139,25 +139,25 @@ def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
 
 
 def _parse_endpoint(part: str, uri: str, example: str) -> Endpoint:
-    def wrong(reason: str) -> InvalidOptionError:
+    def make_error(reason: str) -> InvalidOptionError:
         return InvalidOptionError(f"the controller address '{uri}' {reason}; {example}")
 
     if not part:
-        raise wrong("has no host")
+        raise make_error("has no host")
     if "://" in part:
-        raise wrong("repeats the scheme; write it once and separate the hosts by commas")
+        raise make_error("repeats the scheme; write it once and separate the hosts by commas")
     if part.startswith("["):
         host, bracket, port_text = part[1:].partition("]")
         if not bracket or not _IPV6.fullmatch(host) or (port_text and not port_text.startswith(":")):
-            raise wrong(f"has '{part}', which is not of the form [IPv6]:port")
+            raise make_error(f"has '{part}', which is not of the form [IPv6]:port")
         port_text = port_text[1:] if port_text else str(DEFAULT_CONTROLLER_PORT)
     else:
         host, colon, port_text = part.partition(":")
         port_text = port_text if colon else str(DEFAULT_CONTROLLER_PORT)
         if not _HOST_NAME.fullmatch(host):
-            raise wrong(f"has '{host}', which is not a host name")
+            raise make_error(f"has '{host}', which is not a host name")
     if not (port_text.isascii() and port_text.isdigit()) or not 0 < int(port_text) < 65536:
-        raise wrong(f"has '{port_text}', which is not a port from 1 to 65535")
+        raise make_error(f"has '{port_text}', which is not a port from 1 to 65535")
     return Endpoint(host, int(port_text))
 
 

@@ -51,6 +51,8 @@ _outermost: ContextVar[tuple[float, float] | None] = ContextVar("outermost", def
 """When the outermost retries that the current call is part of began, and when they end."""
 _tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
 """Counts all tries, including nested ones, for the message of the outermost retries."""
+_repeats: ContextVar[list[int] | None] = ContextVar("repeats", default=None)
+"""Counts the tries after a first one, for `count_repeats`."""
 
 _logged: dict[str, float] = {}
 """When the log last said that a server cannot be reached, by server (`time.monotonic`)."""
@@ -117,6 +119,17 @@ def limit_retries(seconds: float) -> Iterator[None]:
         _deadline.reset(outer)
 
 
+@contextmanager
+def count_repeats() -> Iterator[list[int]]:
+    """Count the calls that are tried again in the body of a `with` block; the list's only element is their number."""
+    repeats = [0]
+    outer = _repeats.set(repeats)
+    try:
+        yield repeats
+    finally:
+        _repeats.reset(outer)
+
+
 def retry(
     operation: Callable[[float], Result],
     *,
@@ -155,7 +168,7 @@ def retry(
         spent = (state.seconds_since_start or 0.0) + state.upcoming_sleep
         if spent > timeout - min(LEAST_SECONDS, timeout / 4):
             return True
-        error = _unreached_error(state)
+        error = _find_unreached_error(state)
         if error is None or error.unreached is None:
             return False
         left = first_contact.seconds_left(now) if first_contact is not None else float("inf")
@@ -170,6 +183,8 @@ def retry(
     def attempt() -> Result:
         cancellation.check()
         tries[0] += 1
+        if (repeats := _repeats.get()) is not None and retrying.statistics["attempt_number"] > 1:
+            repeats[0] += 1
         left = deadline - time.monotonic()
         with limit_retries(left):
             # A first try is made in any case; later ones only start with time left (see `is_over`).
@@ -202,6 +217,6 @@ def retry(
         _outermost.reset(token_of_whole)
 
 
-def _unreached_error(state: tenacity.RetryCallState) -> ServerUnavailableError | None:
+def _find_unreached_error(state: tenacity.RetryCallState) -> ServerUnavailableError | None:
     error = state.outcome.exception() if state.outcome is not None else None
     return error if isinstance(error, ServerUnavailableError) else None

@@ -31,7 +31,7 @@ _C1 = 0x87C37B91114253D5
 _C2 = 0x4CF5AD432745937F
 
 
-def _java_hash_code(text: str) -> int:
+def _hash_as_java(text: str) -> int:
     value = 0
     for character in text:
         value = (value * 31 + ord(character)) & 0xFFFFFFFF
@@ -39,21 +39,21 @@ def _java_hash_code(text: str) -> int:
 
 
 # Guava widens the int seed with its sign.
-_EVENT_SEED = _java_hash_code("EventRouter") & _M64
-_TABLE_SEED = _java_hash_code("KeyValueTableRouter") & _M64
+_EVENT_SEED = _hash_as_java("EventRouter") & _M64
+_TABLE_SEED = _hash_as_java("KeyValueTableRouter") & _M64
 
 
 def hash_key(key: str) -> float:
     """Return the position of an event's routing key in the key space [0, 1)."""
-    return _fraction(_murmur3_low(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED))
+    return _make_fraction(_hash_murmur3_low(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED))
 
 
 def hash_table_key(primary_key: bytes) -> float:
     """Return the position of a key-value table's primary key in the key space [0, 1)."""
-    return _fraction(_murmur3_low(primary_key, _TABLE_SEED))
+    return _make_fraction(_hash_murmur3_low(primary_key, _TABLE_SEED))
 
 
-def _fraction(low: int) -> float:
+def _make_fraction(low: int) -> float:
     return float(low >> 12) / float(1 << 52)
 
 
@@ -75,7 +75,7 @@ def _mix(value: int) -> int:
     return value ^ value >> 33
 
 
-def _murmur3_low(data: bytes, seed: int) -> int:
+def _hash_murmur3_low(data: bytes, seed: int) -> int:
     """Return the first 64 bits (little-endian) of MurmurHash3_x64_128."""
     h1 = h2 = seed
     body = len(data) & ~15
@@ -101,7 +101,7 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
     found = _hash_natively(keys)
     if found is not None:
         return found
-    units, starts, lengths = _utf16_units(keys)
+    units, starts, lengths = _convert_to_utf16_units(keys)
     if len(lengths) and lengths.max() > MAX_KEY:
         row = int(np.argmax(lengths > MAX_KEY))
         raise InvalidRowError(
@@ -120,36 +120,36 @@ def _hash_natively(keys: Any) -> npt.NDArray[np.float64] | None:
     return None if found is None else np.frombuffer(found, np.float64)
 
 
-def _utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _convert_to_utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return all keys as one array of UTF-16 code units, with the start and the length of each."""
     if hasattr(keys, "buffers"):
-        return _arrow_utf16_units(keys)
+        return _take_utf16_units(keys)
     try:
         encoded = [key.encode("utf-16-le", "surrogatepass") for key in keys]
     except AttributeError:
         row = next(index for index, key in enumerate(keys) if not isinstance(key, str))
-        raise _null_key(row, keys[row]) from None
+        raise _make_null_key_error(row, keys[row]) from None
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
     return np.frombuffer(b"".join(encoded), "<u2"), np.cumsum(lengths) - lengths, lengths
 
 
-def _null_key(row: int, key: object) -> InvalidRowError:
+def _make_null_key_error(row: int, key: object) -> InvalidRowError:
     kind = "null" if key is None else f"a {type(key).__name__}, not a string"
     return InvalidRowError(f"the routing key of row {row} is {kind}; every event needs a routing key")
 
 
-def _arrow_utf16_units(
+def _take_utf16_units(
     keys: Any,
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     if keys.null_count:
         row = next(index for index in range(len(keys)) if not keys[index].is_valid)
-        raise _null_key(row, None)
+        raise _make_null_key_error(row, None)
     if len(keys) == 0:
         empty = np.zeros(0, np.int64)
         return np.zeros(0, np.uint16), empty, empty
     kind = str(keys.type)
     if kind not in _STRINGS:
-        raise _null_key(0, keys[0].as_py())
+        raise _make_null_key_error(0, keys[0].as_py())
     width = np.int32 if kind == "string" else np.int64
     buffers = keys.buffers()
     offsets = np.frombuffer(buffers[1], width)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
@@ -192,8 +192,8 @@ def _hash_units(
     at = position + blocks * 8
     rest = (unit_count - blocks * 8) * 2
     # Zero bytes scramble to zero, so an absent tail needs no special case.
-    h1 ^= _scramble_1_many(words[at] & _low_bytes(np.minimum(rest, 8)))
-    h2 ^= _scramble_2_many(words[at + 4] & _low_bytes(np.maximum(rest - 8, 0)))
+    h1 ^= _scramble_1_many(words[at] & _make_low_masks(np.minimum(rest, 8)))
+    h2 ^= _scramble_2_many(words[at + 4] & _make_low_masks(np.maximum(rest - 8, 0)))
     total = (unit_count * 2).astype(np.uint64)
     h1 ^= total
     h2 ^= total
@@ -204,11 +204,11 @@ def _hash_units(
     result[order] = (low >> np.uint64(12)).astype(np.float64) / float(1 << 52)
     for key in order[:active].tolist():
         data = units[starts[key] : starts[key] + lengths[key]].tobytes()
-        result[key] = _fraction(_murmur3_low(data, _EVENT_SEED))
+        result[key] = _make_fraction(_hash_murmur3_low(data, _EVENT_SEED))
     return result
 
 
-def _low_bytes(count: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+def _make_low_masks(count: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     masks = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
     return masks[count]
 

@@ -44,44 +44,44 @@ class Stream:
         return f"{self.scope}/{self.name}"
 
 
-def segment_id(number: int, epoch: int) -> int:
+def make_segment_id(number: int, epoch: int) -> int:
     """Return the id of segment `number` created in `epoch`."""
     return epoch << 32 | number
 
 
-def segment_number(segment_id: int) -> int:
+def get_segment_number(segment_id: int) -> int:
     """Return the number part of a segment id."""
     return segment_id & 0xFFFFFFFF
 
 
-def segment_epoch(segment_id: int) -> int:
+def get_segment_epoch(segment_id: int) -> int:
     """Return the epoch in which a segment was created."""
     return segment_id >> 32
 
 
-def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None = None) -> str:
+def make_segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None = None) -> str:
     """Return the segment store's name of a segment, or of a transaction's part of it.
 
     All parts of a transaction are named after its own epoch, even where their segments are older; so any id with the
     segment's number will do here.
     """
     if transaction is not None:
-        segment_id = transaction_segment_id(segment_id, transaction)
-    name = f"{stream}/{segment_number(segment_id)}.#epoch.{segment_epoch(segment_id)}"
+        segment_id = make_transaction_segment_id(segment_id, transaction)
+    name = f"{stream}/{get_segment_number(segment_id)}.#epoch.{get_segment_epoch(segment_id)}"
     return name if transaction is None else f"{name}#transaction.{transaction.hex}"
 
 
-def transaction_epoch(transaction: uuid.UUID) -> int:
+def get_transaction_epoch(transaction: uuid.UUID) -> int:
     """Return the epoch of the stream in which a transaction began: it writes to the segments of that epoch."""
     return transaction.int >> 96
 
 
-def transaction_segment_id(segment_id: int, transaction: uuid.UUID) -> int:
+def make_transaction_segment_id(segment_id: int, transaction: uuid.UUID) -> int:
     """Return the id under which a transaction lists a segment: its number with the transaction's epoch."""
-    return transaction_epoch(transaction) << 32 | segment_number(segment_id)
+    return get_transaction_epoch(transaction) << 32 | get_segment_number(segment_id)
 
 
-def key_value_table_stream(scope: str, table: str) -> Stream:
+def make_key_value_table_stream(scope: str, table: str) -> Stream:
     """Return the pretend stream whose segments are a key-value table's partitions.
 
     Tokens and locations must be asked for under this name: the segment store refuses those that the controller hands
@@ -90,7 +90,7 @@ def key_value_table_stream(scope: str, table: str) -> Stream:
     return Stream(scope, table + _KEY_VALUE_TABLE_SUFFIX)
 
 
-def key_value_table_of(stream: Stream) -> str | None:
+def find_key_value_table(stream: Stream) -> str | None:
     """Return the name of the key-value table that a pretend stream stands for; None for other streams."""
     table = stream.name.removesuffix(_KEY_VALUE_TABLE_SUFFIX)
     return None if table == stream.name else table

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .stream import Stream, segment_epoch, segment_id, segment_number
+from .stream import Stream, get_segment_epoch, get_segment_number, make_segment_id
 
 UNBOUNDED = "UNBOUNDED"
 """Java's text of the cut before or after everything. It is not a `StreamCut`: pass None instead."""
@@ -41,7 +41,7 @@ class StreamCut:
 
     def __str__(self) -> str:
         shown = ", ".join(
-            f"{segment_number(segment)}.#epoch.{segment_epoch(segment)}={offset}"
+            f"{get_segment_number(segment)}.#epoch.{get_segment_epoch(segment)}={offset}"
             for segment, offset in sorted(self.positions.items())
         )
         return f"{self.stream}:{{{shown}}}"
@@ -53,8 +53,8 @@ class StreamCut:
         """
         segments = sorted(self.positions)
         columns = (
-            [segment_number(segment) for segment in segments],
-            [segment_epoch(segment) for segment in segments],
+            [get_segment_number(segment) for segment in segments],
+            [get_segment_epoch(segment) for segment in segments],
             [self.positions[segment] for segment in segments],
         )
         plain = f"0:{self.stream}:" + ":".join(",".join(map(str, column)) for column in columns)
@@ -87,7 +87,8 @@ class StreamCut:
         if any(not 0 <= value < 1 << 63 for value in offsets):
             _refuse(text, "has an offset out of range")
         positions = {
-            segment_id(number, epoch): offset for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
+            make_segment_id(number, epoch): offset
+            for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
         }
         if len(positions) != len(offsets):
             _refuse(text, "names a segment twice")

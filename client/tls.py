@@ -41,7 +41,7 @@ def load_trust_store(config: ClientConfig) -> str | None:
     if path is None:
         return None
 
-    def wrong(reason: str) -> NoReturn:
+    def raise_error(reason: str) -> NoReturn:
         raise InvalidOptionError(
             f"the trust store '{path}' {reason}; it must be a file with PEM certificates "
             "(-----BEGIN CERTIFICATE-----), present on the driver and on every executor"
@@ -50,20 +50,20 @@ def load_trust_store(config: ClientConfig) -> str | None:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        wrong(f"cannot be read ({error.strerror})")
+        raise_error(f"cannot be read ({error.strerror})")
     if data[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
-        wrong("is a Java key store; export its certificates with 'keytool -exportcert -rfc'")
+        raise_error("is a Java key store; export its certificates with 'keytool -exportcert -rfc'")
     if b"-----BEGIN CERTIFICATE-----" not in data:
-        wrong("holds no PEM certificate")
-    text = "\n".join(_certificates(data.decode("latin-1")))
+        raise_error("holds no PEM certificate")
+    text = "\n".join(_split_certificates(data.decode("latin-1")))
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
-        wrong(f"holds a certificate that cannot be read ({error})")
+        raise_error(f"holds a certificate that cannot be read ({error})")
     return text
 
 
-def _certificates(pem: str) -> list[str]:
+def _split_certificates(pem: str) -> list[str]:
     # Comments between certificates may be in any encoding, but `ssl` requires ASCII.
     return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
 
@@ -106,7 +106,7 @@ def load_system_root_certificates() -> bytes:
         for path in sorted(Path(directory).glob("*.[0-9]")):
             try:
                 text = path.read_text("latin-1")
-                certificates = [ssl.PEM_cert_to_DER_cert(block) for block in _certificates(text)]
+                certificates = [ssl.PEM_cert_to_DER_cert(block) for block in _split_certificates(text)]
             except (OSError, ValueError):
                 # OpenSSL skips unreadable entries (dangling links) of such a directory too.
                 continue

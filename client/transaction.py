@@ -27,7 +27,7 @@ from pyspark_pravega.errors import (
 from .cancellation import run_in_background
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
 from .retry import limit_retries
-from .stream import MAX_EPOCH, SegmentRange, Stream, transaction_epoch, transaction_segment_id
+from .stream import MAX_EPOCH, SegmentRange, Stream, get_transaction_epoch, make_transaction_segment_id
 
 if TYPE_CHECKING:
     from .controller.controller import Controller
@@ -142,11 +142,11 @@ class Transaction:
         StreamNotFoundError
             There is no such stream, or it does not have the epoch of the id.
         """
-        epoch = transaction_epoch(transaction)
+        epoch = get_transaction_epoch(transaction)
         if epoch > MAX_EPOCH:
             raise StreamNotFoundError(f"stream '{stream}' has no epoch {epoch}: no stream can have so many")
         segments = [
-            replace(segment, segment_id=transaction_segment_id(segment.segment_id, transaction))
+            replace(segment, segment_id=make_transaction_segment_id(segment.segment_id, transaction))
             for segment in controller.epoch_segments(stream, epoch)
         ]
         return cls(controller, stream, transaction, segments, lease_ms)

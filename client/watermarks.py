@@ -32,7 +32,7 @@ class Watermark:
     positions: Mapping[int, int]
     ranges: Mapping[int, tuple[float, float]]
 
-    def precedes(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
+    def is_before(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
         """Return whether the byte at an offset of a segment follows this watermark, even if segments were replaced.
 
         `range` is the part of the key space that the segment covers. Without it some following bytes are not
@@ -80,13 +80,13 @@ def decode_watermark(data: bytes | memoryview) -> Watermark:
     time, latest = fields.unpack("qq")
     ranges: dict[int, tuple[float, float]] = {}
 
-    def segment() -> int:
+    def read_segment() -> int:
         its = fields.revisions()[0]
         (segment_id,) = its.unpack("q")
         ranges[segment_id] = (its.double(), its.double())
         return segment_id
 
-    positions = fields.mapping(segment, lambda: fields.unpack("q")[0])
+    positions = fields.mapping(read_segment, lambda: fields.unpack("q")[0])
     if not positions:
         raise ProtocolError(f"{what} does not have the expected form: it names no segment")
     return Watermark(time, latest, positions, ranges)

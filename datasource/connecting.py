@@ -8,10 +8,10 @@ from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLog
 from pyspark_pravega.sql.options import RETRY_TIMEOUT, Options
 
 FIRST_CONTACT = 10.0
-"""Seconds for which servers that have never answered are tried; see `first_contact`."""
+"""Seconds for which servers that have never answered are tried; see `read_first_contact`."""
 
 
-def first_contact(options: Options) -> float | None:
+def read_first_contact(options: Options) -> float | None:
     """Return how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
 
     Their addresses may be wrong, and an error loses nothing. A `retry-timeout` that is set takes precedence.
@@ -19,13 +19,13 @@ def first_contact(options: Options) -> float | None:
     return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
 
 
-def client_config(options: Options) -> ClientConfig:
+def read_client_config(options: Options) -> ClientConfig:
     """Return how to connect; raises InvalidOptionError for options that are missing or contradict each other."""
     settings = read_connection_settings(options)
     return ClientConfig(
         controller_uri=settings.controller_uri,
         registry_uri=settings.schema_registry_uri,
-        credentials=_credentials(settings.login),
+        credentials=_make_credentials(settings.login),
         trust_store=settings.trust_store,
         validate_hostname=settings.validate_hostname,
         request_timeout=settings.request_timeout,
@@ -33,7 +33,7 @@ def client_config(options: Options) -> ClientConfig:
     )
 
 
-def _credentials(login: Login | None) -> Credentials | None:
+def _make_credentials(login: Login | None) -> Credentials | None:
     match login:
         case None:
             return None

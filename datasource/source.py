@@ -26,7 +26,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_refusal
 
-from .connecting import client_config
+from .connecting import read_client_config
 from .insert.commit import WriteSettings
 from .insert.epoch_commit import commit_epoch, read_seen_state
 from .insert.insert import Insert
@@ -38,9 +38,9 @@ from .insert.task import InsertSpec, InsertWriter
 from .kinds.opening import open_table
 from .scan.event_planning import make_full_schema
 from .scan.scan_request import ScanRequest
-from .table_of_options import table_of_options
-from .tables.read_options import resolve_read
-from .workers.user_errors import concise
+from .table_of_options import load_table_of_options
+from .tables.open_table import resolve_read
+from .workers.user_errors import shorten_errors
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
 
@@ -76,39 +76,39 @@ class PravegaDataSource(DataSource):
         """Return the name of the format."""
         return "pravega"
 
-    @concise
+    @shorten_errors
     def schema(self) -> StructType:
         """Return the stream's columns and its hidden columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; later options of the table would be lost
-            raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
+            raise self._describe_refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = self._read_options()
-        with connect(client_config(options)) as pravega:
-            table = table_of_options(pravega, options, None)
+        with connect(read_client_config(options)) as pravega:
+            table = load_table_of_options(pravega, options, None)
             return make_full_schema(table, resolve_read(o.resolve, table, self.options))
 
-    @concise
+    @shorten_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the scan; raises the errors of `plan_scan`."""
         options = self._read_options()
-        with connect(client_config(options)) as pravega:
-            table = table_of_options(pravega, options, schema)
+        with connect(read_client_config(options)) as pravega:
+            table = load_table_of_options(pravega, options, schema)
             opened = open_table(pravega, table, resolve_read(o.resolve, table, self.options))
             return opened.plan_scan(ScanRequest(schema)).reader
 
-    @concise
+    @shorten_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begin the transaction of one `df.write`."""
         if overwrite:
-            raise self._refusal("mode('overwrite')")
+            raise self._describe_refusal("mode('overwrite')")
         options = _resolve(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
         found = write_settings(options)
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
-        with connect(client_config(options)) as pravega:
-            table = table_of_options(pravega, options, schema)
+        with connect(read_client_config(options)) as pravega:
+            table = load_table_of_options(pravega, options, schema)
             refuse_stream_column(options, "in Spark without the adapter's jar")
             prepared = open_table(pravega, table, options).prepare_insert(schema)
-            if (plain := prepared.plain_writer(schema)) is not None:
+            if (plain := prepared.make_plain_writer(schema)) is not None:
                 return plain
             table = prepared.table
             if (epoch := find_epoch_of_application(options)) is not None:
@@ -125,20 +125,20 @@ class PravegaDataSource(DataSource):
 
         Spark loses errors that are raised here.
         """
-        return _RefusedReader(self._refusal("readStream without the adapter's jar"))
+        return _RefusedReader(self._describe_refusal("readStream without the adapter's jar"))
 
-    @concise
+    @shorten_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raise the error that says what streams need."""
-        raise self._refusal("writeStream without the adapter's jar")
+        raise self._describe_refusal("writeStream without the adapter's jar")
 
     def _read_options(self) -> o.Options:
         options = _resolve(read=self.options)
         if options.get(o.CHANGES):
-            raise self._refusal("option('changes', 'true') without the adapter's jar")
+            raise self._describe_refusal("option('changes', 'true') without the adapter's jar")
         return options
 
-    def _refusal(self, statement: str) -> UnsupportedOperationError:
+    def _describe_refusal(self, statement: str) -> UnsupportedOperationError:
         given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
         return UnsupportedOperationError(describe_refusal(statement, "/".join(given) or "a stream"))
 
@@ -147,7 +147,7 @@ class _RefusedReader(DataSourceStreamReader):
     def __init__(self, error: UnsupportedOperationError) -> None:
         self._error = error
 
-    @concise
+    @shorten_errors
     def initialOffset(self) -> dict[str, Any]:
         raise self._error
 
@@ -163,7 +163,7 @@ class TransactionalWriter(InsertWriter):
         self._settings = settings
         self._epoch = epoch
 
-    @concise
+    @shorten_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible at once."""
         with connect(self._spec.config) as pravega:
@@ -173,7 +173,7 @@ class TransactionalWriter(InsertWriter):
             else:
                 commit_epoch(insert, reports, self._epoch)
 
-    @concise
+    @shorten_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give the transaction up. Raises nothing, because that would hide why Spark aborts."""
         with connect(self._spec.config) as pravega:

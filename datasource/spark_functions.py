@@ -40,7 +40,7 @@ def pickle_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list
     out.seek(0)
     function = out.read(read_int(out))
     partitions = [out.read(read_int(out)) for _ in range(read_int(out))]
-    return _text(function), [_text(partition) for partition in partitions]
+    return _encode_text(function), [_encode_text(partition) for partition in partitions]
 
 
 def pickle_write(writer: DataSourceArrowWriter) -> str:
@@ -60,8 +60,8 @@ def pickle_write(writer: DataSourceArrowWriter) -> str:
     # Spark's worker recognizes a data source's function by this module.
     write.__module__ = "pyspark.sql.worker.write_into_data_source"
     answer = StructType([StructField("message", BinaryType()), *(StructField(name, LongType()) for name in _COUNTS)])
-    return _text(CPickleSerializer().dumps((write, answer)))
+    return _encode_text(CPickleSerializer().dumps((write, answer)))
 
 
-def _text(data: bytes) -> str:
+def _encode_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")

@@ -16,21 +16,19 @@ from pyspark_pravega.sql import options as o
 from .kinds.opening import find_table_kind, load
 from .tables.hidden_columns import HIDDEN_COLUMNS
 from .tables.loading import read_declared_settings
-from .tables.members import Member, MemberChoice
-from .tables.merged_table import STREAM_COLUMN, merged_table, with_stream_column
-from .tables.stored_properties import promised_key, stored_properties
-from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
-from .tables.table_name import TableName
+from .tables.merged_table import STREAM_COLUMN, Member, MemberChoice, add_stream_column, merge_tables
+from .tables.stored_properties import find_promised_key, read_own_properties
+from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, TableName, find_kind_of_format
 
 _THREADS = 8
 """Streams that are loaded at the same time."""
 
 
-def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
+def load_table_of_options(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
     """Return the table of the options: as stored, unless format or framing are given.
 
     The stream may be `name$type`, for its events of one type, or `name$changelog`. Several streams make one table, see
-    `merged_table`. Raises StreamNotFoundError for a missing stream, and DifferentSchemasError for streams that do not
+    `merge_tables`. Raises StreamNotFoundError for a missing stream, and DifferentSchemasError for streams that do not
     fit each other.
     """
     several = [option for option in (o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS) if options.is_set(option)]
@@ -41,12 +39,14 @@ def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | 
         )
     if not several or several == [o.STREAM]:
         name = TableName.parse(options.require(o.STREAM))
-        return _named_table(pravega, options, Member(Stream(options.require(o.SCOPE), name.stream), name.part), schema)
+        return _load_named_table(
+            pravega, options, Member(Stream(options.require(o.SCOPE), name.stream), name.part), schema
+        )
     scope, text = options.require(o.SCOPE), str(options.text(several[0])).strip()
     names = MemberChoice.of(options, scope).find(pravega)
     if not names:
         raise StreamNotFoundError(describe_no_match(scope, text))
-    return with_stream_column(merged_table(Stream(scope, text), load_members(pravega, options, scope, names, schema)))
+    return add_stream_column(merge_tables(Stream(scope, text), load_members(pravega, options, scope, names, schema)))
 
 
 def describe_no_match(scope: str, pattern: str) -> str:
@@ -68,7 +68,7 @@ def load_members(
         schema = StructType([field for field in schema if field.name != STREAM_COLUMN.name])
 
     def load_member(name: str) -> StreamTable:
-        member = _named_table(pravega, options, Member.parse(name, scope), schema)
+        member = _load_named_table(pravega, options, Member.parse(name, scope), schema)
         if not find_table_kind(member).events_are_rows:
             raise UnsupportedOperationError(
                 f"The events of stream {member.stream} are changes of rows, and such a table cannot be read as one "
@@ -81,14 +81,14 @@ def load_members(
         return list(threads.map(cancellation.carry_over(load_member), names))
 
 
-def _named_table(pravega: Pravega, options: o.Options, name: Member, schema: StructType | None) -> StreamTable:
+def _load_named_table(pravega: Pravega, options: o.Options, name: Member, schema: StructType | None) -> StreamTable:
     """Return the table with a name; the options' own stream does not matter."""
     stream, version = name.stream, options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
         return load(pravega, stream, name.part, schema_version=version).table
     settings = read_declared_settings(options)
     configuration = pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
-    promised = promised_key(stored_properties(configuration.tags))
+    promised = find_promised_key(read_own_properties(configuration.tags))
     if promised is not None and settings.routing_key is not None:
         raise InvalidOptionError(
             f"Stream {stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its events have the routing key "
@@ -118,6 +118,6 @@ def _named_table(pravega: Pravega, options: o.Options, name: Member, schema: Str
         None if format.registry_format is not None else format.schema_text(schema, stream.name, stream.scope) or None,
         routing_key=settings.routing_key,
         promised_key=promised,
-        kind=kind_of_format(settings.format),
+        kind=find_kind_of_format(settings.format),
         settings=settings.format_settings,
     )

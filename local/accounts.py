@@ -55,7 +55,7 @@ def fill_in_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
 
     Raises InvalidOptionError for a name or an entry that the password file cannot hold, or that the server drops.
     """
-    complete = {SERVER_USER: Account(("prn::*,READ_UPDATE",), _random_password(), random=True)}
+    complete = {SERVER_USER: Account(("prn::*,READ_UPDATE",), _make_password(), random=True)}
     for name, account in accounts.items():
         if not name or name == SERVER_USER or name.startswith("#") or set(name) & set(":\r\n"):
             raise InvalidOptionError(
@@ -70,7 +70,7 @@ def fill_in_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
                     f"PERMISSION one of {', '.join(_PERMISSIONS)}, for example prn::/scope:iot,READ"
                 )
         random = account.password is None
-        complete[name] = Account(account.entries, _random_password() if random else account.password, random)
+        complete[name] = Account(account.entries, _make_password() if random else account.password, random)
     return complete
 
 
@@ -93,7 +93,7 @@ def format_password_file(accounts: Mapping[str, Account]) -> str:
     return "".join(lines)
 
 
-def _random_password() -> str:
+def _make_password() -> str:
     return secrets.token_urlsafe(_PASSWORD_BYTES)
 
 

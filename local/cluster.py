@@ -20,10 +20,10 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 
 from . import accounts as user_accounts
-from . import lifeline, processes, readiness, servers
+from . import certificates, processes, readiness, servers
 from .accounts import SERVER_USER, Account
 from .class_archive import RECORDING_GRACE_S, ClassArchive
-from .directories import create_private_directory, find_default_cluster_directory, hold_lock
+from .directories import DEFAULT_LIFETIME, create_private_directory, find_default_cluster_directory, hold_lock
 from .jars import cache
 from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
@@ -37,7 +37,6 @@ from .servers import (
     prepare_registry,
 )
 from .state import ClusterInfo, ClusterState
-from .tls import certificates
 
 START_TIMEOUT_S = 120.0
 DEFAULT_HEAP = "1g"
@@ -87,7 +86,7 @@ class LocalCluster:
     def __init__(self, directory: Path, state: ClusterState) -> None:
         self.directory = directory
         self.state = state
-        self._lifeline: lifeline.Lifeline | None = None
+        self._lifeline: processes.Lifeline | None = None
 
     @classmethod
     def start(  # noqa: PLR0913  (by keyword)
@@ -100,7 +99,7 @@ class LocalCluster:
         heap: str = DEFAULT_HEAP,
         storage: Path | str | None = None,
         properties: Mapping[str, str] | None = None,
-        certificate_lifetime: timedelta = certificates.DEFAULT_LIFETIME,
+        certificate_lifetime: timedelta = DEFAULT_LIFETIME,
         ivy_settings: Path | str | None = None,
         timeout: float = START_TIMEOUT_S,
         end_with_parent: bool = False,
@@ -172,7 +171,7 @@ class LocalCluster:
             else:
                 cluster = cls._start(path, plan, ivy_settings, timeout, report)
                 if end_with_parent:
-                    cluster._lifeline = lifeline.attach_lifeline(path)
+                    cluster._lifeline = processes.attach_lifeline(path)
         return cluster
 
     @classmethod
@@ -320,7 +319,7 @@ class _Start:
 
         def check() -> None:
             status = processes.exit_code(process)
-            self.lost_a_port = log.reports_port_in_use()
+            self.lost_a_port = log.has_port_in_use()
             if self.lost_a_port:
                 raise SetupError(f"{program.name} found one of its ports in use\n{log.tail()}")
             if status is not None:

@@ -68,7 +68,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
             report=_report,
         )
     _describe(cluster)
-    option = _directory_argument(directory)
+    option = _format_directory_argument(directory)
     click.echo("Data is kept until the servers stop, and then it is gone.", err=True)
     click.echo(f'For this shell: eval "$(pyspark-pravega local env{option})"', err=True)
 
@@ -103,7 +103,7 @@ def status(context: click.Context, directory: Path) -> None:
             click.echo(f"failed: {' and '.join(ended)} ended by itself; see {cluster.logs}")
         else:
             click.echo(f"not ready: being started, or its start was cut short; see {cluster.logs}")
-        click.echo(f"pyspark-pravega local stop{_directory_argument(directory)} cleans it up")
+        click.echo(f"pyspark-pravega local stop{_format_directory_argument(directory)} cleans it up")
         context.exit(_NOT_RUNNING)
     _describe(cluster)
 
@@ -152,7 +152,7 @@ def _describe(cluster: LocalCluster) -> None:
     click.echo(f"logs             {cluster.logs}")
 
 
-def _directory_argument(directory: Path) -> str:
+def _format_directory_argument(directory: Path) -> str:
     return "" if directory == find_default_cluster_directory() else f" --dir {shlex.quote(str(directory))}"
 
 

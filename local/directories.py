@@ -1,4 +1,4 @@
-"""Directories and files of local clusters: their places, who may read them, and locks on them."""
+"""Directories and files of local clusters, such as certificates: their places, who may read them, and locks on them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 _NAME = "pyspark-pravega"
@@ -76,3 +78,22 @@ def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
         yield
     finally:
         os.close(descriptor)
+
+
+STORE_PASSWORD = "1111_aaaa"
+"""The password of both key stores, which the standalone server's ZooKeeper client requires. It protects nothing: only
+the owner can read the files."""
+
+DEFAULT_LIFETIME = timedelta(days=825)
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The certificate files of a cluster; only the owner can read them, except for `ca`."""
+
+    ca: Path
+    chain: Path
+    key: Path
+    key_store: Path
+    trust_store: Path
+    store_password: Path

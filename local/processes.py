@@ -2,6 +2,10 @@
 
 A process is identified by its id and its start time. An id alone is not enough: after a crash or a reboot it may belong
 to another process, which must not be ended.
+
+A lifeline stops a cluster when the process that wanted it ends, even if that process is killed: a small watcher process
+waits for the end of a pipe whose other end only the owner holds, and the kernel closes it when the owner dies. Tests,
+benchmarks and demos use it, but not `pyspark-pravega local start`.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,3 +150,35 @@ def _wait_until_ended(processes: Sequence[ServerProcess], limit_s: float) -> boo
             return False
         time.sleep(_POLL_S)
     return True
+
+
+# Kept, because garbage collection would close the pipe, and thereby stop the cluster.
+_attached: set[Lifeline] = set()
+
+
+class Lifeline:
+    """The owner's end of the pipe."""
+
+    def __init__(self, watcher: subprocess.Popen[bytes]) -> None:
+        self._watcher = watcher
+
+    def detach(self) -> None:
+        """Close the pipe after the cluster was stopped; the watcher then has nothing to do and ends."""
+        if self._watcher.stdin is not None:
+            self._watcher.stdin.close()
+        self._watcher.wait()
+        _attached.discard(self)
+
+
+def attach_lifeline(directory: Path) -> Lifeline:
+    """Stop the cluster of the directory when this process ends."""
+    watcher = subprocess.Popen(
+        [sys.executable, "-m", "pyspark_pravega.local.lifeline_watcher", str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        # Ctrl-C in the owner's terminal must not end the watcher before the owner.
+        start_new_session=True,
+    )
+    attached = Lifeline(watcher)
+    _attached.add(attached)
+    return attached

@@ -16,10 +16,9 @@ from xml.sax.saxutils import escape
 
 from .accounts import SERVER_USER, Account, find_server_password, format_password_file
 from .class_archive import find_server_archive, list_recording_options
-from .directories import create_private_directory, write_private
+from .directories import Certificates, create_private_directory, write_private
 from .java import Java
 from .ports import Ports
-from .tls.files import Certificates
 
 CACHE_SIZE = "pravegaservice.cache.size.max"
 """Pravega's setting for the bytes of its cache."""
@@ -116,7 +115,7 @@ class ServerProgram:
 def prepare_pravega(settings: ServerSettings, home: ServerHome) -> ServerProgram:
     """Write Pravega's settings into the directory `home.run`, and return the program."""
     configuration = home.run / "pravega.properties"
-    values = _pravega_settings(settings, home.run)
+    values = _make_pravega_settings(settings, home.run)
     write_private(configuration, _format_properties(values))
     return _prepare(
         "pravega",
@@ -137,7 +136,7 @@ def prepare_pravega(settings: ServerSettings, home: ServerHome) -> ServerProgram
 def prepare_registry(settings: ServerSettings, home: ServerHome) -> ServerProgram:
     """Write the schema registry's settings into the directory `home.run`, and return the program."""
     configuration = home.run / "registry.properties"
-    write_private(configuration, _format_properties(_registry_settings(settings, home.run)))
+    write_private(configuration, _format_properties(_make_registry_settings(settings, home.run)))
     return _prepare(
         "registry",
         "io.pravega.schemaregistry.service.Main",
@@ -190,7 +189,7 @@ def _prepare(name: str, main_class: str, options: Sequence[str], home: ServerHom
     return ServerProgram(name, command, log, home.logs / f"{name}.out", recordings)
 
 
-def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
+def _make_pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
     ports = settings.ports
     values = {
         "singlenode.controller.rpc.port": str(ports.controller),
@@ -235,7 +234,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
     return values | dict(settings.properties)
 
 
-def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
+def _make_registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
     values = {
         "service.rest.listener.port": str(settings.ports.registry),
         "service.rest.published.host.nameOrIp": "localhost",
@@ -291,7 +290,7 @@ class ServerLog:
     def __init__(self, files: Sequence[Path]) -> None:
         self._offsets = {file: file.stat().st_size if file.exists() else 0 for file in files}
 
-    def reports_port_in_use(self) -> bool:
+    def has_port_in_use(self) -> bool:
         """Return whether the server has found that another program has one of its ports."""
         return any(_PORT_IN_USE.search(self._read(file)) for file in self._offsets)
 

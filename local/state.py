@@ -97,11 +97,11 @@ class ClusterState:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise _unusable(path, str(error)) from error
+            raise _make_unusable_error(path, str(error)) from error
         try:
             return _parse(json.loads(text))
         except (ValueError, TypeError, KeyError) as error:
-            raise _unusable(path, f"{type(error).__name__}") from error
+            raise _make_unusable_error(path, f"{type(error).__name__}") from error
 
 
 def _parse(values: dict[str, Any]) -> ClusterState:
@@ -116,7 +116,7 @@ def _parse(values: dict[str, Any]) -> ClusterState:
     )
 
 
-def _unusable(path: Path, reason: str) -> SetupError:
+def _make_unusable_error(path: Path, reason: str) -> SetupError:
     return SetupError(
         f"the state file {path} cannot be used ({reason}): it was damaged, or written by another version. "
         "Delete it; if its servers still run, end them by hand (ps shows them as LocalPravegaEmulator and "

@@ -51,7 +51,7 @@ _module, _status = _load()
 
 def get_status() -> Status:
     """Return whether native code decodes events in this process, and why not."""
-    if _status.active and _switched_off():
+    if _status.active and _is_switched_off():
         text = f"switched off by {SWITCH}=0: events are decoded by the reference decoder in Python"
         return Status(False, text, f"Unset {SWITCH}.")
     return _status
@@ -59,8 +59,8 @@ def get_status() -> Status:
 
 def get_module() -> ModuleType | None:
     """Return the compiled module; None if it is missing or switched off."""
-    return None if _switched_off() else _module
+    return None if _is_switched_off() else _module
 
 
-def _switched_off() -> bool:
+def _is_switched_off() -> bool:
     return os.environ.get(SWITCH, "").strip() == "0"

@@ -57,7 +57,7 @@ def hyphenate(name: str) -> str:
     return name if is_internal(name) else name.replace("_", "-")
 
 
-def underscore(name: str) -> str:
+def replace_hyphens(name: str) -> str:
     """Return the name from which `hyphenate` makes this one; the name itself if there is no other."""
     other = name.replace("-", "_")
     return other if hyphenate(other) == name else name

@@ -33,14 +33,14 @@ class SettableAs(enum.Flag):
 
     def describe(self) -> str:
         """Name the places in words, as a list."""
-        return ", ".join(self._words())
+        return ", ".join(self._list_words())
 
     def alternatives(self) -> str:
         """Name the places as a choice in a sentence: `a catalog conf or a read option`."""
-        *others, last = (f"a {words}" for words in self._words())
+        *others, last = (f"a {words}" for words in self._list_words())
         return f"{', '.join(others)} or {last}" if others else last
 
-    def _words(self) -> list[str]:
+    def _list_words(self) -> list[str]:
         return [words for place, words in _WORDS.items() if place in self]
 
 
@@ -91,7 +91,7 @@ class Option(Generic[T]):
         """Return whether the option is a setting of some formats only."""
         return bool(self.formats) or self.of_changes
 
-    def known_to(self, format: str, changes: bool) -> bool:
+    def is_known_to(self, format: str, changes: bool) -> bool:
         """Return whether the option is a setting of a format; `changes` says whether its events are changes of rows."""
         return format in self.formats or (self.of_changes and changes)
 

@@ -156,7 +156,7 @@ class Resolution:
             known = [declared for declared, candidate in self._declarations.items() if place in candidate.allowed]
             near = OURS[key] if OURS.get(key) in known else _find_nearest_key(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
-            harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
+            harmless = not _is_like_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
             hint = f"Did you mean '{_spell_like(key, near)}'?" if near else f"Valid keys: {', '.join(known)}."
             if place is SettableAs.READ:
@@ -218,7 +218,7 @@ def _suggest_time_travel(key: str) -> str | None:
     return f"Spark's own option is '{name}', with the name of a table: spark.read.option('{name}', ...).table('...')."
 
 
-def _looks_secret(key: str) -> bool:
+def _is_like_secret(key: str) -> bool:
     words = re.split(r"[^a-z]+", key)
     return bool(_SENSITIVE.search(key)) or any(
         difflib.get_close_matches(word, _SENSITIVE_WORDS, 1, 0.7) for word in words

@@ -103,7 +103,7 @@ def read_table_settings(options: o.Options, traits: FormatTraits) -> TableSettin
         scaling=_read_scaling(options),
         retention=_read_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
-        event_time_timeout=0 if timeout is None else milliseconds(timeout),
+        event_time_timeout=0 if timeout is None else count_milliseconds(timeout),
         tags=_read_tags(options),
         format_settings=select_format_settings(options, format, traits),
         scan_properties={
@@ -132,7 +132,7 @@ def _read_routing_key_of_all(options: o.Options, format: str, traits: FormatTrai
 def _read_delay(options: o.Options) -> int:
     if options.is_set(o.EVENT_TIME_DELAY) and options.get(o.EVENT_TIME) is None:
         raise InvalidOptionError(describe_missing_event_time(options))
-    return milliseconds(options.get(o.EVENT_TIME_DELAY))
+    return count_milliseconds(options.get(o.EVENT_TIME_DELAY))
 
 
 def describe_missing_event_time(options: o.Options) -> str:
@@ -144,7 +144,7 @@ def describe_missing_event_time(options: o.Options) -> str:
     )
 
 
-def milliseconds(duration: timedelta) -> int:
+def count_milliseconds(duration: timedelta) -> int:
     """Return a duration in milliseconds."""
     return duration // timedelta(milliseconds=1)
 
@@ -159,7 +159,7 @@ def select_format_settings(options: o.Options, format: str, traits: FormatTraits
         text = options.text(option)
         if not option.of_formats or text is None:
             continue
-        if option.known_to(format, traits.changes):
+        if option.is_known_to(format, traits.changes):
             settings[option.key] = text
         elif options.source(option) is not o.Source.CATALOG:
             allowed = " or ".join(f"'{one}'" for one in option.formats)

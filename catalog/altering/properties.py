@@ -9,10 +9,10 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format, find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
-from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
+from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
-from pyspark_pravega.datasource.tables.named_columns import with_columns
-from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
+from pyspark_pravega.datasource.tables.named_columns import spell_columns
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -73,7 +73,7 @@ def alter(catalog: Catalog, address: Address, loaded: LoadedTable, changes: Sequ
                     "CREATE TABLE with another name makes a table of several."
                 )
         settings = read_declared_settings(options)
-        bad_event_rule(options, stream)
+        read_bad_event_rule(options, stream)
         settings = _check(loaded, settings)
         if all(str(change.property).lower() != o.TAGS.key for change in changes):
             settings = replace(settings, tags=loaded.configuration.tags)
@@ -116,7 +116,7 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
             "or 'by-rate-events' to let the stream scale."
         )
     settings = find_kind_with_format(settings.format).check_settings(loaded.table.schema, settings)
-    return with_columns(settings, loaded.table.schema)
+    return spell_columns(settings, loaded.table.schema)
 
 
 def _apply(
@@ -129,7 +129,7 @@ def _apply(
         del kept["format"]  # a stream that was never declared as a table may still become one of any format
     if SCHEMA_KEY in loaded.stored:
         kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
-    tags = tags_for(kept, settings.tags)
+    tags = make_tags(kept, settings.tags)
     new = replace(
         old,
         scaling=wanted.scaling,

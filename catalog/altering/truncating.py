@@ -6,7 +6,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.key_value.write import remove_entries
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
@@ -45,7 +45,7 @@ def _truncate(catalog: Catalog, table: StreamTable) -> None:
     for tries in range(1, _TRIES + 1):
         # The server accepts any offsets. These are the ends of segments, which never lie within an event: the server
         # appends and merges whole events. Nor do they divide a transaction.
-        cut: StreamCut = log.measure_settled(lambda version: version or tail_cut(catalog.pravega, stream))
+        cut: StreamCut = log.measure_settled(lambda version: version or measure_tail(catalog.pravega, stream))
         head = controller.head(stream)
         if cut == head:
             return

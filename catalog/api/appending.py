@@ -1,12 +1,22 @@
-"""Appends Arrow data to a table: one INSERT, encoded and committed by the code of Spark's INSERT."""
+"""Appends rows of a program to a table: one INSERT, encoded and committed by the code of Spark's INSERT.
+
+They become rows of the table first: columns by name, and values of the columns' types. A map with the same key twice is
+refused: Arrow allows it, but Spark does not, and events would keep only one value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import StructType
+import pyarrow.compute as pc
+from pyarrow import types
+from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, read_seen_state
 from pyspark_pravega.datasource.insert.insert import Insert
@@ -15,14 +25,262 @@ from pyspark_pravega.datasource.insert.prepare import find_epoch_of_application,
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table
-from pyspark_pravega.errors import InvalidSchemaError
-from pyspark_pravega.formats.core.arrow_types import replace_char_types
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, replace_char_types
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 from ..protocol.replies import TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import WRITE_AGAIN, explain_dropped_streams, prefix_errors
 from ..storage.spelling import name_table_and_stream
-from .conforming import RowsOfTable
+
+_LONGEST_INTEGER = 20
+"""The digits of the largest number in 64 bits."""
+
+_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
+    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
+    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
+    lambda type: (
+        types.is_binary(type)
+        or types.is_large_binary(type)
+        or types.is_binary_view(type)
+        or types.is_fixed_size_binary(type)
+    ),
+    types.is_boolean,
+    types.is_date,
+    lambda type: types.is_timestamp(type) and type.tz is None,
+    lambda type: types.is_timestamp(type) and type.tz is not None,
+    types.is_duration,
+    types.is_time,
+)
+
+
+class RowsOfTable:
+    """Turns batches of one schema into batches of a table's columns."""
+
+    def __init__(self, found: pa.Schema, columns: StructType) -> None:
+        """Compare the columns. Raises InvalidSchemaError if they do not fit, before anything is written."""
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._places = {name: place for place, name in enumerate(found.names)}
+        _check_names(found, columns)
+        for field in self._schema:
+            if field.name in self._places:
+                given = found.field(self._places[field.name]).type
+                if not can_become(given, field.type):
+                    raise InvalidSchemaError(
+                        f"Column {field.name} is {field.type}, but the rows have {given} for it. Cast it first."
+                    )
+        self._rows = 0
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch as rows of the table. Raises InvalidRowError naming a value that does not fit."""
+        arrays = [
+            self._conform_column(batch, field, wanted)
+            for field, wanted in zip(self._columns, self._schema, strict=True)
+        ]
+        self._rows += batch.num_rows
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _conform_column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
+        if field.name not in self._places:
+            return pa.nulls(batch.num_rows, wanted.type)
+        array = batch.column(self._places[field.name])
+        if array.type != wanted.type:
+            try:
+                array = _cast(array, wanted.type)
+            except pa.ArrowException as error:
+                raise InvalidRowError(
+                    f"Column {field.name} is {wanted.type}, but a value of type {array.type} does not fit: "
+                    f"{str(error).splitlines()[0]}"
+                ) from None
+        if not field.nullable and array.null_count:
+            place = self._rows + pc.index(array.is_null(), True).as_py()
+            raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL")
+        if (twice := find_repeated_key(array)) is not None:
+            place, key = twice
+            raise InvalidRowError(
+                f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
+                "but a map has one value for each key. Keep one of them."
+            )
+        if isinstance(field.dataType, CharType | VarcharType):
+            self._check_length(field, field.dataType.length, array)
+        if isinstance(field.dataType, CharType):
+            array = pc.utf8_rpad(array, field.dataType.length, " ")
+        return array
+
+    def _check_length(self, field: StructField, longest: int, array: pa.Array) -> None:
+        lengths = pc.utf8_length(array)
+        if (pc.max(lengths).as_py() or 0) > longest:
+            place = self._rows + pc.index(pc.greater(lengths, longest), True).as_py()
+            raise InvalidRowError(
+                f"Row {place} has more than {longest} characters in column {field.name}, which is "
+                f"{field.dataType.simpleString()}"
+            )
+
+
+def _check_names(found: pa.Schema, columns: StructType) -> None:
+    known = ", ".join(columns.names)
+    if twice := sorted({name for name in found.names if found.names.count(name) > 1}):
+        raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {known}.")
+    if unknown := [name for name in found.names if name not in columns.names]:
+        raise InvalidSchemaError(
+            f"The rows have {', '.join(unknown)}, which are not columns of the table. Its columns are {known}. Leave "
+            "the unknown ones out, or add them with add_column."
+        )
+    if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
+        raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")
+    for field in columns:
+        default = (field.metadata or {}).get(CURRENT_DEFAULT)
+        if default is not None and field.name not in found.names:
+            raise InvalidSchemaError(
+                f"The rows have no {field.name}, whose DEFAULT {shorten(default)} only SQL evaluates. Give its values, "
+                "or use INSERT."
+            )
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_nested(array.type) and _has_decimals(wanted):
+        return _cast_nested(array, wanted)
+    if types.is_decimal(wanted) and (types.is_decimal(array.type) or types.is_integer(array.type)):
+        return _cast_decimals(array, wanted)
+    cast = array.cast(wanted)  # raises for what is too large, or not a number
+    if not (types.is_decimal(wanted) and types.is_floating(array.type)):
+        return cast
+    # Arrow rounds the exact value of a double, so 1.005 down; Spark rounds the number as it is written.
+    step = Decimal(1).scaleb(-wanted.scale)
+    rounded = [
+        None if value is None else Decimal(repr(value)).quantize(step, ROUND_HALF_UP, EXACT)
+        for value in array.to_pylist()
+    ]
+    return pa.array(rounded, wanted)
+
+
+def _has_decimals(type: pa.DataType) -> bool:
+    return types.is_decimal(type) or any(_has_decimals(type.field(place).type) for place in range(type.num_fields))
+
+
+def _cast_nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast values within lists, maps and structs like columns: Arrow does not check decimals there."""
+    absent = array.is_null()
+    if types.is_struct(wanted):
+        # A part is null where the whole is null, whatever value is stored there.
+        parts = [_cast_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=absent)
+    if types.is_map(wanted):
+        keys, items = array.type.key_field, array.type.item_field
+        array = array.cast(pa.list_(pa.struct([keys, items])))
+    # They begin with the slice, and leave out what is stored under a null list.
+    values = array.flatten()
+    lengths = pc.if_else(absent, 0, pc.list_value_length(array)).cast(pa.int64())
+    ends = pc.cumulative_sum(lengths).cast(pa.int32())
+    starts = pc.if_else(absent, None, pc.subtract(ends, lengths.cast(pa.int32())))
+    offsets = pa.concat_arrays([starts, ends[-1:] if len(ends) else pa.array([0], pa.int32())])
+    if types.is_map(wanted):
+        key_values, item_values = values.flatten()
+        key_values, item_values = _cast_part(key_values, wanted.key_field), _cast_part(item_values, wanted.item_field)
+        return pa.MapArray.from_arrays(offsets, key_values, item_values, type=wanted)
+    return pa.ListArray.from_arrays(offsets, _cast_part(values, wanted.value_field), type=wanted)
+
+
+def _cast_part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
+    """Cast what a column has within it. `absent` marks the rows where the whole is null, which allows nulls here."""
+    if not wanted.nullable and array.null_count > (0 if absent is None else absent.true_count):
+        raise pa.ArrowInvalid(f"There is a null in {wanted.name}, which is NOT NULL")
+    return array if array.type == wanted.type else _cast(array, wanted.type)
+
+
+def _cast_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast whole numbers and decimals, each of which must fit."""
+    if types.is_integer(array.type):
+        # Arrow wants room for every number of the type, even if none is that large.
+        array = array.cast(pa.decimal128(_LONGEST_INTEGER, 0))
+    cast = array.cast(wanted)
+    # Arrow does not notice a number that exceeds 128 bits once it has more digits behind the point.
+    if wanted.scale > array.type.scale and not cast.cast(array.type, safe=False).equals(array):
+        raise pa.ArrowInvalid(f"Decimal value does not fit in precision {wanted.precision}")
+    return cast
+
+
+def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether values of one type may become another's: both are of one sort, and casting checks each value."""
+    if given.equals(wanted) or types.is_null(given):
+        return True
+    if types.is_dictionary(given):
+        return can_become(given.value_type, wanted)
+    if _is_list(given) and _is_list(wanted):
+        return can_become(given.value_type, wanted.value_type)
+    if types.is_map(given) and types.is_map(wanted):
+        return can_become(given.key_type, wanted.key_type) and can_become(given.item_type, wanted.item_type)
+    if types.is_struct(given) and types.is_struct(wanted):
+        names = [field.name for field in wanted]
+        return [field.name for field in given] == names and all(
+            can_become(given.field(name).type, wanted.field(name).type) for name in names
+        )
+    return any(like(given) and like(wanted) for like in _LIKE)
+
+
+def _is_list(type: pa.DataType) -> bool:
+    return bool(types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type))
+
+
+def find_repeated_key(array: pa.Array) -> tuple[int, Any] | None:
+    """Return the first row of a column with a key twice in a map at any depth, and that key, or None."""
+    found = [finding for finding in _find_repeated(array, np.arange(len(array), dtype=np.int64)) if finding is not None]
+    return min(found, key=lambda finding: finding[0], default=None)
+
+
+def _find_repeated(array: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any] | None]:
+    """Yield what is found in each map column within an array. `rows` gives the column's row for each value."""
+    kind = array.type
+    if not _has_maps(kind):
+        return
+    if types.is_struct(kind):
+        there = array.is_valid()
+        inside = rows[there.to_numpy(zero_copy_only=False)]
+        for part in array.filter(there).flatten():
+            yield from _find_repeated(part, inside)
+        return
+    if types.is_map(kind):
+        array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    inside = np.repeat(rows, pc.fill_null(pc.list_value_length(array), 0).to_numpy())
+    values = array.flatten()
+    if not types.is_map(kind):
+        yield from _find_repeated(values, inside)
+        return
+    # Entries are never null, so their parts are those of all values.
+    keys, items = values.flatten()
+    yield _find_first_repeated(keys, _number_maps(array, len(values)), inside)
+    yield from _find_repeated(items, inside)
+
+
+def _number_maps(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
+    lengths = pc.fill_null(pc.list_value_length(maps), 0).to_numpy()
+    return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
+
+
+def _find_first_repeated(
+    keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> tuple[int, Any] | None:
+    """Return the row and the key of the first entry whose map has the key already."""
+    if not len(keys):
+        return None
+    coded = keys.dictionary_encode()
+    pairs = maps * len(coded.dictionary) + coded.indices.to_numpy()
+    _, first = np.unique(pairs, return_index=True)
+    if len(first) == len(pairs):
+        return None
+    again = np.ones(len(pairs), np.bool_)
+    again[first] = False
+    place = int(np.flatnonzero(again)[0])
+    return int(rows[place]), keys[place].as_py()
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    return types.is_map(kind) or any(_has_maps(kind.field(place).type) for place in range(kind.num_fields))
+
 
 _ROWS = 16_384
 """Rows that are encoded together."""
@@ -39,7 +297,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         options = catalog.options(write=given)
         refuse_stream_column(options, "in Python without Spark")
         prepared = open_table(pravega, table, options).prepare_insert(columns)
-        table, plain = prepared.table, prepared.plain_writer(columns)
+        table, plain = prepared.table, prepared.make_plain_writer(columns)
         if plain is not None:
             report = _check_report(plain.write(batches))
             note_stored(pravega, table.stream, [report.reached], None)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.datasource.connecting import client_config, first_contact
+from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError
 from pyspark_pravega.sql.connection_settings import convert_keywords
 from pyspark_pravega.sql.identifiers import check_catalog_name, quote_all, split_name
@@ -34,8 +34,8 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
     with prefix_errors("Catalog", name):
         settings = convert_keywords(options)
         resolved = resolve(conf=settings)
-        config = client_config(resolved)
-    pravega = connect(config, first_contact=first_contact(resolved))
+        config = read_client_config(resolved)
+    pravega = connect(config, first_contact=read_first_contact(resolved))
     return PravegaCatalog(Catalog({**settings, "catalog-name": name}, pravega))
 
 

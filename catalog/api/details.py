@@ -14,8 +14,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest, is_internal, quote_all

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.datasource.kinds.kind import MicroBatchScan
 from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
-from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.scan.event_planning import has_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.stream_source.admission import Limits, read_limits
 from pyspark_pravega.datasource.stream_source.event_time_drift import check_times
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
@@ -115,7 +115,7 @@ def follow(catalog: Catalog, described: TableDescription, request: FollowRequest
         if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
             limits = replace(limits, max_bytes=_MAX_BYTES)
         required = select_columns(described, request.columns, request.condition)
-        if wants_times(table, required):
+        if has_times(table, required):
             raise UnsupportedOperationError(
                 "Only scans have the columns _event_time and _event_time_upper. Leave them out."
             )

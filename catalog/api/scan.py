@@ -21,8 +21,8 @@ from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
-from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.hidden_columns import map_fields_by_name
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, make_record_batch
 from pyspark_pravega.sql import options as o
@@ -30,7 +30,7 @@ from pyspark_pravega.sql.identifiers import ask_did_you_mean, find_nearest
 
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
-from ..queries.changes import open_changes
+from ..queries.planning import open_changes
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table_and_stream
@@ -341,7 +341,7 @@ def select_columns(described: TableDescription, columns: Sequence[str], conditio
 def _find_fields(described: TableDescription) -> dict[str, StructField]:
     """Return the columns that a scan can name: the table's own, and the hidden ones that it has."""
     hidden = {column.name for column in described.metadata_columns}
-    every = fields_by_name(described.schema)
+    every = map_fields_by_name(described.schema)
     return {name: field for name, field in every.items() if name in described.schema.names or name in hidden}
 
 

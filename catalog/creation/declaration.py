@@ -11,10 +11,10 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.inference import infer_columns
 from pyspark_pravega.datasource.kinds.opening import find_kind_with_format
-from pyspark_pravega.datasource.tables.bad_events import bad_event_rule
+from pyspark_pravega.datasource.tables.bad_events import read_bad_event_rule
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, read_declared_settings
-from pyspark_pravega.datasource.tables.named_columns import iterate_names, with_columns
+from pyspark_pravega.datasource.tables.named_columns import iterate_names, spell_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -63,7 +63,7 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     stream, properties, columns = address.stream, request.properties, request.schema
     if request.constraints:
         format = catalog.options(properties=properties).get(o.FORMAT)
-        properties = with_primary_key(address.shown, properties, format, request.constraints)
+        properties = add_primary_key(address.shown, properties, format, request.constraints)
     options = catalog.options(properties=properties)
     if (format := options.get(o.FORMAT)) not in list_format_names():
         names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
@@ -72,8 +72,8 @@ def declare(catalog: Catalog, address: Address, request: CreateTable) -> Declara
     if find_kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
         columns = read_event_columns(catalog, stream, settings)
     settings = _check_columns(columns, settings)
-    columns = with_defaults(address.shown, columns, request.defaults, settings.format)
-    bad_event_rule(options, stream)
+    columns = add_defaults(address.shown, columns, request.defaults, settings.format)
+    read_bad_event_rule(options, stream)
     comment, text, writer = properties.get("comment"), "", find_format(settings.format)
     if columns.fields:
         text = writer.schema_text(columns, stream.name, stream.scope, comment, settings.format_settings)
@@ -111,10 +111,10 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
                 f"The column name {name} belongs to a hidden column that every table has. Give it another name."
             )
     settings = find_kind_with_format(settings.format).check_settings(schema, settings)
-    return with_columns(settings, fixed or schema)
+    return spell_columns(settings, fixed or schema)
 
 
-def with_primary_key(
+def add_primary_key(
     table: str, properties: Mapping[str, str], format: str, constraints: Sequence[Constraint]
 ) -> dict[str, str]:
     """Return a table's properties with the primary key of its constraints.
@@ -152,15 +152,15 @@ _OF_THE_MOMENT = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|session_
 """Functions whose value changes from statement to statement, which a schema that others read cannot express."""
 
 
-def with_defaults(table: str, columns: StructType, defaults: Mapping[str, str], format: str) -> StructType:
+def add_defaults(table: str, columns: StructType, defaults: Mapping[str, str], format: str) -> StructType:
     """Return the columns of a new table with what their defaults are now.
 
     Raises UnsupportedOperationError for a format whose schemas say no defaults.
     """
-    return StructType([_column(table, field, defaults.get(field.name), format) for field in columns])
+    return StructType([_complete_column(table, field, defaults.get(field.name), format) for field in columns])
 
 
-def _column(table: str, field: StructField, initial: str | None, format: str) -> StructField:
+def _complete_column(table: str, field: StructField, initial: str | None, format: str) -> StructField:
     sql = (field.metadata or {}).get(CURRENT_DEFAULT)
     if sql is None:
         return field

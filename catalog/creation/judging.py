@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits
-from pyspark_pravega.datasource.tables.stored_properties import stored_properties
+from pyspark_pravega.datasource.tables.stored_properties import read_own_properties
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
 from pyspark_pravega.sql import options as o
@@ -15,7 +15,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..storage.creation_mark import CreationMark, mark_in
+from ..storage.creation_mark import CreationMark, read_mark
 from ..tables.stream_tables import has_envelopes, is_adoptable, wait_for_schema
 from .declaration import Declaration, find_table
 
@@ -102,14 +102,14 @@ def judge_rest(config: ClientConfig, declared: Declaration, there: Unfinished) -
     Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
     """
     stream, settings, configuration = declared.stream, declared.settings, there.configuration
-    stored = stored_properties(configuration.tags)
+    stored = read_own_properties(configuration.tags)
     lacking = f"the schema registry at {config.registry_uri} has no schema for it. Check 'schema-registry-uri'"
     if there.is_sealed:
         raise SchemaNotFoundError(
             f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
             "DROP TABLE that was interrupted: repeat it to remove the stream with its events."
         )
-    if (mark := mark_in(stored)) is None:
+    if (mark := read_mark(stored)) is None:
         # Rather this than to give its events the schemas of a registry that is the wrong one.
         raise SchemaNotFoundError(
             f"The stream {stream} is a table, but {lacking}. DROP TABLE removes it with its events."

@@ -16,8 +16,7 @@ from pyspark_pravega.client.cancellation import shield
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
 from pyspark_pravega.datasource.key_value.scan import RAW, open_entries, select_value_columns
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
+from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -118,7 +117,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
     }
     try:
         ScopeTable(catalog.pravega, stream.scope).change(
-            RowKind.KEY_VALUE_TABLE, stream.name, partial(_declaration, stream, row)
+            RowKind.KEY_VALUE_TABLE, stream.name, partial(_complete_row, stream, row)
         )
     except BaseException:
         if made:
@@ -126,7 +125,7 @@ def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: Cre
         raise
 
 
-def _declaration(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+def _complete_row(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of a table that nobody else has declared in the meantime."""
     if _is_of_others(before, row):
         raise StreamExistsError(f"The key-value table {stream} exists.")
@@ -163,18 +162,18 @@ def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[St
     for option in o.OPTIONS.values():
         if options.source(option) is o.Source.PROPERTY and option not in _PROPERTIES:
             text = options.text(option)
-            if text is None or not option.known_to(format, False):
+            if text is None or not option.is_known_to(format, False):
                 raise InvalidOptionError(
                     f"'{option.key}' does not apply with 'format'='{o.KEY_VALUE_FORMAT}'"
                     + (f" and '{o.VALUE_FORMAT.key}'='{format}'. " if option.of_formats else ". ")
                     + "Leave it out."
                 )
             settings[option.key] = text
-    keys = key_columns(catalog, stream, schema, options, request.constraints)
+    keys = choose_key_columns(catalog, stream, schema, options, request.constraints)
     if (epoch := options.get(o.EPOCH_COLUMN)) is not None:
         settings[o.EPOCH_COLUMN.key] = _check_epoch_column(epoch, schema, keys)
     named = set(keys.names)
-    columns = StructType([_never_null(field) if field.name in named else field for field in schema])
+    columns = StructType([_make_not_null(field) if field.name in named else field for field in schema])
     table = make_entries_table(stream, format, columns, keys, settings=settings)
     values = select_value_columns(table, columns)
     if not values.fields:
@@ -214,7 +213,7 @@ def _check_epoch_column(name: str, columns: StructType, keys: KeyColumns) -> str
     return field.name
 
 
-def _never_null(field: StructField) -> StructField:
+def _make_not_null(field: StructField) -> StructField:
     """Return a column that is never null."""
     return StructField(field.name, field.dataType, False, field.metadata)
 
@@ -240,7 +239,7 @@ def _check_adoption(found: KeyValueTableConfiguration, keys: KeyColumns, partiti
         )
 
 
-def key_columns(
+def choose_key_columns(
     catalog: Catalog, stream: Stream, schema: StructType, options: o.Options, constraints: Sequence[Constraint]
 ) -> KeyColumns:
     """Return the columns of the keys that CREATE TABLE asks for by properties, or by a PRIMARY KEY.
@@ -287,11 +286,11 @@ def _parse_key(option: str, given: str | None, schema: StructType) -> tuple[KeyC
                 f"'{option}'='{shorten(given or '')}' is not a list of columns such as 'id' or 'country(2),id'."
             )
         field = find_column(option, match[1], schema)
-        columns.append(_key_column(option, field.name, replace_char_types(field.dataType), match[2]))
+        columns.append(_make_key_column(option, field.name, replace_char_types(field.dataType), match[2]))
     return tuple(columns)
 
 
-def _key_column(option: str, name: str, type: DataType, given: str | None) -> KeyColumn:
+def _make_key_column(option: str, name: str, type: DataType, given: str | None) -> KeyColumn:
     text = type.simpleString()
     if text in NUMBERS:
         width = NUMBERS[text][0]

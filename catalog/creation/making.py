@@ -12,7 +12,7 @@ from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
-from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, tags_for
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, make_stored_properties, make_tags
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
@@ -35,11 +35,11 @@ from ..storage import table_properties
 from ..storage.catalogs import Catalog
 from ..storage.creation_mark import (
     CreationMark,
+    compute_seconds_to_make,
+    compute_seconds_to_undo,
+    find_mark,
     is_left_to,
-    mark_of,
     remove_mark,
-    seconds_to_make,
-    seconds_to_undo,
 )
 from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
 from ..storage.reporting import prefix_errors
@@ -118,7 +118,7 @@ def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
         stored = make_stored_properties(declared.settings, declared.comment)
         _set_tags(catalog, stream, configuration, stored | mark.stored)
-        other = mark_of(catalog, stream)
+        other = find_mark(catalog, stream)
         if other is not None and other != mark:
             raise SchemaNotFoundError(describe_creation_in_progress(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.
@@ -194,8 +194,8 @@ def _undone_on_failure(catalog: Catalog, stream: Stream, mark: CreationMark | No
         return mark is None or is_left_to(catalog, stream, mark)
 
     with (
-        undo_on_failure("CREATE TABLE", is_ours, seconds_to_undo(config)) as undo,
-        limit_retries(seconds_to_make(config)),
+        undo_on_failure("CREATE TABLE", is_ours, compute_seconds_to_undo(config)) as undo,
+        limit_retries(compute_seconds_to_make(config)),
     ):
         yield undo
 
@@ -211,7 +211,7 @@ def _create_stream(catalog: Catalog, stream: Stream, configuration: StreamConfig
 
 
 def _set_tags(catalog: Catalog, stream: Stream, configuration: StreamConfiguration, kept: Mapping[str, str]) -> None:
-    tags = tags_for(kept, configuration.tags)
+    tags = make_tags(kept, configuration.tags)
     catalog.pravega.controller.update_stream(stream, replace(configuration, tags=tags))
 
 

@@ -13,7 +13,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.positions.tags import Tags
 from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
 
@@ -57,10 +57,10 @@ def _read_stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     log = CommitLog(pravega, stream)
     yield "head", None, None, pravega.controller.head(stream).to_text()
 
-    def tail(until: StreamCut | None) -> StreamCut:
-        return until or tail_cut(pravega, stream)
+    def find_tail(until: StreamCut | None) -> StreamCut:
+        return until or measure_tail(pravega, stream)
 
-    yield "tail", None, None, log.measure_settled(tail).to_text()
+    yield "tail", None, None, log.measure_settled(find_tail).to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
     for consumer in _list_visible_consumers(pravega, stream):

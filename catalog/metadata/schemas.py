@@ -9,7 +9,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import list_unread_parts, load_table
-from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, stored_properties
+from pyspark_pravega.datasource.tables.stored_properties import SCHEMA_KEY, read_own_properties
 from pyspark_pravega.errors import (
     InvalidOptionError,
     InvalidSchemaError,
@@ -78,7 +78,7 @@ def _read_properties(pravega: Pravega, stream: Stream) -> Rows:
         raise
     except PravegaError:  # the schema is missing, or cannot be read
         configuration = pravega.controller.stream_configuration(stream)
-        stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
+        stored = {key: text for key, text in read_own_properties(configuration.tags).items() if key != SCHEMA_KEY}
         found = stored | show_stream_properties(configuration)
     yield from sorted((key, text) for key, text in found.items() if key != "provider")
 

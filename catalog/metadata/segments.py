@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.stream import SegmentRange, Stream, segment_epoch, segment_name, segment_number
+from pyspark_pravega.client.stream import SegmentRange, Stream, get_segment_epoch, get_segment_number, make_segment_name
 from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, StreamNotFoundError
 
 from .table import MetadataTable, Rows, column
@@ -30,20 +30,20 @@ _THREADS = 8
 
 def _read_segments(pravega: Pravega, stream: Stream) -> Rows:
     current = {segment.segment_id: segment for segment in pravega.controller.current_segments(stream)}
-    ids = sorted({*pravega.controller.segments_between(pravega.controller.head(stream), None)[0], *current})
+    ids = sorted({*pravega.controller.list_segments_between(pravega.controller.head(stream), None)[0], *current})
     infos = pravega.segments.segment_infos(stream, ids)
     ranges = current | _find_ranges(
-        pravega, stream, {segment_epoch(segment_id) for segment_id in ids if segment_id not in current}
+        pravega, stream, {get_segment_epoch(segment_id) for segment_id in ids if segment_id not in current}
     )
     made = _read_creation_times(pravega, stream, infos)
     for segment_id in ids:
         info, covers = infos.get(segment_id), ranges.get(segment_id)
         if info is not None:
             yield (
-                segment_name(stream, segment_id),
+                make_segment_name(stream, segment_id),
                 segment_id,
-                segment_number(segment_id),
-                segment_epoch(segment_id),
+                get_segment_number(segment_id),
+                get_segment_epoch(segment_id),
                 None if covers is None else covers.min_key,
                 None if covers is None else covers.max_key,
                 info.sealed,
@@ -67,18 +67,18 @@ def _find_ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dic
 def _find_epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
     wanted = sorted(epochs)
 
-    def segments(epoch: int) -> Sequence[SegmentRange]:
+    def list_segments(epoch: int) -> Sequence[SegmentRange]:
         return pravega.controller.epoch_segments(stream, epoch)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carry_over(segments), wanted), strict=True))
+        return dict(zip(wanted, threads.map(cancellation.carry_over(list_segments), wanted), strict=True))
 
 
 def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
     """Return when segments were made, in microseconds since 1970; None for those that are gone."""
     wanted = list(ids)
 
-    def made(segment_id: int) -> int | None:
+    def read_creation(segment_id: int) -> int | None:
         try:
             milliseconds = pravega.segments.attribute(stream, segment_id, _CREATION_TIME)
         except SegmentNotFoundError:
@@ -86,12 +86,12 @@ def _read_creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -
         return None if milliseconds is None else milliseconds * 1000
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(wanted, threads.map(cancellation.carry_over(made), wanted), strict=True))
+        return dict(zip(wanted, threads.map(cancellation.carry_over(read_creation), wanted), strict=True))
 
 
 def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
-    ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
-    last = max(map(segment_epoch, ids), default=0)
+    ids, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
+    last = max(map(get_segment_epoch, ids), default=0)
     epochs = dict(_find_epochs(pravega, stream, range(last + 1)))
     while (later := _find_epoch(pravega, stream, max(epochs) + 1)) is not None:
         epochs[max(epochs) + 1] = later
@@ -102,8 +102,8 @@ def _read_scale_events(pravega: Pravega, stream: Stream) -> Rows:
         ended = [segment for segment in before if segment not in segments]
         begun = [segment for segment in segments if segment not in before]
         times = [time for segment in begun if (time := made[segment.segment_id]) is not None]
-        splits = sum(sum(_overlap(one, other) for other in begun) > 1 for one in ended)
-        merges = sum(sum(_overlap(one, other) for other in ended) > 1 for one in begun)
+        splits = sum(sum(_has_overlap(one, other) for other in begun) > 1 for one in ended)
+        merges = sum(sum(_has_overlap(one, other) for other in ended) > 1 for one in begun)
         yield (
             epoch,
             min(times, default=None),
@@ -124,7 +124,7 @@ def _find_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[Segmen
         return None
 
 
-def _overlap(one: SegmentRange, other: SegmentRange) -> bool:
+def _has_overlap(one: SegmentRange, other: SegmentRange) -> bool:
     return one.min_key < other.max_key and other.min_key < one.max_key
 
 

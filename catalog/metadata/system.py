@@ -13,7 +13,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
 from ..protocol.replies import MetadataDescription, MetadataRows
 from ..protocol.tables import LoadTable, TableChange
-from ..running.kept_query import KeptQueries, KeptQuery, QueryState, now
+from ..running.kept_query import KeptQueries, KeptQuery, QueryState, read_clock
 from ..storage.catalogs import Catalog
 from ..tables.named_table import NamedTable
 from .table import Rows, column
@@ -137,5 +137,5 @@ def _find_state(kept: KeptQuery) -> QueryState:
 
     Nothing but this display depends on whether the clocks of two machines agree.
     """
-    silent = now() - kept.status.renewed > 2 * kept.status.lease * 1_000_000
+    silent = read_clock() - kept.status.renewed > 2 * kept.status.lease * 1_000_000
     return QueryState.WAITING if silent and not kept.status.known.is_final else kept.status.known

@@ -11,7 +11,7 @@ from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import protocol as r
 from ..protocol.replies import MetadataRows, ProcedureDescription
-from ..running.servers import QueryServers
+from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER

@@ -136,7 +136,7 @@ class _Letters:
         found: dict[str, set[int]] = {}
         for letter in self._read(_READ, self._part.start, self._part.end):
             offset, offsets = letter["offset"], found.setdefault(letter["segment"], set())
-            if offset not in offsets and not _contains(self._replayed.get(letter["segment"]), offset):
+            if offset not in offsets and not _has_offset(self._replayed.get(letter["segment"]), offset):
                 offsets.add(offset)
                 yield letter
 
@@ -160,7 +160,7 @@ class _Letters:
                 yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
 
 
-def _contains(offsets: _Offsets | None, offset: int) -> bool:
+def _has_offset(offsets: _Offsets | None, offset: int) -> bool:
     """Return whether an offset is among others, which are sorted."""
     if offsets is None:
         return False
@@ -197,7 +197,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
         # All of them are left out for good.
         log.make_ready()
         entry = EpochRecorder(into.stream, epoch, 0)
-        log.replace_companion(entry.number, entry.value_when_passed)
+        log.replace_companion(entry.number, entry.make_value_when_passed)
     yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
 
 

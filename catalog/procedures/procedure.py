@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.datasource.tables.stream_table import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import split_name
 from pyspark_pravega.sql.refusals import describe_key_value_refusal

@@ -37,14 +37,14 @@ from ..running.kept_query import (
     QueryDefinition,
     QueryState,
     QueryStatus,
-    now,
+    read_clock,
 )
 from ..running.leases import take_lease
-from ..running.servers import QueryServers
+from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from ..tables import views
-from ..writing.write_options import select_write_options
+from ..writing.insert import select_write_options
 from .procedure import Procedure, name_table, parameter, require
 
 _LONGEST_NAME = 200
@@ -195,7 +195,7 @@ def _check_retries(arguments: Mapping[str, str]) -> int | None:
 
 def _make_status(catalog: Catalog, server: str) -> QueryStatus:
     lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
-    return QueryStatus(QueryState.STARTING, server, now(), now(), lease=lease)
+    return QueryStatus(QueryState.STARTING, server, read_clock(), read_clock(), lease=lease)
 
 
 def _find_former(queries: KeptQueries, wanted: KeptQuery) -> KeptQuery | None:
@@ -228,12 +228,12 @@ def _claim(queries: KeptQueries, wanted: KeptQuery, former: KeptQuery | None) ->
             )
         return taken
 
-    def claimed(found: KeptQuery | None) -> KeptQuery:
+    def claim(found: KeptQuery | None) -> KeptQuery:
         if found is not None:
             raise QueryExistsError(f"There is a query '{wanted.name}' already.")
         return wanted
 
-    return queries.change(wanted.scope, wanted.name, claimed)
+    return queries.change(wanted.scope, wanted.name, claim)
 
 
 def _is_same(one: QueryDefinition, other: QueryDefinition) -> bool:

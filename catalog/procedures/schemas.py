@@ -24,8 +24,7 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.format import find_registry_format
 from pyspark_pravega.sql import options as o
 
-from ..altering.compatibility import check_compatible
-from ..altering.schemas import check_settings
+from ..altering.schemas import check_compatible, check_settings
 from ..metadata.table import Rows, column
 from ..storage.catalogs import Catalog
 from ..storage.table_properties import find_policy, show_policy

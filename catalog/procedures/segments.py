@@ -11,7 +11,7 @@ from pyspark_pravega.client.consumers.consumer import count_bytes_after, list_co
 from pyspark_pravega.client.stream import SegmentRange, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.errors import InvalidOptionError, SchemaNotFoundError, StreamSealedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -37,7 +37,7 @@ def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     sealed = not is_set(arguments, DRY_RUN)
     if sealed:
         controller.seal_stream(stream)
-    yield tail_cut(pravega, stream).to_text(), waiting, sealed
+    yield measure_tail(pravega, stream).to_text(), waiting, sealed
 
 
 def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
@@ -78,7 +78,7 @@ def _truncate_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     before = require(arguments, "before")
     cut, head = find_point(pravega, stream, "before", before).cut, pravega.controller.head(stream)
     try:
-        pravega.controller.segments_between(head, cut)
+        pravega.controller.list_segments_between(head, cut)
     except InvalidOptionError:
         raise InvalidOptionError(
             f"'before' => '{before[:80]}' lies before the head of stream {stream}, at least in part: events up to "

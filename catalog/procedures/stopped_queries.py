@@ -15,7 +15,7 @@ from pyspark_pravega.sql.identifiers import hyphenate, split_name
 
 from ..metadata.table import Rows, column
 from ..running.kept_query import KeptQueries, KeptQuery, QueryState
-from ..running.servers import QueryServers
+from ..running.tending import QueryServers
 from ..storage.catalogs import Catalog
 from ..storage.spelling import resolve_scope
 from .procedure import DRY_RUN, Procedure, is_set, name_table, parameter, require
@@ -63,13 +63,13 @@ def _is_into(kept: KeptQuery, table: str) -> bool:
 def _stop(queries: KeptQueries, servers: QueryServers, kept: KeptQuery) -> None:
     """Have a query stopped by its server, and wait for that; remove it if no server runs it."""
 
-    def stopping(found: KeptQuery | None) -> KeptQuery:
+    def make_stopping(found: KeptQuery | None) -> KeptQuery:
         if found is None:
             raise QueryNotFoundError(f"The query '{kept.name}' has been stopped in the meantime.")
         # Also if no server has it, because one may take it at this moment.
         return replace(found, status=replace(found.status, state=QueryState.STOPPING))
 
-    found = queries.change(kept.scope, kept.name, stopping)
+    found = queries.change(kept.scope, kept.name, make_stopping)
     servers.wake()
     # The lease of a server that has died is over by then.
     until = time.monotonic() + max(_STOP_SECONDS, found.status.lease + 10)

@@ -17,16 +17,12 @@ from pyspark_pravega.errors import ProtocolError
 from .inserts import *  # noqa: F403
 from .inserts import WriteRequest
 from .messages import decode
-from .micro_batches import *  # noqa: F403
-from .micro_batches import StopStream, StreamRequest
 from .namespaces import *  # noqa: F403
 from .namespaces import NamespaceRequest
 from .procedures import *  # noqa: F403
-from .procedures import ProcedureRequest
-from .running_queries import *  # noqa: F403
-from .running_queries import RunningQueryRequest
+from .procedures import ProcedureRequest, RunningQueryRequest
 from .scans import *  # noqa: F403
-from .scans import PlanningRequest
+from .scans import PlanningRequest, StopStream, StreamRequest
 from .tables import *  # noqa: F403
 from .tables import LoadSource, TableRequest, ViewRequest
 
@@ -46,12 +42,12 @@ CatalogRequest: TypeAlias = (
 Request: TypeAlias = CatalogRequest | LoadSource
 
 
-def operation(kind: type) -> str:
+def name_operation(kind: type) -> str:
     """Return the name of a request's class as Java spells it."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-OPERATIONS: Mapping[str, type[Request]] = {operation(kind): kind for kind in get_args(Request)}
+OPERATIONS: Mapping[str, type[Request]] = {name_operation(kind): kind for kind in get_args(Request)}
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,11 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
             raise ProtocolError(f"{name} has {len(value)} values in the request instead of {len(kinds)}.")
         return tuple(_decode(kind, each, name) for kind, each in zip(kinds, value, strict=True))
     if origin is Mapping and isinstance(value, list):
-        return {_text(key, name): _text(each, name) for key, each in value}
+        return {_check_text(key, name): _check_text(each, name) for key, each in value}
     if kind is str and isinstance(value, str):
-        return _text(value, name)
+        return _check_text(value, name)
     if kind is StructType and isinstance(value, str):
-        return parse_spark_schema(_text(value, name))
+        return parse_spark_schema(_check_text(value, name))
     if kind is StreamTable and isinstance(value, str):
         return StreamTable.from_json(json.loads(value))
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
@@ -72,7 +72,7 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     raise ProtocolError(f"{name} is {type(value).__name__} in the request, which is not allowed.")
 
 
-def _text(value: Any, name: str) -> str:
+def _check_text(value: Any, name: str) -> str:
     """Check that a text has whole characters: Java's strings may hold half of a surrogate pair."""
     if not isinstance(value, str):
         raise ProtocolError(f"{name} is {type(value).__name__} in the request, not text.")

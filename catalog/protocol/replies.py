@@ -26,7 +26,7 @@ class HiddenColumn:
 class TableDescription:
     """A table as Spark shows it. `table` comes back with every request about it.
 
-    `lineage` names it for OpenLineage's agent, see `catalog/tables/lineage.py`. `id` distinguishes the stream from one
+    `lineage` names it for OpenLineage's agent, see `name_dataset`. `id` distinguishes the stream from one
     recreated under its name; None if the user may not know it. `row_key`: the columns that identify the row, or the row
     that a change is about. `events_are_rows`: the table can be read as a stream. `takes_updates`: rows that are written
     replace those with the same keys. `of_changes`: the rows are the changes of a table.

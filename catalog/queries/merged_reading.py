@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams, check_merged_bounds
-from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.scan.event_planning import has_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.merged_source import MemberStream, MergedTableStream
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.table_of_options import load_members
-from pyspark_pravega.datasource.tables.members import MemberChoice
-from pyspark_pravega.datasource.tables.merged_table import check_member
+from pyspark_pravega.datasource.tables.merged_table import MemberChoice, check_member
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -28,7 +27,7 @@ from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import MicroBatchEnd
 from ..storage.catalogs import Catalog
-from ..tables.description import identity
+from ..tables.description import identify_stream
 
 _UNFINISHED_SECONDS = 30.0
 """Seconds that a new stream may have no schema before it counts as one that does not fit."""
@@ -42,7 +41,7 @@ def check_followed(table: StreamTable, required: StructType, options: o.Options)
             f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} is several streams. Leave "
             "it out, or read one stream."
         )
-    if wants_times(table, required):
+    if has_times(table, required):
         raise UnsupportedOperationError(
             f"The columns _event_time and _event_time_upper have the watermarks of one stream, but {table.stream} is "
             "several streams. Leave the columns out, or read one stream."
@@ -133,11 +132,11 @@ class MergedReading:
         before.unfinished = {name: since for name, since in before.unfinished.items() if name in names}
         found = {name: before.streams[name] for name in names if name in before.streams}
         for name in names:
-            if name not in found and (member := self._new_member(name, before.unfinished)) is not None:
-                found[name] = (member, identity(self._catalog, member.stream))
+            if name not in found and (member := self._load_new_member(name, before.unfinished)) is not None:
+                found[name] = (member, identify_stream(self._catalog, member.stream))
         return found
 
-    def _new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
+    def _load_new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
         """Load the table of a new stream; None if it may soon get its schema, as in the middle of CREATE TABLE.
 
         Raises DifferentSchemasError for one that does not fit.

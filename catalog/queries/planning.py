@@ -1,34 +1,68 @@
-"""Plans scans of rows and of changes, and describes the plans to Spark's readers."""
+"""Plans scans of rows and of changes: opens the table, and describes the plan to Spark's readers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import compress
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.changes.truncations import FOUND
-from pyspark_pravega.datasource.kinds.opening import open_table
+from pyspark_pravega.datasource.kinds.kind import TableKind
+from pyspark_pravega.datasource.kinds.opening import find_table_kind, open_table
 from pyspark_pravega.datasource.positions.bounds import describe_bounds
 from pyspark_pravega.datasource.scan.aggregates.aggregation import Aggregation, can_begin
 from pyspark_pravega.datasource.scan.conditions import Condition, can_evaluate
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_read
-from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
+from pyspark_pravega.datasource.tables.change_range import ChangeRange
+from pyspark_pravega.datasource.tables.hidden_columns import map_fields_by_name
+from pyspark_pravega.datasource.tables.open_table import drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.formats.core.arrow_types import replace_char_types
 from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
-from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds
+from ..protocol.replies import PlannedRead, PlannedTasks, ScanEnd, ScanEnds, TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import name_table, name_table_and_stream
+from ..tables.named_table import NamedTable
 from ..tables.time_travel import check_column_options
-from . import changes
+
+
+@contextmanager
+def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[tuple[str, TableKind]]:
+    """Open the table of a query with CHANGES, with its name for readers; errors in the body name its changes."""
+    with prefix_errors("The", f"changes of {name_table_and_stream(catalog, table)}"):
+        resolved = resolve_read(catalog.options, table, options)
+        yield f"changes of {name_table(catalog, table)}", open_table(catalog.pravega, table, resolved)
+
+
+def load_changes(named: NamedTable, changes: ChangeRange, options: Mapping[str, str]) -> TableDescription:
+    """Describe the changes of a table in a range, for a query with these options.
+
+    Raises the errors of `NamedTable.load_for`.
+    """
+    options = drop_changes_options(options)
+    described = named.load_for("CHANGES", options)
+    resolved = resolve_read(named.catalog.options, described.table, options)
+    with prefix_errors("Table", described.name):
+        return describe_changes(described, changes, resolved)
+
+
+def describe_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
+    """Describe the changes of a table in a range. Raises InvalidOptionError for a wrong range."""
+    table = described.table
+    schema = find_table_kind(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
+    changes.bounds()
+    return replace(
+        described, schema=schema, table=table.as_asked(changes=changes), of_changes=True, metadata_columns=()
+    )
 
 
 def make_planned_read(
@@ -121,7 +155,7 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
         options = resolve_read(catalog.options, table, request.options)
     if not options.get(o.PUSH_DOWN_FILTERS):
         return [False] * len(request.conditions)
-    columns = replace_char_types(StructType(list(fields_by_name(request.columns).values())))
+    columns = replace_char_types(StructType(list(map_fields_by_name(request.columns).values())))
     assert isinstance(columns, StructType)
     return can_evaluate(request.conditions, columns)
 
@@ -139,7 +173,7 @@ def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
 def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     """Plan a query with CHANGES."""
     asked = _make_request(request, None if request.ends is None else request.ends.ends[0])
-    with changes.open_changes(catalog, request.table, request.options) as (name, opened):
+    with open_changes(catalog, request.table, request.options) as (name, opened):
         planned = opened.plan_changes(asked)
     # CHANGES has its own bounds, which are part of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)

@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.scan.event_planning import make_full_schema
-from pyspark_pravega.datasource.table_of_options import table_of_options
+from pyspark_pravega.datasource.table_of_options import load_table_of_options
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
-from pyspark_pravega.datasource.tables.read_options import CHANGES_OPTIONS, drop_changes_options, resolve_read
+from pyspark_pravega.datasource.tables.open_table import CHANGES_OPTIONS, drop_changes_options, resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError, shorten
 from pyspark_pravega.sql import options as o
@@ -24,8 +24,8 @@ from pyspark_pravega.sql.refusals import describe_session_catalog_refusal
 from ..protocol import LoadSource
 from ..protocol.replies import SourceDescription
 from ..storage.catalogs import BY_OPTIONS, Catalog
-from ..tables.description import describe_table, identify_members, identity
-from .changes import describe_changes
+from ..tables.description import describe_table, identify_members, identify_stream
+from .planning import describe_changes
 
 T = TypeVar("T")
 
@@ -128,13 +128,13 @@ def _check_catalog(catalog: str, request: LoadSource, given: Mapping[str, str]) 
 
 
 def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> SourceDescription:
-    """Describe the table of the options. Raises the errors of `table_of_options`.
+    """Describe the table of the options. Raises the errors of `load_table_of_options`.
 
     Readers get the place of an event in ordinary columns, and other hidden columns as hidden ones.
     """
     options = _resolve(request, catalog.conf)
     try:
-        table = table_of_options(catalog.pravega, options, request.schema)
+        table = load_table_of_options(catalog.pravega, options, request.schema)
     except StreamNotFoundError as error:
         if not request.writing:
             raise
@@ -152,7 +152,7 @@ def _describe(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, col
     kind = find_table_kind(table)
     name = kind.name_of(table)
     table = identify_members(catalog, table) if kind.is_merged else table
-    id = None if kind.is_merged else identity(catalog, table.stream)
+    id = None if kind.is_merged else identify_stream(catalog, table.stream)
     return SourceDescription(conf, (table.stream.scope, name), describe_table(catalog, table, id, columns=columns))
 
 

@@ -1,7 +1,12 @@
-"""A streaming query as the catalog keeps it: its definition, the server that runs it, and its state."""
+"""A streaming query as the catalog keeps it: its definition, the server that runs it, and its state.
+
+Its row is in its scope. A look at a catalog of many scopes would ask each of them, so it is remembered for some seconds
+which had no queries.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.errors import PermissionDeniedError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -17,7 +24,59 @@ from pyspark_pravega.sql import options as o
 from ..storage.catalogs import Catalog
 from ..storage.reporting import warn_once
 from ..storage.scope_table import Row, RowKind, ScopeTable
-from .empty_scopes import find_empty_scopes, note_written
+
+
+class EmptyScopes:
+    """The scopes in which the user of a connection found no queries, and when. Thread-safe.
+
+    What this process writes is known at once. What another process writes into such a scope is seen after the time that
+    `select` is given.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._empty: dict[str, float] = {}
+        self._written: dict[str, float] = {}
+
+    def select(self, scopes: Sequence[str], age: float) -> list[str]:
+        """Return the scopes to ask: all except those that were empty within the last `age` seconds."""
+        oldest = time.monotonic() - age
+        with self._lock:
+            # Scopes that are dropped are forgotten.
+            self._empty = {scope: self._empty[scope] for scope in scopes if scope in self._empty}
+            return [scope for scope in scopes if self._empty.get(scope, oldest) <= oldest]
+
+    def note_empty(self, scope: str, asked: float) -> None:
+        """Note a scope without queries. `asked` is when it was asked, by the monotonic clock."""
+        with self._lock:
+            if self._written.get(scope, asked) <= asked:
+                self._empty[scope] = asked
+
+    def note_written(self, scope: str) -> None:
+        """Note that a query was written into a scope."""
+        with self._lock:
+            self._written[scope] = time.monotonic()
+            self._empty.pop(scope, None)
+
+
+_lock = threading.Lock()
+_by_connection: WeakKeyDictionary[Pravega, EmptyScopes] = WeakKeyDictionary()
+"""By connection, because users with other rights find other queries."""
+
+
+def find_empty_scopes(pravega: Pravega) -> EmptyScopes:
+    """Return what a connection remembers."""
+    with _lock:
+        return _by_connection.setdefault(pravega, EmptyScopes())
+
+
+def note_written(scope: str) -> None:
+    """Note that this process wrote a query into a scope, for all connections."""
+    with _lock:
+        known = list(_by_connection.values())
+    for empty in known:
+        empty.note_written(scope)
+
 
 EMPTY_SECONDS = 20.0
 """For how long a scope without queries is not asked again: queries that other servers start there show by then."""
@@ -93,7 +152,7 @@ class QueryStatus:
 
     def now(self, **changes: Any) -> QueryStatus:
         """Return the status with changes, renewed now."""
-        return replace(self, renewed=now(), **changes)
+        return replace(self, renewed=read_clock(), **changes)
 
 
 @dataclass(frozen=True)
@@ -110,7 +169,7 @@ class KeptQuery:
         return replace(self, status=self.status.now(**changes))
 
 
-def now() -> int:
+def read_clock() -> int:
     """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
 
@@ -139,7 +198,7 @@ class KeptQueries:
         What another server has started within the last `age` seconds in a scope without queries may be missing.
         """
         scopes = self.select_scopes(self.scopes(), age)
-        return sorted(self._search(self.of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
+        return sorted(self._search(self.list_of_scope, scopes), key=lambda kept: (kept.name, kept.scope))
 
     def select_scopes(self, scopes: Sequence[str], age: float) -> list[str]:
         """Return the scopes to ask for queries, without those that had none within the last `age` seconds."""
@@ -149,7 +208,7 @@ class KeptQueries:
         """Return the scopes that may have queries."""
         return [scope for scope in self._catalog.pravega.controller.list_scopes() if not scope.startswith("_")]
 
-    def of_scope(self, scope: str) -> list[KeptQuery]:
+    def list_of_scope(self, scope: str) -> list[KeptQuery]:
         """Return the queries of a scope. Raises PermissionDeniedError."""
         asked = time.monotonic()
         rows: list[Row] = []
@@ -187,12 +246,12 @@ class KeptQueries:
         """
         made: list[KeptQuery] = []
 
-        def changed(row: Row) -> Row:
+        def make_changed(row: Row) -> Row:
             made.append(change(_read_row(scope, row) if row else None))
             return _add_to_row(row, made[-1])
 
         try:
-            self._table(scope).change(RowKind.QUERY, name, changed)
+            self._table(scope).change(RowKind.QUERY, name, make_changed)
         finally:
             note_written(scope)
         return made[-1]
@@ -200,11 +259,11 @@ class KeptQueries:
     def remove(self, kept: KeptQuery, condition: Callable[[KeptQuery], bool] = lambda kept: True) -> bool:
         """Remove a query if it fulfils a condition; return False if it does not, or is gone."""
 
-        def holds(row: Row) -> bool:
+        def is_as_wanted(row: Row) -> bool:
             found = _read_or_skip(kept.scope, row)
             return found is not None and condition(found)
 
-        return self._table(kept.scope).remove(RowKind.QUERY, kept.name, holds)
+        return self._table(kept.scope).remove(RowKind.QUERY, kept.name, is_as_wanted)
 
     def _table(self, scope: str) -> ScopeTable:
         return ScopeTable(self._catalog.pravega, scope)
@@ -264,15 +323,15 @@ def _parse_row(scope: str, row: Row) -> KeptQuery:
 def _select_fields(kind: type[QueryDefinition] | type[QueryStatus], kept: Row) -> dict[str, Any]:
     found = {name: kept[name] for name in _TYPES[kind] if name in kept}
     for name, value in found.items():
-        if not _fits(_TYPES[kind][name], value):
+        if not _is_value_of(_TYPES[kind][name], value):
             raise ValueError(f"'{name}' is a {type(value).__name__}")
     return found
 
 
-def _fits(hint: Any, value: Any) -> bool:
+def _is_value_of(hint: Any, value: Any) -> bool:
     """Return whether a value of JSON is one of a field."""
     if isinstance(hint, UnionType):
-        return any(_fits(choice, value) for choice in get_args(hint))
+        return any(_is_value_of(choice, value) for choice in get_args(hint))
     if get_origin(hint) is Mapping:
         return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
     if get_origin(hint) is tuple:

@@ -17,7 +17,7 @@ from pyspark_pravega.sql import options as o
 from ..storage.catalogs import Catalog
 from ..storage.reporting import warn_once
 from ..storage.spelling import spell_for_pravega
-from .kept_query import KeptQueries, KeptQuery, QueryState, now
+from .kept_query import KeptQueries, KeptQuery, QueryState, read_clock
 
 LOG = logging.getLogger(__name__)
 _THREADS = 8
@@ -42,21 +42,21 @@ def take_lease(
     """
     cleared = {"started": None, "failures": 0} if asked else {}
 
-    def taken(found: KeptQuery | None) -> KeptQuery:
+    def take(found: KeptQuery | None) -> KeptQuery:
         if found is None or found.status != kept.status:
             raise LeaseLostError
         state = QueryState.STOPPING if found.status.known is QueryState.STOPPING else QueryState.STARTING
         defined = replace(found, definition=kept.definition) if asked else found
-        epoch = max(found.status.epoch + 1, now())
+        epoch = max(found.status.epoch + 1, read_clock())
         return defined.with_status(server=server, epoch=epoch, state=state, lease=lease, **cleared)
 
     try:
-        return queries.change(kept.scope, kept.name, taken)
+        return queries.change(kept.scope, kept.name, take)
     except LeaseLostError:
         return None
 
 
-def takes_queries_of(catalog: Catalog, scope: str) -> bool:
+def can_take_queries(catalog: Catalog, scope: str) -> bool:
     """Return whether the conf of a server lets it run a scope's queries that no other server runs."""
     run = catalog.options().get(o.QUERIES_RUN)
     return run if isinstance(run, bool) else scope in {spell_for_pravega(catalog, name) for name in run}
@@ -113,7 +113,7 @@ class LeaseSearch:
         moment, queries = time.monotonic(), KeptQueries(catalog)
         with limit_retries(self._lease):
             known = queries.scopes()
-        wanted = [scope for scope in known if takes_queries_of(catalog, scope)]
+        wanted = [scope for scope in known if can_take_queries(catalog, scope)]
         scopes = queries.select_scopes(wanted, self._lease)
         self._warn_of_missing(catalog, known)
         read = self._read(queries, scopes)
@@ -147,7 +147,7 @@ class LeaseSearch:
         def read(scope: str) -> tuple[str, list[KeptQuery] | None]:
             try:
                 with limit_retries(self._lease):
-                    return scope, queries.of_scope(scope)
+                    return scope, queries.list_of_scope(scope)
             except (PravegaError, ValueError) as error:  # a row may be no JSON
                 warn_once(f"It is unknown which queries of scope {scope} no server runs: {error}")
                 return scope, None

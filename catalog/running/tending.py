@@ -20,14 +20,14 @@ from typing import Any, TypeVar
 from pyspark_pravega.client.cancellation import carry_over
 from pyspark_pravega.client.retry import limit_retries
 from pyspark_pravega.errors import InvalidNameError, PravegaError, ScopeNotFoundError, format_count
+from pyspark_pravega.sql import options as o
 
 from .. import protocol as r
 from ..protocol.replies import QueryCommands
-from ..storage.catalogs import Catalog
-from .commands import Commands
-from .kept_query import KeptQueries, KeptQuery, QueryState, now
-from .leases import Key, LeaseLostError, LeaseSearch, takes_queries_of
-from .progress import describe_error, read_progress
+from ..storage.catalogs import CATALOG_NAME, Catalog, Connections
+from .dialogue import Commands, describe_error, read_progress
+from .kept_query import KeptQueries, KeptQuery, QueryState, read_clock
+from .leases import Key, LeaseLostError, LeaseSearch, can_take_queries
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -108,14 +108,14 @@ class QueryServer:
     def _act_on_all(self, act: Callable[[T], R], all: Sequence[T]) -> list[R]:
         """Act on several queries side by side, so that no query waits for the servers of another."""
 
-        def bounded(query: T) -> R:
+        def act_in_time(query: T) -> R:
             with limit_retries(self._renewal):
                 return act(query)
 
         if len(all) < 2:
-            return [bounded(query) for query in all]
+            return [act_in_time(query) for query in all]
         with ThreadPoolExecutor(min(_THREADS, len(all))) as threads:
-            return list(threads.map(carry_over(bounded), all))
+            return list(threads.map(carry_over(act_in_time), all))
 
     def _take_adopted(self) -> None:
         while True:
@@ -197,10 +197,16 @@ class QueryServer:
         definition = kept.definition
         found = read_progress(report.progress)
         if report.state == "ended" and kept.status.started is None:
-            found["started"] = now()
+            found["started"] = read_clock()
         if report.stopped:
             self._change(
-                queries, key, tended, **found, state=QueryState.RETRYING, last_error=_STOPPED_HERE, failed_at=now()
+                queries,
+                key,
+                tended,
+                **found,
+                state=QueryState.RETRYING,
+                last_error=_STOPPED_HERE,
+                failed_at=read_clock(),
             )
             tended.due = time.monotonic()
             return
@@ -209,12 +215,18 @@ class QueryServer:
             return
         error = describe_error(report.error or _STOPPED_ELSEWHERE, catalog.options())
         failures = 1 + int(found.get("failures", kept.status.failures))
-        failed = {**found, "failures": failures, "last_error": error, "failed_at": now(), "rows_per_second": None}
+        failed = {
+            **found,
+            "failures": failures,
+            "last_error": error,
+            "failed_at": read_clock(),
+            "rows_per_second": None,
+        }
         if asked or (definition.retries is not None and failures > definition.retries):
             self._end(queries, key, tended, state=QueryState.FAILED, **failed)
             return
         tended.refusals = tended.refusals + 1 if report.state == "refused" else 0
-        if tended.refusals >= REFUSALS and takes_queries_of(catalog, key[0]):
+        if tended.refusals >= REFUSALS and can_take_queries(catalog, key[0]):
             self._search.shun(key)
             self._end(queries, key, tended, state=QueryState.WAITING, **failed)
             LOG.warning("Query %s is left to other servers for a while, because it does not start: %s", key[1], error)
@@ -247,14 +259,14 @@ class QueryServer:
     def _change(self, queries: KeptQueries, key: Key, tended: _Tended, **changes: Any) -> None:
         """Change a query's status and renew the lease. Raises LeaseLostError. A stop that was asked for stays."""
 
-        def changed(found: KeptQuery | None) -> KeptQuery:
+        def make_changed(found: KeptQuery | None) -> KeptQuery:
             kept = self._check_lease(found, tended)
             stopping = {"state": QueryState.STOPPING} if kept.status.known is QueryState.STOPPING else {}
             begins = changes.get("state") is QueryState.RUNNING and kept.status.known in _STARTS
-            return kept.with_status(**{**changes, **({"started": now()} if begins else {}), **stopping})
+            return kept.with_status(**{**changes, **({"started": read_clock()} if begins else {}), **stopping})
 
         began = time.monotonic()
-        queries.change(*key, changed)
+        queries.change(*key, make_changed)
         tended.renewed = began
 
     def _look(self, queries: KeptQueries, key: Key, tended: _Tended, commands: Commands) -> None:
@@ -288,7 +300,7 @@ class QueryServer:
             tended.sent = True
             return True
         except (InvalidNameError, ScopeNotFoundError) as error:
-            failed = {"failures": kept.status.failures + 1, "last_error": error.message, "failed_at": now()}
+            failed = {"failures": kept.status.failures + 1, "last_error": error.message, "failed_at": read_clock()}
             self._end(queries, (kept.scope, kept.name), tended, state=QueryState.FAILED, **failed)
             LOG.warning("Query %s is not started: %s", kept.name, error)
             return False
@@ -297,3 +309,48 @@ class QueryServer:
         """Stop a run before another server may take its lease, which could not be renewed."""
         if tended.sent and time.monotonic() > tended.renewed + self._lease - self._renewal:
             commands.stop((*key, tended.epoch))
+
+
+_RELEASE_SECONDS = 5.0
+
+
+class QueryServers:
+    """The servers that this process answers, one for each catalog of a driver. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Begin without servers."""
+        self._lock = threading.Lock()
+        self._servers: dict[tuple[str, str], tuple[QueryServer, dict[str, str]]] = {}
+
+    def get(self, catalog: Catalog, server: str) -> QueryServer:
+        """Return a server, which begins without queries."""
+        conf = {**catalog.conf, CATALOG_NAME: catalog.name}
+        with self._lock:
+            known = self._servers.get((server, catalog.name))
+            if known is None:
+                lease = catalog.options().get(o.QUERIES_LEASE).total_seconds()
+                known = self._servers[server, catalog.name] = QueryServer(server, lease), conf
+            return known[0]
+
+    def wake(self) -> None:
+        """Let all servers look at their queries soon."""
+        with self._lock:
+            for server, _ in self._servers.values():
+                server.wake()
+
+    def release(self, catalog: Catalog, server: str) -> None:
+        """Give all leases of a server back, and forget it."""
+        with self._lock:
+            found = self._servers.pop((server, catalog.name), None)
+        if found is not None:
+            with limit_retries(_RELEASE_SECONDS):
+                found[0].release(catalog)
+
+    def release_all(self, connections: Connections) -> None:
+        """Give the leases of all servers back, because the driver has ended."""
+        with self._lock:
+            servers = list(self._servers.values())
+            self._servers.clear()
+        for server, conf in servers:
+            with connections.catalog(conf) as catalog, limit_retries(_RELEASE_SECONDS):
+                server.release(catalog)

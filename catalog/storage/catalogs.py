@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.datasource.connecting import client_config, first_contact
+from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
@@ -75,7 +75,7 @@ def remove_own_keys(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _connect(options: Options) -> Pravega:
-    return connect(client_config(options), first_contact=first_contact(options))
+    return connect(read_client_config(options), first_contact=read_first_contact(options))
 
 
 class _Connection:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import LoadedTable
-from pyspark_pravega.datasource.tables.stored_properties import CREATING_KEY, stored_properties
+from pyspark_pravega.datasource.tables.stored_properties import CREATING_KEY, read_own_properties
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.table_settings import TAG_PREFIX
 
@@ -31,14 +31,14 @@ _MAKING, _UNDOING, _CLOCKS = 2, 1, 1
 """How many times its patience a statement may make a table, undo that, and how far clocks may be apart."""
 
 
-def seconds_to_make(config: ClientConfig) -> float:
+def compute_seconds_to_make(config: ClientConfig) -> float:
     """Return how long all calls that make a table may take together."""
-    return _MAKING * _patience(config)
+    return _MAKING * _choose_patience(config)
 
 
-def seconds_to_undo(config: ClientConfig) -> float:
+def compute_seconds_to_undo(config: ClientConfig) -> float:
     """Return how long all calls that undo it may take together."""
-    return _UNDOING * _patience(config)
+    return _UNDOING * _choose_patience(config)
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class CreationMark:
     @classmethod
     def new(cls, config: ClientConfig, schema: str) -> CreationMark:
         """Return the mark of a statement that begins to register this schema."""
-        lasting = (_MAKING + _UNDOING + _CLOCKS) * _patience(config)
-        return cls(uuid.uuid4().hex, _digest(config, schema), round((time.time() + lasting) * 1000))
+        lasting = (_MAKING + _UNDOING + _CLOCKS) * _choose_patience(config)
+        return cls(uuid.uuid4().hex, _hash_schema(config, schema), round((time.time() + lasting) * 1000))
 
     @property
     def stored(self) -> dict[str, str]:
@@ -73,10 +73,10 @@ class CreationMark:
 
     def is_for(self, config: ClientConfig, schema: str) -> bool:
         """Return whether the statement registers this schema, in this registry."""
-        return self.digest == _digest(config, schema)
+        return self.digest == _hash_schema(config, schema)
 
 
-def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
+def read_mark(stored: Mapping[str, str]) -> CreationMark | None:
     """Return the mark among the properties of a stream, or None."""
     match stored.get(CREATING_KEY, "").split(" "):
         case [owner, digest, until] if until.isdecimal():
@@ -84,20 +84,20 @@ def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
     return None
 
 
-def mark_of(catalog: Catalog, stream: Stream) -> CreationMark | None:
+def find_mark(catalog: Catalog, stream: Stream) -> CreationMark | None:
     """Look up the mark of a stream. Raises StreamNotFoundError."""
-    return mark_in(stored_properties(catalog.pravega.controller.stream_configuration(stream).tags))
+    return read_mark(read_own_properties(catalog.pravega.controller.stream_configuration(stream).tags))
 
 
 def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
     """Return whether no other statement has claimed the stream."""
     try:
-        return mark_of(catalog, stream) == mark
+        return find_mark(catalog, stream) == mark
     except StreamNotFoundError:
         return True
 
 
-def without_mark(tags: Iterable[str]) -> tuple[str, ...]:
+def strip_mark(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags without the mark."""
     return tuple(tag for tag in tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
 
@@ -108,7 +108,7 @@ def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
         return
     stream, configuration = loaded.table.stream, loaded.configuration
     try:
-        new = replace(configuration, tags=without_mark(configuration.tags))
+        new = replace(configuration, tags=strip_mark(configuration.tags))
         catalog.pravega.controller.update_stream(stream, new)
     except PravegaError as error:
         if not _is_marked(catalog, stream):
@@ -119,16 +119,16 @@ def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
 def _is_marked(catalog: Catalog, stream: Stream) -> bool:
     """Return whether a stream has a mark; True even if it cannot be looked up."""
     try:
-        return mark_of(catalog, stream) is not None
+        return find_mark(catalog, stream) is not None
     except StreamNotFoundError:
         return False
     except PravegaError:
         return True
 
 
-def _patience(config: ClientConfig) -> float:
+def _choose_patience(config: ClientConfig) -> float:
     return max(config.retry_timeout, _LEAST_PATIENCE)
 
 
-def _digest(config: ClientConfig, schema: str) -> str:
+def _hash_schema(config: ClientConfig, schema: str) -> str:
     return hashlib.sha256(f"{(config.registry_uri or '').rstrip('/')}\n{schema}".encode()).hexdigest()[:32]

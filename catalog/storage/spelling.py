@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.datasource.tables.table_name import TableName
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, TableName
 from pyspark_pravega.errors import InvalidNameError, ScopeNotFoundError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, underscore
+from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, hyphenate, is_internal, quote_all, replace_hyphens
 
 from ..protocol.tables import Identifier
 from .catalogs import Catalog
@@ -46,15 +45,15 @@ class Address:
 
 def find_address(catalog: Catalog, identifier: Identifier) -> Address:
     """Return where a table's identifier leads. Raises the errors of `resolve_scope`."""
-    return _address(catalog, identifier, TableName.parse(identifier.name))
+    return _make_address(catalog, identifier, TableName.parse(identifier.name))
 
 
 def find_new_address(catalog: Catalog, identifier: Identifier) -> Address:
     """Return where a new table would be: its name has no parts. Raises the errors of `resolve_scope`."""
-    return _address(catalog, identifier, TableName(identifier.name))
+    return _make_address(catalog, identifier, TableName(identifier.name))
 
 
-def _address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
+def _make_address(catalog: Catalog, identifier: Identifier, name: TableName) -> Address:
     stream = resolve_stream(catalog, identifier.namespace, name.stream)
     return Address(stream, (identifier.namespace[0], name.stream), catalog.named(*identifier.parts), name.part)
 
@@ -98,7 +97,7 @@ def spell_for_pravega(catalog: Catalog, name: str) -> str:
 
 def spell_for_sql(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Return the names of scopes or streams as SQL spells them, without Pravega's own."""
-    spelled = underscore if _is_spelled_for_sql(catalog) else str
+    spelled = replace_hyphens if _is_spelled_for_sql(catalog) else str
     return sorted(spelled(name) for name in names if not is_internal(name))
 
 

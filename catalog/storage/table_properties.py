@@ -12,8 +12,8 @@ from pyspark_pravega.datasource.tables.stored_properties import (
     CREATING_KEY,
     format_duration,
     make_stored_properties,
-    stored_properties,
-    tags_for,
+    make_tags,
+    read_own_properties,
 )
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.core.format import find_format
@@ -89,7 +89,7 @@ def make_stream_configuration(settings: TableSettings, kept: Mapping[str, str]) 
     return StreamConfiguration(
         scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
         retention=None if retention is None else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
-        tags=tags_for(kept, settings.tags),
+        tags=make_tags(kept, settings.tags),
         rollover_size_bytes=settings.rollover_size or 0,
         timestamp_aggregation_timeout_ms=settings.event_time_timeout,
     )
@@ -131,7 +131,7 @@ def find_differing(
     settings: TableSettings, comment: str | None, options: o.Options, configuration: StreamConfiguration
 ) -> list[str]:
     """Return the properties in which a stream differs: those kept as tags, and the given ones of the stream."""
-    kept, there = make_stored_properties(settings, comment), stored_properties(configuration.tags)
+    kept, there = make_stored_properties(settings, comment), read_own_properties(configuration.tags)
     wanted, found = (
         show_stream_properties(make_stream_configuration(settings, kept)),
         show_stream_properties(configuration),

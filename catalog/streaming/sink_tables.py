@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.sql.options import SettableAs, find_option
@@ -22,7 +22,7 @@ from ..protocol.tables import CreateTable, Identifier
 from ..storage.catalogs import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
-from ..writing.write_options import select_write_options
+from ..writing.insert import select_write_options
 
 _APPEND, _UPDATE = "append", "update"
 
@@ -69,6 +69,6 @@ def settle(
 
 
 def _is_written(catalog: Catalog, stream: Stream) -> bool:
-    return any(tail_cut(catalog.pravega, stream).positions.values()) or bool(
+    return any(measure_tail(catalog.pravega, stream).positions.values()) or bool(
         CommitLog(catalog.pravega, stream).versions()
     )

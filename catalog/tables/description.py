@@ -1,4 +1,7 @@
-"""What descriptions of tables share: columns, hidden ones, and what distinguishes a stream from a later one."""
+"""What descriptions of tables share: columns, hidden ones, and what distinguishes a stream from a later one.
+
+The name for OpenLineage is here too, by which its Spark agent knows what a query reads and writes.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from types import MappingProxyType
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.config import parse_controller_uri
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log.table import origin_of
+from pyspark_pravega.datasource.commit_log.table import find_origin
 from pyspark_pravega.datasource.kinds.kind import TableKind
 from pyspark_pravega.datasource.kinds.opening import find_table_kind
 from pyspark_pravega.datasource.tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS
@@ -22,7 +26,21 @@ from pyspark_pravega.formats.core.spark_types import make_nullable
 from ..protocol.replies import HiddenColumn, TableDescription
 from ..storage.catalogs import Catalog
 from ..storage.spelling import name_table
-from .lineage import name_dataset
+
+_NAMESPACE = "openlineage.dataset.namespace"
+_NAME = "openlineage.dataset.name"
+"""The table properties in which the agent looks for a dataset."""
+
+
+def name_dataset(catalog: Catalog, stream: Stream) -> dict[str, str]:
+    """Return the properties that name a table in lineage: by its cluster, and by its place there.
+
+    The name is the same in every session, whatever the catalog is called there, and with TLS as without. Of several
+    controllers it is the first, as OpenLineage has it for Kafka's brokers.
+    """
+    controller = parse_controller_uri(catalog.pravega.config.controller_uri)[1][0]
+    return {_NAMESPACE: f"pravega://{controller}", _NAME: str(stream)}
+
 
 _THREADS = 8
 _HIDDEN = HIDDEN_COLUMNS | ORIGIN_COLUMNS
@@ -49,7 +67,7 @@ def describe_table(
         schema=columns,
         properties=properties,
         lineage=name_dataset(catalog, table.stream),
-        metadata_columns=_hidden_columns(kind, columns),
+        metadata_columns=_list_hidden_columns(kind, columns),
         table=table,
         id=id,
         events_are_rows=kind.events_are_rows,
@@ -58,7 +76,7 @@ def describe_table(
     )
 
 
-def _hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[HiddenColumn, ...]:
+def _list_hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[HiddenColumn, ...]:
     """Return the hidden columns of a table, without those whose names its own columns have."""
     names = {name.lower() for name in columns.fieldNames()}
     return tuple(
@@ -68,10 +86,10 @@ def _hidden_columns(kind: type[TableKind], columns: StructType) -> tuple[HiddenC
     )
 
 
-def identity(catalog: Catalog, stream: Stream) -> str | None:
+def identify_stream(catalog: Catalog, stream: Stream) -> str | None:
     """Identify a stream, even against one recreated under its name; None for a user who may only read."""
     try:
-        return f"{stream}/{origin_of(catalog.pravega, stream)}"
+        return f"{stream}/{find_origin(catalog.pravega, stream)}"
     except PermissionDeniedError:
         return None
 
@@ -80,7 +98,7 @@ def identify_members(catalog: Catalog, table: StreamTable) -> StreamTable:
     """Return a table of several streams whose members have their identities."""
 
     def identify(member: StreamTable) -> StreamTable:
-        return replace(member, identity=identity(catalog, member.stream))
+        return replace(member, identity=identify_stream(catalog, member.stream))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return replace(table, members=tuple(threads.map(cancellation.carry_over(identify), table.members)))

@@ -20,9 +20,13 @@ from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
 from pyspark_pravega.datasource.key_value.scan import RAW, open_entries
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
-from pyspark_pravega.datasource.tables.table_name import KEY_VALUE_TABLE
+from pyspark_pravega.datasource.tables.stream_table import (
+    KEY_VALUE_TABLE,
+    KeyColumn,
+    KeyColumns,
+    StreamTable,
+    make_entries_table,
+)
 from pyspark_pravega.errors import (
     KeyValueTableNotFoundError,
     PermissionDeniedError,
@@ -42,13 +46,13 @@ OWN = (COMMIT_LOG, SCOPE_TABLE)
 """The key-value tables of this package, which come and go with their scope and are not tables of users."""
 
 
-def names(catalog: Catalog, scope: str) -> list[str]:
+def list_names(catalog: Catalog, scope: str) -> list[str]:
     """Return the names of the key-value tables of a scope that are tables of users."""
     found = catalog.pravega.controller.list_key_value_tables(scope)
     return [name for name in found if name not in OWN and not is_internal(name)]
 
 
-def exists(catalog: Catalog, stream: Stream) -> bool:
+def has_table(catalog: Catalog, stream: Stream) -> bool:
     """Return whether there is a key-value table of this scope and name."""
     return find_configuration(catalog, stream) is not None
 
@@ -78,7 +82,7 @@ def describe(catalog: Catalog, address: Address, configuration: KeyValueTableCon
     """Describe a key-value table of this configuration."""
     stream = address.stream
     segment, row = load_declaration(catalog, stream, configuration)
-    table = _undeclared(stream, configuration) if row is None else _declared(stream, row)
+    table = _describe_undeclared(stream, configuration) if row is None else _describe_declared(stream, row)
     table = address.note_spelling(replace(table, first_segment=segment))
     keys = table.keys
     assert keys is not None
@@ -104,12 +108,12 @@ def load_declaration(
     kept = run_in_background(
         partial(ScopeTable(catalog.pravega, stream.scope).read, RowKind.KEY_VALUE_TABLE, stream.name)
     )
-    segment = open_entries(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
+    segment = open_entries(catalog.pravega, _describe_undeclared(stream, configuration)).segments()[0]
     row = kept()
     return segment, row if row is not None and row.get("segment") == segment else None
 
 
-def _undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> StreamTable:
+def _describe_undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> StreamTable:
     primary, secondary = configuration.primary_key_length, configuration.secondary_key_length
     keys = KeyColumns(
         (KeyColumn("key", BINARY, primary),), (KeyColumn("secondary_key", BINARY, secondary),) if secondary else ()
@@ -118,7 +122,7 @@ def _undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> St
     return make_entries_table(stream, RAW, StructType(columns), keys)
 
 
-def _declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:
+def _describe_declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:
     columns, keys = StructType.fromJson(json.loads(row["columns"])), KeyColumns.from_json(row["keys"])
     return make_entries_table(stream, row["format"], columns, keys, schema_text=row["schema"], settings=row["settings"])
 
@@ -138,7 +142,7 @@ def drop(catalog: Catalog, stream: Stream, only: int | None = None) -> bool:
     segment = None
     try:
         with suppress(PermissionDeniedError):
-            segment = open_entries(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
+            segment = open_entries(catalog.pravega, _describe_undeclared(stream, configuration)).segments()[0]
         if only not in (None, segment):
             return False
         catalog.pravega.controller.delete_key_value_table(stream.scope, stream.name)

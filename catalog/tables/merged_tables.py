@@ -23,9 +23,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams
 from pyspark_pravega.datasource.table_of_options import describe_no_match, load_members
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.tables.members import MemberChoice
-from pyspark_pravega.datasource.tables.merged_table import merged_table
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.merged_table import MemberChoice, merge_tables
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -37,7 +36,7 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.core.defaults import without_defaults
+from pyspark_pravega.formats.core.defaults import remove_defaults
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.refusals import describe_merged_refusal
@@ -60,7 +59,7 @@ _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a member may lack its schema, or be gone since it was listed, and the pause between looks."""
 
 
-def names(catalog: Catalog, scope: str) -> list[str]:
+def list_names(catalog: Catalog, scope: str) -> list[str]:
     """Return the names of a scope's tables of several streams; none for a user who may not read them."""
     try:
         return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.SEVERAL_STREAMS)]
@@ -80,14 +79,14 @@ def find(catalog: Catalog, stream: Stream) -> Mapping[str, Any] | None:
         return None
 
 
-def exists(catalog: Catalog, stream: Stream) -> bool:
+def has_table(catalog: Catalog, stream: Stream) -> bool:
     """Return whether there is a table of several streams with this scope and name."""
     return find(catalog, stream) is not None
 
 
 def check_none(catalog: Catalog, address: Address) -> None:
     """Raise StreamExistsError if a new table or view would have the name of a table of several streams."""
-    if exists(catalog, address.stream):
+    if has_table(catalog, address.stream):
         raise StreamExistsError(
             f"There is a table {address.shown} of several streams. DROP TABLE drops it, and leaves its streams."
         )
@@ -154,9 +153,9 @@ def load_streams(
     if choice.pattern is not None:
         found = {member.stream.name for member in members}
         _check_readable(catalog, [Stream(stream.scope, name) for name in known if name not in found])
-    table = merged_table(stream, members)
+    table = merge_tables(stream, members)
     scan_properties = {**table.scan_properties, **properties}
-    return replace(table, schema=without_defaults(table.schema), scan_properties=scan_properties)
+    return replace(table, schema=remove_defaults(table.schema), scan_properties=scan_properties)
 
 
 def check_properties(catalog: Catalog, given: Mapping[str, str], scope: str) -> dict[str, str]:
@@ -212,19 +211,19 @@ def create(catalog: Catalog, address: Address, request: CreateTable) -> TableDes
     properties = check_properties(catalog, given, stream.scope)
     if not catalog.pravega.controller.scope_exists(stream.scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(request.namespace)}.")
-    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a stream or a key-value table {stream}. Give the table another name.")
     table = load_streams(catalog, stream, properties)
     _check_columns(table, request.schema)
     row = {"id": uuid.uuid4().hex, **make_row(table, properties, request.properties.get("comment"))}
 
-    def made(before: Mapping[str, Any]) -> Mapping[str, Any]:
+    def choose_row(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before and before["id"] != row["id"]:
             raise StreamExistsError(f"There is a table {shown} of several streams.")
         return row
 
     with shield():
-        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, made)
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, choose_row)
     return describe(catalog, address, table, {**row, "name": stream.name})
 
 
@@ -240,7 +239,7 @@ def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) ->
     asked = _read_changes(changes, shown)
     made: list[tuple[StreamTable, Mapping[str, Any]]] = []
 
-    def changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
+    def make_changed(before: Mapping[str, Any]) -> Mapping[str, Any]:
         if before.get("id") != row["id"]:
             raise StreamNotFoundError(f"There is no table {shown} any more.")
         given: dict[str, str | None] = {**before["properties"], "comment": before["comment"]}
@@ -256,7 +255,7 @@ def alter(catalog: Catalog, address: Address, changes: Sequence[TableChange]) ->
         return made[-1][1]
 
     with prefix_errors("Table", address.about):
-        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, changed)
+        ScopeTable(catalog.pravega, stream.scope).change(RowKind.SEVERAL_STREAMS, stream.name, make_changed)
     table, new = made[-1]
     return describe(catalog, address, table, new)
 

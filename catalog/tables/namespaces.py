@@ -52,18 +52,18 @@ def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     They are its streams, with or without a schema, its key-value tables and its tables of several streams.
     """
     scope = resolve_scope(catalog, namespace)
-    others = run_in_background(lambda: key_value_tables.names(catalog, scope))
-    merged = run_in_background(lambda: merged_tables.names(catalog, scope))
+    others = run_in_background(lambda: key_value_tables.list_names(catalog, scope))
+    merged = run_in_background(lambda: merged_tables.list_names(catalog, scope))
     return spell_for_sql(catalog, {*catalog.pravega.controller.list_streams(scope), *others(), *merged()})
 
 
-def default_namespace(catalog: Catalog) -> list[str]:
+def find_default_namespace(catalog: Catalog) -> list[str]:
     """Return the namespace that `USE <catalog>` selects: that of the option `scope`, if it is set."""
     scope = catalog.options().get(o.SCOPE)
     return [] if scope is None else [scope]
 
 
-def namespace_exists(catalog: Catalog, namespace: Sequence[str]) -> bool:
+def has_namespace(catalog: Catalog, namespace: Sequence[str]) -> bool:
     """Return whether there is such a scope."""
     try:
         scope = resolve_scope(catalog, namespace)
@@ -142,12 +142,12 @@ def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequenc
 def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> None:
     """Set properties of a scope, and remove those without a value."""
 
-    def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         old = row.get(_PROPERTIES, {})
         new = {key: value for key, value in {**old, **wanted}.items() if value is not None}
         return row if new == old else {**row, _PROPERTIES: new}
 
-    ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", changed)
+    ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", make_changed)
 
 
 def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:
@@ -165,7 +165,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
     others = [name for name in tables if name not in OWN]
     kept = SCOPE_TABLE in tables and not cascade
     views = list_names(catalog, scope) if kept else []
-    merged = merged_tables.names(catalog, scope) if kept else []
+    merged = merged_tables.list_names(catalog, scope) if kept else []
     if not cascade and (visible or others or views or merged):
         raise ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} has {format_count(len(visible), 'stream')}, "
@@ -212,9 +212,9 @@ def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
 __all__ = [
     "alter_namespace",
     "create_namespace",
-    "default_namespace",
     "drop_namespace",
+    "find_default_namespace",
+    "has_namespace",
     "list_namespaces",
     "load_namespace",
-    "namespace_exists",
 ]

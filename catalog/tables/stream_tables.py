@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.stream import Stream, segment_name
+from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.datasource.kinds.opening import load as load_part
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
 from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
@@ -21,11 +21,11 @@ from pyspark_pravega.sql import options as o
 from ..protocol.replies import KeySpace, TableDescription
 from ..storage import table_properties
 from ..storage.catalogs import Catalog
-from ..storage.creation_mark import mark_of
+from ..storage.creation_mark import find_mark
 from ..storage.dropping import drop_stream
 from ..storage.reporting import prefix_errors
 from ..storage.spelling import Address
-from .description import describe_table, identity
+from .description import describe_table, identify_stream
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
@@ -36,7 +36,7 @@ def describe(catalog: Catalog, address: Address, loaded: LoadedTable, *, permiss
     """Describe a loaded table with all its properties. `permissive`: bad events are rows of nulls."""
     table, stream = address.note_spelling(loaded.table).as_asked(permissive=permissive), loaded.table.stream
     shown = table_properties.show_properties(loaded) | table_properties.make_place_properties(stream)
-    return describe_table(catalog, table, identity(catalog, stream), properties=shown)
+    return describe_table(catalog, table, identify_stream(catalog, stream), properties=shown)
 
 
 def load(catalog: Catalog, address: Address, options: Mapping[str, str], *, writing: bool) -> TableDescription:
@@ -67,7 +67,7 @@ def wait_for_schema(
         except SchemaNotFoundError:
             if part or catalog.pravega.config.registry_uri is None or time.monotonic() > until:
                 raise
-            mark = mark_of(catalog, stream)
+            mark = find_mark(catalog, stream)
             if mark is None or mark.is_over:
                 return load_part(catalog.pravega, stream, part, schema_version=version)  # it may be made by now
         cancellation.sleep(_PAUSE)
@@ -100,7 +100,7 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
     """Drop a stream that a failed statement has made, unless others have replaced it or written to it."""
     controller = catalog.pravega.controller
     try:
-        if identity(catalog, stream) == id and controller.head(stream) == tail_cut(catalog.pravega, stream):
+        if identify_stream(catalog, stream) == id and controller.head(stream) == measure_tail(catalog.pravega, stream):
             drop_stream(catalog, stream)
         else:
             LOG.warning("A failed CREATE TABLE AS SELECT leaves %s: others have made it, or written to it.", stream)
@@ -111,5 +111,5 @@ def undo_creation(catalog: Catalog, stream: Stream, id: str | None) -> None:
 def find_key_space(catalog: Catalog, stream: Stream) -> KeySpace:
     """Return which segment takes the events of which part of the key space. Raises StreamNotFoundError."""
     segments = sorted(catalog.pravega.controller.current_segments(stream), key=lambda segment: segment.max_key)
-    names = tuple(segment_name(stream, segment.segment_id) for segment in segments)
+    names = tuple(make_segment_name(stream, segment.segment_id) for segment in segments)
     return KeySpace(names, tuple(repr(segment.max_key) for segment in segments))

@@ -10,7 +10,7 @@ from pyspark_pravega.datasource.positions.bounds import format_time
 from pyspark_pravega.datasource.positions.time_travel import find_point_of_time, find_point_of_version
 from pyspark_pravega.datasource.tables.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
-from pyspark_pravega.datasource.tables.read_options import resolve_read
+from pyspark_pravega.datasource.tables.open_table import resolve_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o

@@ -126,7 +126,7 @@ def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, mak
         raise UnsupportedOperationError(describe_view_refusal("WITH SCHEMA EVOLUTION", shown))
     new = _check_new_name(catalog, identifier)
 
-    def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def make_changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         if row and not replace:
             raise ViewExistsError(f"There is a view {shown}.")
         if not row and not make:
@@ -134,7 +134,7 @@ def put(catalog: Catalog, identifier: r.Identifier, view: ViewDefinition, *, mak
         return {**row, **_make_row(catalog, view)}
 
     with prefix_errors("View", shown):
-        ScopeTable(catalog.pravega, new.scope).change(RowKind.VIEW, new.name, changed)
+        ScopeTable(catalog.pravega, new.scope).change(RowKind.VIEW, new.name, make_changed)
 
 
 def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
@@ -148,7 +148,7 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
     after = _check_new_name(catalog, new)
     there, here = ScopeTable(catalog.pravega, after.scope), ScopeTable(catalog.pravega, before.scope)
 
-    def checked(row: Row | None, found: Row | None) -> Row:
+    def check_row(row: Row | None, found: Row | None) -> Row:
         if row is None:
             raise ViewNotFoundError(f"There is no view {catalog.named(*old.parts)}.")
         if found:
@@ -156,12 +156,12 @@ def rename(catalog: Catalog, old: r.Identifier, new: r.Identifier) -> None:
         return row
 
     if after.scope == before.scope:
-        here.rename(RowKind.VIEW, before.name, after.name, checked)
+        here.rename(RowKind.VIEW, before.name, after.name, check_row)
         return
     moved = False
     while not moved:
-        row = checked(here.read(RowKind.VIEW, before.name), None)
-        there.change(RowKind.VIEW, after.name, partial(checked, row))
+        row = check_row(here.read(RowKind.VIEW, before.name), None)
+        there.change(RowKind.VIEW, after.name, partial(check_row, row))
         try:
             moved = here.remove(RowKind.VIEW, before.name, partial(eq, row))
         except PermissionDeniedError:
@@ -187,7 +187,7 @@ def _check_new_name(catalog: Catalog, identifier: r.Identifier) -> Stream:
     if is_internal(stream.scope):
         scope = quote_all(identifier.namespace)
         raise InvalidNameError(f"The namespace {scope} belongs to Pravega. Create the view in another.")
-    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.has_table(catalog, stream):
         raise StreamExistsError(f"There is a table {address.shown}.")
     merged_tables.check_none(catalog, address)
     if not catalog.pravega.controller.scope_exists(stream.scope):

@@ -1,4 +1,4 @@
-"""What an INSERT begins with, and what it ends with."""
+"""What a write begins with, and what it ends with: its options, its handle, the reports of its tasks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,42 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.outcomes import Unit
-from pyspark_pravega.errors import TransactionMismatchError
+from pyspark_pravega.datasource.kinds.opening import find_table_kind
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, TransactionMismatchError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.options import SettableAs, find_option
 
 from ..protocol.replies import InsertHandle
+
+_FIXED = (o.FORMAT, o.FRAMING)
+"""Options that are fixed for a table, though a write without a catalog may name them."""
+
+
+def select_write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a streaming query without those that count only when toTable makes the table.
+
+    Raises InvalidOptionError for a format or framing other than the table's, and for options that name single writes.
+    """
+    left = {}
+    for key, text in options.items():
+        option = find_option(key)
+        if option in (o.TXN_APP_ID, o.TXN_VERSION):
+            raise InvalidOptionError(
+                f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
+                "identified by its own id, and writes each of its micro-batches once. Leave it out."
+            )
+        if option in _FIXED:
+            has = find_table_kind(table).format_of(table) if option is o.FORMAT else table.framing
+            if text.strip().lower() != has:
+                raise InvalidOptionError(
+                    f"'{key}'='{text}' does not fit: the table exists, and has '{has}'. Leave the option out, "
+                    "or write into another table."
+                )
+        elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:
+            left[key] = text
+    return left
+
 
 Report = TypeVar("Report", bound=WriterCommitMessage)
 

@@ -14,10 +14,9 @@ from pyspark_pravega.sql import options as o
 
 from ..protocol.replies import InsertBegun, InsertHandle
 from ..storage.catalogs import Catalog
-from .entry_epochs import begin_epoch_of_entries
 from .insert import InsertEnd, InsertStart, WriteKind
-from .several_streams import Dispatches
-from .transactions import TransactionalInserts
+from .key_value import begin_epoch_of_entries
+from .open_writes import Dispatches, TransactionalInserts
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class Inserts:
         if prepared.options.get(o.STREAM_COLUMN) is not None:
             return self._dispatches.begin(catalog, prepared, start)
         epoch = begin_epoch_of_entries(catalog, prepared.table, start)
-        plain = prepared.plain_writer(start.schema, epoch)
+        plain = prepared.make_plain_writer(start.schema, epoch)
         if plain is not None:
             return InsertBegun(start.make_handle(WriteKind.WITHOUT_TRANSACTION, ""), pickle_write(plain), PYTHON)
         return self._transactional.begin(catalog, prepared, start)

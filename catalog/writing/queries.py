@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, segment_number
+from pyspark_pravega.client.stream import Stream, get_segment_number
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import WriteSettings
@@ -196,4 +196,4 @@ def _check_rights(pravega: Pravega, insert: Insert) -> None:
 
 def _number_segments(insert: Insert) -> frozenset[int]:
     """Return the numbers of a transaction's segments, which no other stream of this name has."""
-    return frozenset(segment_number(segment.segment_id) for segment in insert.transaction.segments)
+    return frozenset(get_segment_number(segment.segment_id) for segment in insert.transaction.segments)

@@ -162,13 +162,13 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
             f"'{name}' of scope '{scope}' is a reader group of other clients; drop it with Pravega's own tools"
         )
     (stream,) = group.streams
-    if (scope, name) not in _subscribers(pravega, stream):
+    if (scope, name) not in _list_subscribers(pravega, stream):
         # Otherwise the controller would try for ever to remove it from the stream's subscribers.
         group = _take_over(pravega, group, pravega.controller.head(stream))
     pravega.controller.delete_reader_group(group)
 
 
-def _subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
+def _list_subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
     try:
         return pravega.controller.subscribers(stream)
     except StreamNotFoundError:
@@ -222,7 +222,7 @@ def count_bytes_after(pravega: Pravega, position: StreamCut) -> int | None:
     """Return how many bytes of a stream follow a position, even one before its head; None if the stream is gone."""
     stream = position.stream
     try:
-        segments, token = pravega.controller.segments_between(position, None)
+        segments, token = pravega.controller.list_segments_between(position, None)
     except (InvalidOptionError, StreamNotFoundError):
         return None  # the position belongs to an older stream of this name
     pravega.segments.seed_token(stream, token)

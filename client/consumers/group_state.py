@@ -21,7 +21,7 @@ from ..controller.reader_groups import ReaderGroup
 from ..segments.append import SegmentAppender
 from ..segments.event_frames import frame
 from ..segments.tail import read_tail
-from ..stream import Stream, segment_name
+from ..stream import Stream, make_segment_name
 from ..stream_cut import StreamCut
 from ..wire.versioned import VersionedReader, VersionedWriter, encode_versioned
 
@@ -85,17 +85,17 @@ class GroupLog:
 
 def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
     """Return a record as Java's `ReaderGroupManager` writes it when it creates a group (`ReaderGroupStateInit`)."""
-    names = {segment_name(position.stream, segment): offset for segment, offset in position.positions.items()}
+    names = {make_segment_name(position.stream, segment): offset for segment, offset in position.positions.items()}
     first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
     first.block(_encode_configuration(group))
     first.mapping(names, first.text, lambda offset: first.pack("q", offset))
     first.mapping({}, first.text, first.compact_int)
 
-    def segment(name: str) -> None:
+    def write_segment(name: str) -> None:
         second.text(name)
         second.pack("dd", -1.0, -1.0)  # any range of keys
 
-    second.mapping(names, segment, lambda offset: second.pack("q", offset))
+    second.mapping(names, write_segment, lambda offset: second.pack("q", offset))
     third.pack("?", False)
     state = encode_versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
     return struct.pack(">i", _INITIAL) + state
@@ -119,7 +119,7 @@ def decode_position(record: bytes) -> StreamCut | None:
 
 
 def _encode_configuration(group: ReaderGroup) -> bytes:
-    def cuts(writer: VersionedWriter) -> None:
+    def write_cuts(writer: VersionedWriter) -> None:
         starts = {str(start.stream): _encode_cut(start) for start in group.starts}
         writer.mapping(starts, writer.text, writer.block)
         writer.mapping(dict.fromkeys(starts, b""), writer.text, writer.block)  # no ends
@@ -127,7 +127,7 @@ def _encode_configuration(group: ReaderGroup) -> bytes:
     first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
     for revision in (first, second):
         revision.pack("qq", group.checkpoints_ms, group.refresh_ms)
-        cuts(revision)
+        write_cuts(revision)
     second.pack("i", group.outstanding_checkpoints)
     third.compact_int(group.holding.value)
     third.pack("q", group.generation)

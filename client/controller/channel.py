@@ -35,7 +35,7 @@ from ..retry import FirstContact, retry
 from ..stream import Stream
 from ..tls import find_server_name_override, load_grpc_root_certificates
 from .controller_pb2_grpc import ControllerServiceStub
-from .errors import Purpose, Right, controller_error, has_hung_up
+from .errors import Purpose, Right, has_hung_up, make_controller_error
 
 _log = logging.getLogger(__name__)
 
@@ -59,17 +59,17 @@ ROOT_RESOURCE = "prn::/"
 """The list of scopes, as access control lists name it."""
 
 
-def scope_resource(scope: str) -> str:
+def name_scope_resource(scope: str) -> str:
     """Return the name of a scope in access control lists."""
     return f"prn::/scope:{scope}"
 
 
-def stream_resource(stream: Stream) -> str:
+def name_stream_resource(stream: Stream) -> str:
     """Return the name of a stream in access control lists."""
     return f"prn::/scope:{stream.scope}/stream:{stream.name}"
 
 
-def key_value_table_resource(scope: str, table: str) -> str:
+def name_key_value_table_resource(scope: str, table: str) -> str:
     """Return the name of a key-value table in access control lists."""
     return f"prn::/scope:{scope}/key-value-table:{table}"
 
@@ -108,7 +108,7 @@ class ControllerChannel:
         """Send a unary call; return the reply and the number of tries.
 
         If there was more than one try, an earlier one may have taken effect although its reply was lost. `timeout`
-        (seconds) replaces the configured time for one request. Raises the errors of `controller_error`.
+        (seconds) replaces the configured time for one request. Raises the errors of `make_controller_error`.
         """
         tries = 0
 
@@ -135,11 +135,13 @@ class ControllerChannel:
         endpoint = self._endpoints[turn % len(self._endpoints)]
         started = time.monotonic()
         try:
-            method = getattr(self._stub(endpoint), rpc)
+            method = getattr(self._make_stub(endpoint), rpc)
             reply = _wait_for_answer(method, request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as failure:
             details = failure.details() or ""
-            error = controller_error(failure.code(), details, purpose, endpoint, with_credentials=header is not None)
+            error = make_controller_error(
+                failure.code(), details, purpose, endpoint, with_credentials=header is not None
+            )
             if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
                 self._first_contact.note_answer()
             if isinstance(error, ServerUnavailableError):
@@ -149,24 +151,24 @@ class ControllerChannel:
                         "address that begins with tls://"
                     )
                 else:
-                    self._next_controller(turn)
+                    self._choose_next_controller(turn)
             _log.debug("%s at %s failed: %s", rpc, endpoint, type(error).__name__)
             # gRPC's error must not become the cause: it holds the call with its metadata.
             raise error from None
         except ServerUnavailableError:
-            self._next_controller(turn)
+            self._choose_next_controller(turn)
             raise
         self._first_contact.note_answer()
         _log.debug("%s at %s took %.1f ms", rpc, endpoint, (time.monotonic() - started) * 1e3)
         return reply
 
-    def _next_controller(self, turn: int) -> None:
+    def _choose_next_controller(self, turn: int) -> None:
         # If several calls fail at the same controller, only the first one moves on.
         with self._lock:
             if self._turn == turn:
                 self._turn += 1
 
-    def _stub(self, endpoint: Endpoint) -> Any:
+    def _make_stub(self, endpoint: Endpoint) -> Any:
         if self._process != os.getpid():
             self._reset()
         with self._lock:
@@ -219,7 +221,7 @@ class ControllerChannel:
 
 def _wait_for_answer(method: Any, request: Any, **options: Any) -> Any:
     """Wait for the answer to a call. Raises Cancelled if the call of this thread is cancelled."""
-    if cancellation.current() is None:
+    if cancellation.find_current() is None:
         return method(request, **options)
     future = method.future(request, **options)
     try:
@@ -242,7 +244,7 @@ def _has_tls(endpoint: Endpoint) -> bool:
         return False
 
 
-def stream_not_found(stream: Stream) -> StreamNotFoundError:
+def make_stream_not_found_error(stream: Stream) -> StreamNotFoundError:
     """Make the error for a stream that does not exist."""
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
@@ -266,9 +268,9 @@ class ControllerCalls:
     ) -> Purpose:
         return Purpose(
             f"{action} '{stream}'",
-            stream_resource(stream),
+            name_stream_resource(stream),
             right,
-            missing=lambda: stream_not_found(stream),
+            missing=lambda: make_stream_not_found_error(stream),
             refine=refine,
             idempotent=idempotent,
         )

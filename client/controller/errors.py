@@ -83,7 +83,7 @@ _PASSING = (
 )
 
 
-def controller_error(
+def make_controller_error(
     status: grpc.StatusCode, details: str, purpose: Purpose, endpoint: Endpoint, *, with_credentials: bool
 ) -> PravegaError:
     """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass; others are final."""
@@ -119,10 +119,12 @@ def controller_error(
         return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} could not handle the call ({status.name}{_after_colon(said)})"
+            f"{cannot}: the controller at {endpoint} could not handle the call ({status.name}{_put_after_colon(said)})"
         )
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_after_colon(said)}")
+        return ServerTimeoutError(
+            f"{cannot}: the controller at {endpoint} did not answer in time{_put_after_colon(said)}"
+        )
     if status is grpc.StatusCode.UNIMPLEMENTED:
         return ServerFailedError(
             f"{cannot}: the server at {endpoint} does not know the call; is it a Pravega controller (port "
@@ -133,7 +135,7 @@ def controller_error(
         return AuthenticationError(
             f"{cannot}: the controller at {endpoint} could not read the credentials; check their form"
         )
-    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_after_colon(said)})")
+    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_put_after_colon(said)})")
 
 
 def extract_server_text(details: str) -> str:
@@ -161,5 +163,5 @@ def _find_lost_connection(details: str) -> _LostConnection:
     return _LostConnection(extract_server_text(text) or "no reason given")
 
 
-def _after_colon(text: str) -> str:
+def _put_after_colon(text: str) -> str:
     return f": {text}" if text else ""

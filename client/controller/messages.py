@@ -45,15 +45,15 @@ _ACCESS = {
 }
 
 
-def stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
+def make_stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
     """Return a stream in a request. Without `access` no token is asked for, so that the right to read suffices."""
     wanted = pb.StreamInfo.NONE if access is None else _ACCESS[access]
     return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=wanted)
 
 
-def stream_cut_message(cut: StreamCut) -> pb.StreamCut:
+def make_stream_cut_message(cut: StreamCut) -> pb.StreamCut:
     """Return a stream cut in a request."""
-    return pb.StreamCut(streamInfo=stream_info(cut.stream), cut=dict(cut.positions))
+    return pb.StreamCut(streamInfo=make_stream_info(cut.stream), cut=dict(cut.positions))
 
 
 def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> pb.StreamConfig:
@@ -61,7 +61,7 @@ def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> 
     check_configuration(configuration)
     scaling, retention = configuration.scaling, configuration.retention
     message = pb.StreamConfig(
-        streamInfo=stream_info(stream),
+        streamInfo=make_stream_info(stream),
         scalingPolicy=pb.ScalingPolicy(
             scaleType=_SCALING[scaling.kind],
             targetRate=scaling.target_rate,
@@ -121,9 +121,9 @@ def decode_ranges(messages: Iterable[pb.SegmentRange]) -> list[SegmentRange]:
     return sorted((decode_range(message) for message in messages), key=lambda segment: segment.min_key)
 
 
-def transaction_id_message(transaction: uuid.UUID) -> pb.TxnId:
+def make_transaction_id_message(transaction: uuid.UUID) -> pb.TxnId:
     """Return a transaction's id as two signed 64-bit halves."""
-    return pb.TxnId(highBits=_signed(transaction.int >> 64), lowBits=_signed(transaction.int & (1 << 64) - 1))
+    return pb.TxnId(highBits=_make_signed(transaction.int >> 64), lowBits=_make_signed(transaction.int & (1 << 64) - 1))
 
 
 def decode_transaction_id(message: pb.TxnId) -> uuid.UUID:
@@ -132,5 +132,5 @@ def decode_transaction_id(message: pb.TxnId) -> uuid.UUID:
     return uuid.UUID(int=(message.highBits & mask) << 64 | message.lowBits & mask)
 
 
-def _signed(value: int) -> int:
+def _make_signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value

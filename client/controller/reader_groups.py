@@ -17,10 +17,10 @@ from pyspark_pravega.errors import (
 from ..stream import Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, scope_resource, stream_not_found
+from .channel import ControllerCalls, make_stream_not_found_error, name_scope_resource
 from .errors import Purpose
-from .messages import stream_cut_message, stream_info
-from .scopes import scope_not_found
+from .messages import make_stream_cut_message, make_stream_info
+from .scopes import make_scope_not_found_error
 
 # The defaults of Java's ReaderGroupConfig.
 _REFRESH_MS = 3000
@@ -71,28 +71,30 @@ class ReaderGroupCalls(ControllerCalls):
         its streams, which holds nothing before its first cut. Needs READ_UPDATE on the scope. Raises
         ScopeNotFoundError, InvalidNameError.
         """
-        purpose = Purpose(f"create {_title(group.scope, group.name)}", scope_resource(group.scope), "READ_UPDATE")
-        reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _message(group), purpose)
+        purpose = Purpose(
+            f"create {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        )
+        reply: pb.CreateReaderGroupResponse = self._call("createReaderGroup", _make_message(group), purpose)
         if reply.status == pb.CreateReaderGroupResponse.SCOPE_NOT_FOUND:
-            raise scope_not_found(group.scope)
+            raise make_scope_not_found_error(group.scope)
         if reply.status == pb.CreateReaderGroupResponse.INVALID_RG_NAME:
             raise InvalidNameError(
                 f"Pravega does not accept '{group.name}' as the name of a consumer; use letters, digits, '-' and '.'"
             )
         if reply.status != pb.CreateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.CreateReaderGroupResponse.Status.Name(reply.status))
-        return _group(reply.config)
+        return _read_group(reply.config)
 
     def reader_group(self, scope: str, name: str) -> ReaderGroup | None:
         """Return the reader group of this name, or None. Needs READ on the scope."""
-        purpose = Purpose(f"look up {_title(scope, name)}", scope_resource(scope), "READ")
+        purpose = Purpose(f"look up {_format_title(scope, name)}", name_scope_resource(scope), "READ")
         request = pb.ReaderGroupInfo(scope=scope, readerGroup=name)
         reply: pb.ReaderGroupConfigResponse = self._call("getReaderGroupConfig", request, purpose)
         if reply.status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND:
             return None
         if reply.status != pb.ReaderGroupConfigResponse.SUCCESS:
             raise self._failed(purpose, pb.ReaderGroupConfigResponse.Status.Name(reply.status))
-        return _group(reply.config)
+        return _read_group(reply.config)
 
     def update_reader_group(self, group: ReaderGroup) -> int:
         """Replace the settings of a reader group of this id and generation; return its next generation.
@@ -100,14 +102,16 @@ class ReaderGroupCalls(ControllerCalls):
         Clients that know only an older generation cannot move the group any more; it keeps the positions that it holds.
         Raises ConsumerInUseError if another client has updated it first, ConsumerNotFoundError.
         """
-        purpose = Purpose(f"change {_title(group.scope, group.name)}", scope_resource(group.scope), "READ_UPDATE")
-        reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _message(group), purpose)
+        purpose = Purpose(
+            f"change {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        )
+        reply: pb.UpdateReaderGroupResponse = self._call("updateReaderGroup", _make_message(group), purpose)
         if reply.status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND:
-            raise _not_found(group.scope, group.name)
+            raise _make_not_found_error(group.scope, group.name)
         if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
             raise ConsumerInUseError(
-                f"{_title(group.scope, group.name)} was changed by another client at the same moment; give each query "
-                "its own consumer"
+                f"{_format_title(group.scope, group.name)} was changed by another client at the same moment; give each "
+                "query its own consumer"
             )
         if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.UpdateReaderGroupResponse.Status.Name(reply.status))
@@ -118,23 +122,25 @@ class ReaderGroupCalls(ControllerCalls):
 
         Raises ConsumerNotFoundError if it does not exist, or was created again under another id.
         """
-        purpose = Purpose(f"drop {_title(group.scope, group.name)}", scope_resource(group.scope), "READ_UPDATE")
+        purpose = Purpose(
+            f"drop {_format_title(group.scope, group.name)}", name_scope_resource(group.scope), "READ_UPDATE"
+        )
         request = pb.ReaderGroupInfo(
             scope=group.scope, readerGroup=group.name, readerGroupId=str(group.id), generation=group.generation
         )
         reply, tries = self._channel.call("deleteReaderGroup", request, purpose)
         if reply.status == pb.DeleteReaderGroupStatus.RG_NOT_FOUND:
             if tries == 1:
-                raise _not_found(group.scope, group.name)
+                raise _make_not_found_error(group.scope, group.name)
         elif reply.status != pb.DeleteReaderGroupStatus.SUCCESS:
             raise self._failed(purpose, pb.DeleteReaderGroupStatus.Status.Name(reply.status))
 
     def subscribers(self, stream: Stream) -> list[tuple[str, str]]:
         """Return the scopes and names of the reader groups that hold events of a stream. Needs READ_UPDATE on it."""
         purpose = self._stream_purpose("list the subscribers of stream", stream, "READ_UPDATE")
-        reply: pb.SubscribersResponse = self._call("listSubscribers", stream_info(stream), purpose)
+        reply: pb.SubscribersResponse = self._call("listSubscribers", make_stream_info(stream), purpose)
         if reply.status == pb.SubscribersResponse.STREAM_NOT_FOUND:
-            raise stream_not_found(stream)
+            raise make_stream_not_found_error(stream)
         if reply.status != pb.SubscribersResponse.SUCCESS:
             raise self._failed(purpose, pb.SubscribersResponse.Status.Name(reply.status))
         found = [subscriber.partition("/") for subscriber in reply.subscribers]
@@ -147,13 +153,13 @@ class ReaderGroupCalls(ControllerCalls):
         ConsumerNotFoundError if it is no longer a subscriber of the stream, InvalidOptionError if the cut lies before
         the one that it holds now, StreamNotFoundError.
         """
-        name = _title(group.scope, group.name)
+        name = _format_title(group.scope, group.name)
         purpose = self._stream_purpose(f"move {name} on stream", cut.stream, "READ_UPDATE")
         request = pb.SubscriberStreamCut(
             subscriber=f"{group.scope}/{group.name}",
             generation=group.generation,
             readerGroupId=str(group.id),
-            streamCut=stream_cut_message(cut),
+            streamCut=make_stream_cut_message(cut),
         )
         reply: pb.UpdateSubscriberStatus = self._call("updateSubscriberStreamCut", request, purpose)
         if reply.status == pb.UpdateSubscriberStatus.GENERATION_MISMATCH:
@@ -165,20 +171,20 @@ class ReaderGroupCalls(ControllerCalls):
         if reply.status == pb.UpdateSubscriberStatus.STREAM_CUT_NOT_VALID:
             raise InvalidOptionError(f"{name} cannot be moved to {cut}, which lies before its present position")
         if reply.status == pb.UpdateSubscriberStatus.STREAM_NOT_FOUND:
-            raise stream_not_found(cut.stream)
+            raise make_stream_not_found_error(cut.stream)
         if reply.status != pb.UpdateSubscriberStatus.SUCCESS:
             raise ServerFailedError(f"cannot {purpose.action}: the controller failed; see its log")
 
 
-def _title(scope: str, name: str) -> str:
+def _format_title(scope: str, name: str) -> str:
     return f"consumer '{name}' of scope '{scope}'"
 
 
-def _not_found(scope: str, name: str) -> ConsumerNotFoundError:
+def _make_not_found_error(scope: str, name: str) -> ConsumerNotFoundError:
     return ConsumerNotFoundError(f"there is no consumer '{name}' in scope '{scope}'")
 
 
-def _message(group: ReaderGroup) -> pb.ReaderGroupConfiguration:
+def _make_message(group: ReaderGroup) -> pb.ReaderGroupConfiguration:
     return pb.ReaderGroupConfiguration(
         scope=group.scope,
         readerGroupName=group.name,
@@ -188,12 +194,12 @@ def _message(group: ReaderGroup) -> pb.ReaderGroupConfiguration:
         retentionType=group.holding.value,
         generation=group.generation,
         readerGroupId=str(group.id),
-        startingStreamCuts=[stream_cut_message(start) for start in group.starts],
-        endingStreamCuts=[pb.StreamCut(streamInfo=stream_info(stream)) for stream in group.streams],
+        startingStreamCuts=[make_stream_cut_message(start) for start in group.starts],
+        endingStreamCuts=[pb.StreamCut(streamInfo=make_stream_info(stream)) for stream in group.streams],
     )
 
 
-def _group(message: pb.ReaderGroupConfiguration) -> ReaderGroup:
+def _read_group(message: pb.ReaderGroupConfiguration) -> ReaderGroup:
     starts = tuple(
         StreamCut(Stream(start.streamInfo.scope, start.streamInfo.stream), dict(start.cut))
         for start in message.startingStreamCuts

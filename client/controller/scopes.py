@@ -13,12 +13,18 @@ from pyspark_pravega.errors import (
 
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
-from .channel import ROOT_RESOURCE, ControllerCalls, describe_lost_reply, key_value_table_resource, scope_resource
+from .channel import (
+    ROOT_RESOURCE,
+    ControllerCalls,
+    describe_lost_reply,
+    name_key_value_table_resource,
+    name_scope_resource,
+)
 from .errors import Purpose
 from .messages import decode_ranges
 
 
-def scope_not_found(scope: str) -> ScopeNotFoundError:
+def make_scope_not_found_error(scope: str) -> ScopeNotFoundError:
     """Make the error for a scope that does not exist."""
     return ScopeNotFoundError(f"there is no scope '{scope}'")
 
@@ -44,7 +50,7 @@ class ScopeCalls(ControllerCalls):
 
     def scope_exists(self, scope: str) -> bool:
         """Return whether a scope exists. Needs READ on it."""
-        purpose = Purpose(f"look for scope '{scope}'", scope_resource(scope), "READ")
+        purpose = Purpose(f"look for scope '{scope}'", name_scope_resource(scope), "READ")
         reply: pb.ExistsResponse = self._call("checkScopeExists", pb.ScopeInfo(scope=scope), purpose)
         return reply.exists
 
@@ -67,7 +73,7 @@ class ScopeCalls(ControllerCalls):
         reply, tries = self._channel.call("deleteScope", pb.ScopeInfo(scope=scope), purpose)
         if reply.status == pb.DeleteScopeStatus.SCOPE_NOT_FOUND:
             if tries == 1:
-                raise scope_not_found(scope)
+                raise make_scope_not_found_error(scope)
         elif reply.status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY:
             raise ScopeNotEmptyError(
                 f"scope '{scope}' is not empty: it holds streams or tables that the user may not see"
@@ -91,7 +97,7 @@ class KeyValueTableCalls(ControllerCalls):
                 raise InvalidOptionError(
                     f"the {what} of key-value table '{scope}/{name}' is {value}; it must be at least 1"
                 )
-        purpose = Purpose(f"create key-value table '{scope}/{name}'", scope_resource(scope), "READ_UPDATE")
+        purpose = Purpose(f"create key-value table '{scope}/{name}'", name_scope_resource(scope), "READ_UPDATE")
         request = pb.KeyValueTableConfig(
             scope=scope,
             kvtName=name,
@@ -103,7 +109,7 @@ class KeyValueTableCalls(ControllerCalls):
         if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
             return False
         if reply.status == pb.CreateKeyValueTableStatus.SCOPE_NOT_FOUND:
-            raise scope_not_found(scope)
+            raise make_scope_not_found_error(scope)
         if reply.status == pb.CreateKeyValueTableStatus.INVALID_TABLE_NAME:
             raise InvalidNameError(f"Pravega does not accept '{name}' as the name of a key-value table")
         if reply.status != pb.CreateKeyValueTableStatus.SUCCESS:
@@ -112,14 +118,14 @@ class KeyValueTableCalls(ControllerCalls):
 
     def list_key_value_tables(self, scope: str) -> list[str]:
         """Return the names of the tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
-        purpose = Purpose(f"list the key-value tables of scope '{scope}'", scope_resource(scope), "READ")
+        purpose = Purpose(f"list the key-value tables of scope '{scope}'", name_scope_resource(scope), "READ")
         names: list[str] = []
         token = pb.ContinuationToken()
         while True:
             request = pb.KVTablesInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=token)
             reply: pb.KVTablesInScopeResponse = self._call("listKeyValueTablesInScope", request, purpose)
             if reply.status == pb.KVTablesInScopeResponse.SCOPE_NOT_FOUND:
-                raise scope_not_found(scope)
+                raise make_scope_not_found_error(scope)
             if reply.status != pb.KVTablesInScopeResponse.SUCCESS:
                 raise self._failed(purpose, pb.KVTablesInScopeResponse.Status.Name(reply.status))
             if not reply.kvtables:
@@ -133,7 +139,7 @@ class KeyValueTableCalls(ControllerCalls):
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.KeyValueTableConfigResponse = self._call("getKeyValueTableConfiguration", request, purpose)
         if reply.status == pb.KeyValueTableConfigResponse.TABLE_NOT_FOUND:
-            raise _table_not_found(scope, name)
+            raise _make_table_not_found_error(scope, name)
         if reply.status != pb.KeyValueTableConfigResponse.SUCCESS:
             raise self._failed(purpose, pb.KeyValueTableConfigResponse.Status.Name(reply.status))
         found = reply.config
@@ -160,18 +166,18 @@ class KeyValueTableCalls(ControllerCalls):
         reply, tries = self._channel.call("deleteKeyValueTable", request, purpose)
         if reply.status == pb.DeleteKVTableStatus.TABLE_NOT_FOUND:
             if tries == 1:
-                raise _table_not_found(scope, name)
+                raise _make_table_not_found_error(scope, name)
         elif reply.status != pb.DeleteKVTableStatus.SUCCESS:
             raise self._failed(purpose, pb.DeleteKVTableStatus.Status.Name(reply.status))
 
     def _table_purpose(self, action: str, scope: str, name: str, *, write: bool) -> Purpose:
         return Purpose(
             f"{action} '{scope}/{name}'",
-            key_value_table_resource(scope, name),
+            name_key_value_table_resource(scope, name),
             "READ_UPDATE" if write else "READ",
-            missing=lambda: _table_not_found(scope, name),
+            missing=lambda: _make_table_not_found_error(scope, name),
         )
 
 
-def _table_not_found(scope: str, name: str) -> KeyValueTableNotFoundError:
+def _make_table_not_found_error(scope: str, name: str) -> KeyValueTableNotFoundError:
     return KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")

@@ -19,11 +19,11 @@ from pyspark_pravega.errors import (
 from .. import cancellation
 from ..config import Endpoint
 from ..retry import retry
-from ..stream import Access, SegmentRange, Stream, key_value_table_of, segment_name
+from ..stream import Access, SegmentRange, Stream, find_key_value_table, make_segment_name
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
 from .channel import ControllerCalls
-from .messages import decode_range, decode_ranges, stream_cut_message, stream_info
+from .messages import decode_range, decode_ranges, make_stream_cut_message, make_stream_info
 
 _UNSPECIFIED_HOSTS = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 """Host names that a standalone server gives if nobody has configured its own."""
@@ -55,7 +55,7 @@ class SegmentCalls(ControllerCalls):
         """
         reply: pb.SegmentRanges = self._call(
             "getCurrentSegments",
-            stream_info(stream),
+            make_stream_info(stream),
             self._stream_purpose(
                 "look up the segments of stream", stream, refine=lambda said: _recognize_half_made(said, stream)
             ),
@@ -77,7 +77,7 @@ class SegmentCalls(ControllerCalls):
         """Return the segments that were current in an epoch. Needs READ_UPDATE."""
         reply: pb.SegmentRanges = self._call(
             "getEpochSegments",
-            pb.GetEpochSegmentsRequest(streamInfo=stream_info(stream), epoch=epoch),
+            pb.GetEpochSegmentsRequest(streamInfo=make_stream_info(stream), epoch=epoch),
             replace(
                 self._stream_purpose(f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE"),
                 missing=lambda: StreamNotFoundError(
@@ -91,12 +91,12 @@ class SegmentCalls(ControllerCalls):
         """Return the position before the first event that still exists. Raises StreamNotFoundError."""
         reply: pb.SegmentsAtTime = self._call(
             "getSegments",
-            pb.GetSegmentsRequest(streamInfo=stream_info(stream), timestamp=0),
+            pb.GetSegmentsRequest(streamInfo=make_stream_info(stream), timestamp=0),
             self._stream_purpose("look up the head of stream", stream),
         )
         return StreamCut(stream, {location.segmentId.segmentId: location.offset for location in reply.segments})
 
-    def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
+    def list_segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
         """Return the ids of all segments with data between two cuts, in no special order, and a token to read them.
 
         Without an end they go to the end of the stream. A start without positions means the head if there is no end,
@@ -110,7 +110,7 @@ class SegmentCalls(ControllerCalls):
         if end is not None and end.stream != stream:
             raise InvalidOptionError(f"the stream cuts belong to different streams, '{stream}' and '{end.stream}'")
         try:
-            reply = self._segments_between(start, end)
+            reply = self._list_segments_between(start, end)
         except (ServerFailedError, StreamNotFoundError) as failure:
             # The server's only answer to cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
             for cut in (start, end):
@@ -119,14 +119,14 @@ class SegmentCalls(ControllerCalls):
                         f"{cut} is not a position in stream '{stream}': it must name segments of the stream "
                         "that cover the key space once"
                     ) from None
-            if end is not None and isinstance(failure, ServerFailedError) and self._lies_after(start, end):
+            if end is not None and isinstance(failure, ServerFailedError) and self._is_after(start, end):
                 raise InvalidOptionError(f"{start} lies after {end}, so there is nothing between them") from None
             raise
         return [segment.segmentId for segment in reply.segments], reply.delegationToken
 
-    def _segments_between(self, start: StreamCut, end: StreamCut | None) -> pb.StreamCutRangeResponse:
+    def _list_segments_between(self, start: StreamCut, end: StreamCut | None) -> pb.StreamCutRangeResponse:
         stream = start.stream
-        request = pb.StreamCutRange(streamInfo=stream_info(stream))
+        request = pb.StreamCutRange(streamInfo=make_stream_info(stream))
         getattr(request, "from").update(start.positions)
         if end is not None:
             request.to.update(end.positions)
@@ -134,13 +134,13 @@ class SegmentCalls(ControllerCalls):
         reply: pb.StreamCutRangeResponse = self._call("getSegmentsBetween", request, purpose)
         return reply
 
-    def _lies_after(self, start: StreamCut, end: StreamCut) -> bool:
+    def _is_after(self, start: StreamCut, end: StreamCut) -> bool:
         """Return whether a cut lies after another one, at least in part."""
         common = start.positions.keys() & end.positions.keys()
         if any(start.positions[segment] > end.positions[segment] for segment in common):
             return True
         try:
-            self._segments_between(end, start)
+            self._list_segments_between(end, start)
         except ServerFailedError:
             return False
         return True
@@ -155,14 +155,14 @@ class SegmentCalls(ControllerCalls):
             return False
         purpose = self._stream_purpose("check a stream cut of stream", stream)
         try:
-            reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", stream_cut_message(cut), purpose)
+            reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", make_stream_cut_message(cut), purpose)
         except StreamNotFoundError:
             # The stream or the epoch of a segment was not found; this call fails if it was the stream.
             self.head(stream)
             return False
         except ServerFailedError:
             # The server fails for segments that the stream does not have.
-            known, _ = self.segments_between(self.head(stream), None)
+            known, _ = self.list_segments_between(self.head(stream), None)
             if set(cut.positions) <= set(known):
                 raise
             return False
@@ -175,7 +175,7 @@ class SegmentCalls(ControllerCalls):
         """
         reply: pb.SuccessorResponse = self._call(
             "getSegmentsImmediatelyFollowing",
-            pb.SegmentId(streamInfo=stream_info(stream), segmentId=segment_id),
+            pb.SegmentId(streamInfo=make_stream_info(stream), segmentId=segment_id),
             self._stream_purpose("look up the successors of a segment of stream", stream),
         )
         return {decode_range(entry.segment): list(entry.value) for entry in reply.segments}
@@ -187,12 +187,12 @@ class SegmentCalls(ControllerCalls):
         ServerUnavailableError if no store has taken the segment over within the retry time.
         """
         purpose = self._stream_purpose("find the segment store for stream", stream)
-        request = pb.SegmentId(streamInfo=stream_info(stream), segmentId=segment_id)
+        request = pb.SegmentId(streamInfo=make_stream_info(stream), segmentId=segment_id)
 
         def locate(seconds_left: float) -> Endpoint:
             reply: pb.NodeUri = self._call("getURI", request, purpose)
             if not reply.endpoint or not 0 < reply.port < 65536:
-                raise ServerUnavailableError(f"no segment store serves '{segment_name(stream, segment_id)}' now")
+                raise ServerUnavailableError(f"no segment store serves '{make_segment_name(stream, segment_id)}' now")
             host = self._channel.endpoint.host if reply.endpoint in _UNSPECIFIED_HOSTS else reply.endpoint
             return Endpoint(host, reply.port)
 
@@ -206,11 +206,11 @@ class SegmentCalls(ControllerCalls):
         purpose = self._stream_purpose(
             "get a token for stream", stream, "READ" if access is Access.READ else "READ_UPDATE"
         )
-        table = key_value_table_of(stream)
+        table = find_key_value_table(stream)
         if table is not None:
             action = "read" if access is Access.READ else "write to"
             purpose = replace(purpose, action=f"{action} key-value table '{stream.scope}/{table}'")
-        reply: pb.DelegationToken = self._call("getDelegationToken", stream_info(stream, access), purpose)
+        reply: pb.DelegationToken = self._call("getDelegationToken", make_stream_info(stream, access), purpose)
         return reply.delegationToken
 
     def scale_stream(
@@ -231,7 +231,7 @@ class SegmentCalls(ControllerCalls):
         deadline = time.monotonic() + limit
         purpose = self._stream_purpose("scale stream", stream, "READ_UPDATE", idempotent=False)
         request = pb.ScaleRequest(
-            streamInfo=stream_info(stream),
+            streamInfo=make_stream_info(stream),
             sealedSegments=sealed,
             newKeyRanges=[pb.ScaleRequest.KeyRangeEntry(start=start, end=end) for start, end in ranges],
             scaleTimestamp=int(time.time() * 1000),
@@ -246,7 +246,7 @@ class SegmentCalls(ControllerCalls):
                 f"segments {list(sealed)}, which must be current segments of the stream, and leave it with "
                 "at least as many segments as its scaling policy wants"
             )
-        check = pb.ScaleStatusRequest(streamInfo=stream_info(stream), epoch=started.epoch)
+        check = pb.ScaleStatusRequest(streamInfo=make_stream_info(stream), epoch=started.epoch)
         looking = self._stream_purpose("look up the progress of scaling stream", stream)
         pause = 0.05
         while True:

@@ -13,10 +13,16 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import TRIES_OF_FAILED_CALLS, ControllerCalls, describe_lost_reply, scope_resource, stream_not_found
+from .channel import (
+    TRIES_OF_FAILED_CALLS,
+    ControllerCalls,
+    describe_lost_reply,
+    make_stream_not_found_error,
+    name_scope_resource,
+)
 from .errors import Purpose
-from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
-from .scopes import scope_not_found
+from .messages import decode_configuration, encode_configuration, make_stream_cut_message, make_stream_info
+from .scopes import make_scope_not_found_error
 
 
 class StreamCalls(ControllerCalls):
@@ -30,16 +36,16 @@ class StreamCalls(ControllerCalls):
         """
         purpose = Purpose(
             f"list the streams of scope '{scope}'",
-            scope_resource(scope),
+            name_scope_resource(scope),
             "READ",
-            missing=lambda: scope_not_found(scope),
+            missing=lambda: make_scope_not_found_error(scope),
         )
         names: list[str] = []
         token = pb.ContinuationToken()
         while True:
-            reply = self._streams_page(scope, tag, token, purpose)
+            reply = self._list_page(scope, tag, token, purpose)
             if reply.status == pb.StreamsInScopeResponse.SCOPE_NOT_FOUND:
-                raise scope_not_found(scope)
+                raise make_scope_not_found_error(scope)
             if reply.status != pb.StreamsInScopeResponse.SUCCESS:
                 raise self._failed(purpose, pb.StreamsInScopeResponse.Status.Name(reply.status))
             # A page may carry a token although no page follows: only an empty page is the end.
@@ -48,7 +54,7 @@ class StreamCalls(ControllerCalls):
             names += [stream.stream for stream in reply.streams]
             token = reply.continuationToken
 
-    def _streams_page(
+    def _list_page(
         self, scope: str, tag: str | None, token: pb.ContinuationToken, purpose: Purpose
     ) -> pb.StreamsInScopeResponse:
         place = pb.ScopeInfo(scope=scope)
@@ -64,7 +70,7 @@ class StreamCalls(ControllerCalls):
     def stream_exists(self, stream: Stream) -> bool:
         """Return whether a stream exists. Needs READ on it."""
         reply: pb.ExistsResponse = self._call(
-            "checkStreamExists", stream_info(stream), self._stream_purpose("look for stream", stream)
+            "checkStreamExists", make_stream_info(stream), self._stream_purpose("look for stream", stream)
         )
         return reply.exists
 
@@ -72,7 +78,7 @@ class StreamCalls(ControllerCalls):
         """Return the settings of a stream. Raises StreamNotFoundError."""
         reply: pb.StreamConfig = self._call(
             "getStreamConfiguration",
-            stream_info(stream),
+            make_stream_info(stream),
             self._stream_purpose("look up the settings of stream", stream),
         )
         return decode_configuration(reply)
@@ -86,7 +92,7 @@ class StreamCalls(ControllerCalls):
 
         Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, ServerFailedError.
         """
-        purpose = Purpose(f"create stream '{stream}'", scope_resource(stream.scope), "READ_UPDATE")
+        purpose = Purpose(f"create stream '{stream}'", name_scope_resource(stream.scope), "READ_UPDATE")
         request = encode_configuration(stream, configuration)
         reply, tries = self._channel.call("createStream", request, purpose)
         failures = 0
@@ -100,7 +106,7 @@ class StreamCalls(ControllerCalls):
                 f"stream '{stream.name}' already exists in scope '{stream.scope}'{describe_lost_reply(tries)}"
             )
         if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
-            raise scope_not_found(stream.scope)
+            raise make_scope_not_found_error(stream.scope)
         if reply.status == pb.CreateStreamStatus.INVALID_STREAM_NAME:
             raise InvalidNameError(
                 f"Pravega does not accept '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
@@ -123,7 +129,7 @@ class StreamCalls(ControllerCalls):
         Sealing a sealed stream succeeds. Raises StreamNotFoundError.
         """
         purpose = self._stream_purpose("seal stream", stream, "READ_UPDATE")
-        reply: pb.UpdateStreamStatus = self._call("sealStream", stream_info(stream), purpose)
+        reply: pb.UpdateStreamStatus = self._call("sealStream", make_stream_info(stream), purpose)
         if reply.status != pb.UpdateStreamStatus.STREAM_SEALED:
             self._check_update(reply, stream, purpose)
 
@@ -136,7 +142,7 @@ class StreamCalls(ControllerCalls):
         StreamNotFoundError, StreamSealedError.
         """
         purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
-        reply: pb.UpdateStreamStatus = self._call("truncateStream", stream_cut_message(cut), purpose)
+        reply: pb.UpdateStreamStatus = self._call("truncateStream", make_stream_cut_message(cut), purpose)
         if reply.status == pb.UpdateStreamStatus.FAILURE:
             raise InvalidOptionError(
                 f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
@@ -147,10 +153,10 @@ class StreamCalls(ControllerCalls):
     def delete_stream(self, stream: Stream) -> None:
         """Delete a sealed stream. Raises StreamNotFoundError, and UnsupportedOperationError if it is not sealed."""
         purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE")
-        reply, tries = self._channel.call("deleteStream", stream_info(stream), purpose)
+        reply, tries = self._channel.call("deleteStream", make_stream_info(stream), purpose)
         if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:
             if tries == 1:
-                raise stream_not_found(stream)
+                raise make_stream_not_found_error(stream)
         elif reply.status == pb.DeleteStreamStatus.STREAM_NOT_SEALED:
             raise UnsupportedOperationError(f"stream '{stream}' is not sealed; seal it before you delete it")
         elif reply.status != pb.DeleteStreamStatus.SUCCESS:
@@ -158,9 +164,9 @@ class StreamCalls(ControllerCalls):
 
     def _check_update(self, reply: pb.UpdateStreamStatus, stream: Stream, purpose: Purpose) -> None:
         if reply.status == pb.UpdateStreamStatus.STREAM_NOT_FOUND:
-            raise stream_not_found(stream)
+            raise make_stream_not_found_error(stream)
         if reply.status == pb.UpdateStreamStatus.SCOPE_NOT_FOUND:
-            raise scope_not_found(stream.scope)
+            raise make_scope_not_found_error(stream.scope)
         if reply.status == pb.UpdateStreamStatus.STREAM_SEALED:
             raise StreamSealedError(f"cannot {purpose.action}: it is sealed")
         if reply.status != pb.UpdateStreamStatus.SUCCESS:

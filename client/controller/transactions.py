@@ -19,8 +19,14 @@ from ..retry import retry
 from ..stream import SegmentRange, Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .channel import ControllerCalls, stream_not_found
-from .messages import decode_ranges, decode_transaction_id, stream_cut_message, stream_info, transaction_id_message
+from .channel import ControllerCalls, make_stream_not_found_error
+from .messages import (
+    decode_ranges,
+    decode_transaction_id,
+    make_stream_cut_message,
+    make_stream_info,
+    make_transaction_id_message,
+)
 
 SHORTEST_LEASE_MS = 10_000
 LONGEST_LEASE_MS = 600_000
@@ -53,8 +59,8 @@ _ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 class CreatedTransaction:
     """A new transaction: its id (unique only within its stream), the segments to append to, and a token to do so.
 
-    The ids of `segments` carry the transaction's epoch (`transaction_segment_id`), so the ids of older segments differ
-    from those in `current_segments`.
+    The ids of `segments` carry the transaction's epoch (`make_transaction_segment_id`), so the ids of older segments
+    differ from those in `current_segments`.
     """
 
     id: uuid.UUID
@@ -79,7 +85,7 @@ class TransactionCalls(ControllerCalls):
             refine=lambda details: _recognize_refusal(details, stream, lease_ms),
             idempotent=False,
         )
-        request = pb.CreateTxnRequest(streamInfo=stream_info(stream), lease=lease_ms)
+        request = pb.CreateTxnRequest(streamInfo=make_stream_info(stream), lease=lease_ms)
         reply: pb.CreateTxnResponse = self._call("createTransaction", request, purpose)
         return CreatedTransaction(
             decode_transaction_id(reply.txnId), decode_ranges(reply.activeSegments), reply.delegationToken
@@ -93,7 +99,7 @@ class TransactionCalls(ControllerCalls):
         """
         purpose = self._stream_purpose(f"keep alive transaction {transaction} on stream", stream, "READ_UPDATE")
         request = pb.PingTxnRequest(
-            streamInfo=stream_info(stream), txnId=transaction_id_message(transaction), lease=lease_ms
+            streamInfo=make_stream_info(stream), txnId=make_transaction_id_message(transaction), lease=lease_ms
         )
         status = pb.PingTxnStatus
 
@@ -107,7 +113,7 @@ class TransactionCalls(ControllerCalls):
         if reply.status == status.OK:
             return
         if reply.status == status.LEASE_TOO_LARGE:
-            raise _bad_lease(lease_ms)
+            raise _make_lease_error(lease_ms)
         if reply.status == status.MAX_EXECUTION_TIME_EXCEEDED:
             raise TransactionNotOpenError(
                 f"transaction {transaction} on stream '{stream}' cannot be kept alive any longer: it has reached the "
@@ -129,8 +135,8 @@ class TransactionCalls(ControllerCalls):
         """
         purpose = self._stream_purpose(f"commit transaction {transaction} on stream", stream, "READ_UPDATE")
         request = pb.TxnRequest(
-            streamInfo=stream_info(stream),
-            txnId=transaction_id_message(transaction),
+            streamInfo=make_stream_info(stream),
+            txnId=make_transaction_id_message(transaction),
             writerId=writer,
             timestamp=_NO_TIMESTAMP if event_time is None else event_time,
         )
@@ -145,8 +151,8 @@ class TransactionCalls(ControllerCalls):
         """
         purpose = self._stream_purpose(f"abort transaction {transaction} on stream", stream, "READ_UPDATE")
         request = pb.TxnRequest(
-            streamInfo=stream_info(stream),
-            txnId=transaction_id_message(transaction),
+            streamInfo=make_stream_info(stream),
+            txnId=make_transaction_id_message(transaction),
             timestamp=_NO_TIMESTAMP,
         )
         reply: pb.TxnStatus = self._call("abortTransaction", request, purpose)
@@ -156,7 +162,7 @@ class TransactionCalls(ControllerCalls):
     def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
         """Return the state of a transaction. Needs only READ."""
         purpose = self._stream_purpose(f"look up transaction {transaction} on stream", stream)
-        request = pb.TxnRequest(streamInfo=stream_info(stream), txnId=transaction_id_message(transaction))
+        request = pb.TxnRequest(streamInfo=make_stream_info(stream), txnId=make_transaction_id_message(transaction))
         reply: pb.TxnState = self._call("checkTransactionState", request, purpose)
         return TransactionStatus(reply.state)
 
@@ -176,13 +182,13 @@ class TransactionCalls(ControllerCalls):
 
 def _recognize_refusal(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
     if any(text in details for text in _LEASE_TEXTS):
-        return _bad_lease(lease_ms)
+        return _make_lease_error(lease_ms)
     if _SEALED in details:
         return StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it. Write to another one")
     return None
 
 
-def _bad_lease(lease_ms: int) -> InvalidOptionError:
+def _make_lease_error(lease_ms: int) -> InvalidOptionError:
     return InvalidOptionError(
         f"the server refuses a transaction lease of {lease_ms} ms; it must be from {SHORTEST_LEASE_MS} to "
         f"{LONGEST_LEASE_MS} ms, unless the server is configured with other limits"
@@ -200,7 +206,7 @@ class EventTimeCalls(ControllerCalls):
         StreamNotFoundError.
         """
         purpose = self._stream_purpose(f"note a time of writer '{writer}' on stream", position.stream, "READ_UPDATE")
-        request = pb.TimestampFromWriter(writer=writer, position=stream_cut_message(position), timestamp=time)
+        request = pb.TimestampFromWriter(writer=writer, position=make_stream_cut_message(position), timestamp=time)
         reply: pb.TimestampResponse = self._call("noteTimestampFromWriter", request, purpose)
         if reply.result in (pb.TimestampResponse.INVALID_TIME, pb.TimestampResponse.INVALID_POSITION):
             raise InvalidOptionError(
@@ -216,10 +222,10 @@ class EventTimeCalls(ControllerCalls):
         The time that it noted last still counts once. Raises StreamNotFoundError.
         """
         purpose = self._stream_purpose(f"remove writer '{writer}' from stream", stream, "READ_UPDATE")
-        request = pb.RemoveWriterRequest(writer=writer, stream=stream_info(stream))
+        request = pb.RemoveWriterRequest(writer=writer, stream=make_stream_info(stream))
         reply: pb.RemoveWriterResponse = self._call("removeWriter", request, purpose)
         if reply.result == pb.RemoveWriterResponse.STREAM_DOES_NOT_EXIST:
-            raise stream_not_found(stream)
+            raise make_stream_not_found_error(stream)
         if reply.result == pb.RemoveWriterResponse.INTERNAL_ERROR:
             raise self._failed(purpose, "INTERNAL_ERROR")
         return reply.result == pb.RemoveWriterResponse.SUCCESS

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from pyspark_pravega.errors import PermissionDeniedError
 
-from ..segments.failures import SegmentAddress, segment_not_found
+from ..segments.failures import SegmentAddress, make_segment_not_found_error
 from ..segments.store import Request, SegmentStore
-from ..stream import Access, key_value_table_stream, segment_id
+from ..stream import Access, make_key_value_table_stream, make_segment_id
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply
 from ..wire.table_replies import TableEntriesRead, TableKeysRead, TableSegmentInfo
@@ -50,7 +50,7 @@ class TablePartitions:
         self._controller = controller
         self._scope = scope
         self._name = name
-        self._stream = key_value_table_stream(scope, name)
+        self._stream = make_key_value_table_stream(scope, name)
         self._least = 0
         self.known: tuple[int, ...] | None = None
         """The segment ids in the order of the partitions; None before they are needed."""
@@ -78,20 +78,20 @@ class TablePartitions:
     def _probe(self, denied: PermissionDeniedError) -> tuple[int, ...]:
         count = self._controller.key_value_table_partitions(self._scope, self._name)
         for first, last in itertools.pairwise(_PROBES):
-            hits = self._existing(range(self._least + first * count, self._least + last * count, count))
+            hits = self._find_existing(range(self._least + first * count, self._least + last * count, count))
             if not hits:
                 continue
-            found = self._existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
+            found = self._find_existing(range(max(0, hits[-1] - count + 1), hits[-1] + count))
             if len(found) != count:
                 break
             self._least = found[0]  # numbers only grow
-            return tuple(segment_id(number, 0) for number in found)
+            return tuple(make_segment_id(number, 0) for number in found)
         else:
             raise denied
-        raise segment_not_found(SegmentAddress(self._stream, 0))  # it is being created or deleted right now
+        raise make_segment_not_found_error(SegmentAddress(self._stream, 0))  # it is being created or deleted right now
 
-    def _existing(self, numbers: Iterable[int]) -> list[int]:
-        addresses = [SegmentAddress(self._stream, segment_id(number, 0)) for number in numbers]
+    def _find_existing(self, numbers: Iterable[int]) -> list[int]:
+        addresses = [SegmentAddress(self._stream, make_segment_id(number, 0)) for number in numbers]
         replies = self._store.request_all(
             addresses, Access.READ, "look up", wire.get_table_info, TableSegmentInfo, NoSuchSegment
         )
@@ -125,13 +125,13 @@ def make_page_request(request: PageRequest, start: bytes, last: bytes) -> Reques
 def find_next_start(page: Reply) -> bytes | None:
     """Return the first key of the page after this one; None if there is no further page."""
     if isinstance(page, TableEntriesRead) and page.entries:
-        return _next_key(page.entries[-1].key)
+        return _find_next_key(page.entries[-1].key)
     if isinstance(page, TableKeysRead) and page.keys:
-        return _next_key(page.keys[-1].key)
+        return _find_next_key(page.keys[-1].key)
     return None
 
 
-def _next_key(key: bytes) -> bytes | None:
+def _find_next_key(key: bytes) -> bytes | None:
     """Return the key right after `key` among keys of its length; None after the last one."""
     number = int.from_bytes(key, "big") + 1
     return number.to_bytes(len(key), "big") if number < 1 << 8 * len(key) else None

@@ -22,9 +22,9 @@ from pyspark_pravega.errors import (
 
 from ..routing import hash_table_key
 from ..segments.connection import LongFrameError
-from ..segments.failures import SegmentAddress, segment_not_found
+from ..segments.failures import SegmentAddress, make_segment_not_found_error
 from ..segments.store import Request, SegmentStore
-from ..stream import Access, key_value_table_stream
+from ..stream import Access, make_key_value_table_stream
 from ..wire import commands as wire
 from ..wire.replies import ErrorMessage, Reply
 from ..wire.table_replies import (
@@ -133,7 +133,7 @@ class KeyValueTable:
         self._scope = scope
         self._name = name
         self._title = f"key-value table '{scope}/{name}'"
-        self._stream = key_value_table_stream(scope, name)
+        self._stream = make_key_value_table_stream(scope, name)
         self._primary = primary_key_length
         self._partitions = TablePartitions(store, controller, scope, name)
 
@@ -258,7 +258,7 @@ class KeyValueTable:
             ]
             if len(versions) == len(writes):
                 return versions
-        raise self._lost_race("written")
+        raise self._make_lost_race_error("written")
 
     def delete(self, key: bytes, version: int = ANY) -> None:
         """Remove an entry, which need not exist unless a version is given.
@@ -273,7 +273,7 @@ class KeyValueTable:
         repeated: list[None] = []
         reply = self._retry_if_recreated(
             lambda: self._request(
-                self.partition_of(key),
+                self.find_partition(key),
                 Access.WRITE,
                 "remove from",
                 lambda request_id, segment, token: wire.remove_table_keys(
@@ -287,7 +287,7 @@ class KeyValueTable:
             )
         )
         if not isinstance(reply, TableKeysRemoved) and not (repeated and self.get(key) is None):
-            raise self._lost_race("removed")
+            raise self._make_lost_race_error("removed")
 
     def delete_many(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Remove entries of one partition in one step. Without `versions` they need not exist.
@@ -311,7 +311,7 @@ class KeyValueTable:
             )
         )
         if not isinstance(reply, TableKeysRemoved):
-            raise self._lost_race("removed")
+            raise self._make_lost_race_error("removed")
 
     def entries(self, first: bytes = b"", last: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
         """Yield all entries from the key `first` to the key `last`, both included, ascending in each partition.
@@ -323,7 +323,7 @@ class KeyValueTable:
 
     def keys(self, first: bytes = b"", last: bytes = b"") -> Iterator[bytes]:
         """Yield keys as `entries` does, without the values."""
-        for page in self._read_all_partitions(self.key_pages, first, last):
+        for page in self._read_all_partitions(self.list_key_pages, first, last):
             yield from (key.key for key in page)
 
     def pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableEntry]]:
@@ -333,13 +333,13 @@ class KeyValueTable:
                 yield page.entries
                 first = find_next_start(page) or first
         except LongFrameError:  # the server limits the number of entries in a page, but not their size
-            for keys in self.key_pages(partition, first, last):
+            for keys in self.list_key_pages(partition, first, last):
                 for at in range(0, len(keys), MAX_READ_KEYS):
                     wanted = [key.key for key in keys[at : at + MAX_READ_KEYS]]
                     found = self._retry_if_recreated(partial(self._read, partition, wanted))
                     yield [entry for entry in found if entry.version != NOT_EXISTS]
 
-    def key_pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableKey]]:
+    def list_key_pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableKey]]:
         """Yield the keys of one partition as `pages` does, without the values."""
         for page in self._read_pages(partition, wire.read_table_keys, TableKeysRead, first, last):
             yield page.keys
@@ -392,7 +392,7 @@ class KeyValueTable:
                 raise
             return act()
 
-    def partition_of(self, key: bytes) -> int:
+    def find_partition(self, key: bytes) -> int:
         """Return the partition of a key."""
         count = len(self._partitions.ids())
         if count == 1:
@@ -404,11 +404,11 @@ class KeyValueTable:
     def _group_by_partition(self, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         groups: dict[int, list[bytes]] = {}
         for key in keys:
-            groups.setdefault(self.partition_of(key), []).append(key)
+            groups.setdefault(self.find_partition(key), []).append(key)
         return groups
 
     def _find_partition(self, keys: Sequence[bytes]) -> int:
-        partitions = {self.partition_of(key) for key in keys}
+        partitions = {self.find_partition(key) for key in keys}
         if len(partitions) != 1:
             raise InvalidRowError(
                 f"{len(keys)} keys of {self._title} are in {len(partitions)} partitions; keys that are written at once "
@@ -429,7 +429,7 @@ class KeyValueTable:
         """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt."""
         segments = self._partitions.ids()
         if partition >= len(segments):  # created again with fewer partitions while its entries are read
-            raise segment_not_found(SegmentAddress(self._stream, partition))
+            raise make_segment_not_found_error(SegmentAddress(self._stream, partition))
         address = SegmentAddress(self._stream, segments[partition])
         reply = self._store.request(
             address,
@@ -458,7 +458,7 @@ class KeyValueTable:
             f"{reply.message.splitlines()[0] if reply.message else 'no reason given'}"
         )
 
-    def _lost_race(self, what: str) -> ConditionalUpdateError:
+    def _make_lost_race_error(self, what: str) -> ConditionalUpdateError:
         return ConditionalUpdateError(
             f"an entry of {self._title} was not {what}: it does not have the expected version, because another client "
             "changed it; read it again"

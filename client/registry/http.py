@@ -155,12 +155,12 @@ class Right(enum.Enum):
     ADD_CODEC = "add a codec to"
 
 
-def refusal(
+def make_refusal(
     response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: Right
 ) -> PravegaError:
     """Make the error for a status that is not a success."""
     status = response.status
-    reason = _reason(response)
+    reason = _read_reason(response)
     path = response.path
     if group is None:
         target = "the schema registry"
@@ -176,7 +176,7 @@ def refusal(
         )
     if status == 403:
         return PermissionDeniedError(
-            f"the user may not {right.value} {target}; grant {_needed_permission(namespace, group, right)}"
+            f"the user may not {right.value} {target}; grant {_name_needed_permission(namespace, group, right)}"
         )
     if status == 404 and path.endswith("/v1/groups"):
         return ProtocolError(f"the server at {endpoint} is not a schema registry; check the address")
@@ -215,7 +215,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, ServerUnavailableError) or (isinstance(error, RegistryError) and error.status == 500)
 
 
-def _reason(response: Response) -> str:
+def _read_reason(response: Response) -> str:
     text = response.text.strip()
     # Internal errors come as HTML pages that say nothing.
     if not text or text.startswith("<"):
@@ -223,7 +223,7 @@ def _reason(response: Response) -> str:
     return f" ({text[:_LONGEST_REASON]})"
 
 
-def _needed_permission(namespace: str | None, group: str | None, right: Right) -> str:
+def _name_needed_permission(namespace: str | None, group: str | None, right: Right) -> str:
     """Return the permission to ask for, in the notation of the registry's password file."""
     scope = "prn::/" if namespace is None else f"prn::/namespace:{namespace}"
     if group is None or right is Right.CREATE:

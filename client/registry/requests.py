@@ -31,7 +31,7 @@ from .http import (
     Response,
     Right,
     is_transient,
-    refusal,
+    make_refusal,
 )
 
 _log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class RegistryRequests:
             )
         if response.is_success:
             return response
-        raise refusal(response, self.endpoint, namespace=self._namespace, group=request.group, right=request.right)
+        raise make_refusal(response, self.endpoint, namespace=self._namespace, group=request.group, right=request.right)
 
     def _unreachable(self, error: Exception, method: str, path: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self.endpoint}"

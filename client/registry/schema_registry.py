@@ -90,7 +90,7 @@ class SchemaRegistry:
         token: str | None = None
         while True:
             query = {"limit": str(_PAGE)} | ({} if token is None else {"continuationToken": token})
-            page, next_token = self._requests.ask(Request("GET", "/v1/groups", query), _groups_and_token)
+            page, next_token = self._requests.ask(Request("GET", "/v1/groups", query), _read_groups_and_token)
             # A group that is being deleted is listed without properties.
             found |= {name: properties for name, properties in page.items() if properties is not None}
             if not page or next_token == token:
@@ -178,14 +178,14 @@ class SchemaRegistry:
     def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
         """Return the latest schema of each type, or of one type (an empty list if there is no such type)."""
         # The server fails with an internal error if it is asked for an unknown type, so this picks the type itself.
-        found = self._requests.ask(Request.of_group("GET", group, "schemas"), _schema_versions)
+        found = self._requests.ask(Request.of_group("GET", group, "schemas"), _read_schema_versions)
         return found if type is None else [version for version in found if version.schema.type == type]
 
     def versions(self, group: str) -> list[SchemaVersion]:
         """Return all schemas of the group in the order in which they were added, without deleted ones."""
-        return self._requests.ask(Request.of_group("GET", group, "schemas/versions"), _schema_versions)
+        return self._requests.ask(Request.of_group("GET", group, "schemas/versions"), _read_schema_versions)
 
-    def schema_by_id(self, group: str, id: int) -> SchemaInfo:
+    def find_schema_by_id(self, group: str, id: int) -> SchemaInfo:
         """Return the schema with this id (`VersionInfo.id`), even if it was deleted."""
         return self._requests.ask(Request.of_group("GET", group, f"schemas/schema/{id}"), SchemaInfo.from_json)
 
@@ -217,10 +217,10 @@ class SchemaRegistry:
     def codecs(self, group: str) -> list[str]:
         """Return the names of the group's codecs. The codec "" (none) is always usable and never listed."""
 
-        def names(reply: Any) -> list[str]:
+        def read_names(reply: Any) -> list[str]:
             return [codec["name"] for codec in reply["codecTypes"]]
 
-        return self._requests.ask(Request.of_group("GET", group, "codecTypes"), names)
+        return self._requests.ask(Request.of_group("GET", group, "codecTypes"), read_names)
 
     def add_codec(self, group: str, codec: str) -> None:
         """Register a codec, unless the group already has it."""
@@ -266,7 +266,7 @@ class SchemaRegistry:
         request = Request.of_group("PUT", group, "encodings", body=body)
         return self._requests.ask(request, lambda reply: int(reply["encodingId"]))
 
-    def known_encoding_id(self, group: str, version: VersionInfo, codec: str) -> int | None:
+    def find_known_encoding_id(self, group: str, version: VersionInfo, codec: str) -> int | None:
         """Return the id that stood for a schema version and a codec when this object last asked: only a hint."""
         with self._lock:
             for (of, id), known in self._encodings.items():
@@ -279,11 +279,11 @@ class SchemaRegistry:
         self._requests.send(Request("GET", "/ping"))
 
 
-def _groups_and_token(reply: Any) -> tuple[dict[str, GroupProperties | None], str]:
+def _read_groups_and_token(reply: Any) -> tuple[dict[str, GroupProperties | None], str]:
     groups = reply["groups"].items()
     parsed = {name: None if found is None else GroupProperties.from_json(found) for name, found in groups}
     return parsed, reply["continuationToken"]
 
 
-def _schema_versions(reply: Any) -> list[SchemaVersion]:
+def _read_schema_versions(reply: Any) -> list[SchemaVersion]:
     return [SchemaVersion.from_json(schema) for schema in reply["schemas"]]

@@ -24,7 +24,7 @@ from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply,
 from .append_blocks import AppendBlock, Ranges, cut_into_blocks, find_blocks
 from .connection import Connection
 from .delegation import compute_refresh_time
-from .failures import TRANSIENT, SegmentAddress, reply_error
+from .failures import TRANSIENT, SegmentAddress, make_reply_error
 from .fetch import read_bytes
 from .store import SegmentStore
 
@@ -254,7 +254,7 @@ class SegmentAppender:
 
     def _send(self, connection: Connection, block: AppendBlock) -> None:
         size = len(block)
-        end = wire.append_block_end(connection.next_request_id(), self._writer_id, size, block.events, block.last)
+        end = wire.append_block_end(connection.take_request_id(), self._writer_id, size, block.events, block.last)
         block.sent = True
         self._in_flight += 1
         self._in_flight_bytes += size
@@ -281,7 +281,7 @@ class SegmentAppender:
     def _failure(self, reply: Reply) -> PravegaError:
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
-        return reply_error(reply, self._address, Access.WRITE, "append to")
+        return make_reply_error(reply, self._address, Access.WRITE, "append to")
 
     def _connect(self, seconds: float) -> None:
         """Connect, ask how many events are stored, and leave those out."""
@@ -320,10 +320,10 @@ class SegmentAppender:
 
     def _ask_to_write(self, connection: Connection, token: str) -> tuple[Reply, Reply | None]:
         """Set up the writer; return the answer, or the reply in its place, and the state of the segment."""
-        setup_id, info_id = connection.next_request_id(), connection.next_request_id()
+        setup_id, info_id = connection.take_request_id(), connection.take_request_id()
         connection.writers += 1
         connection.send(
-            wire.setup_append(setup_id, self._writer_id, self._address.name, token)
+            wire.pack_setup_append(setup_id, self._writer_id, self._address.name, token)
             + wire.get_segment_info(info_id, self._address.name, token)
         )
         replies = [connection.receive(), connection.receive()]

@@ -96,7 +96,7 @@ class Connection:
         return connection
 
     def _greet(self) -> None:
-        self.send(wire.hello())
+        self.send(wire.pack_hello())
         try:
             reply = self.receive()
         except ServerUnavailableError as error:
@@ -128,7 +128,7 @@ class Connection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
-    def next_request_id(self) -> int:
+    def take_request_id(self) -> int:
         """Return an id that no other request on this connection has."""
         self._last_request_id += 1
         return self._last_request_id
@@ -138,7 +138,7 @@ class Connection:
         try:
             self._socket.sendall(frames)
         except OSError as error:
-            raise self._lost_error(error) from error
+            raise self._make_lost_error(error) from error
 
     def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
         """Send frames that are given in parts, without joining the parts where the socket allows it."""
@@ -155,7 +155,7 @@ class Connection:
                 if left:
                     left[0] = left[0][sent:]
         except OSError as error:
-            raise self._lost_error(error) from error
+            raise self._make_lost_error(error) from error
 
     def receive(self) -> Reply:
         """Wait for the next reply and return it, but skip signs of life. Raises ProtocolError for other bytes."""
@@ -229,7 +229,7 @@ class Connection:
             else:
                 count = self._socket.recv_into(view, len(view), _WAIT_ALL)
         except OSError as error:
-            raise self._lost_error(error) from error
+            raise self._make_lost_error(error) from error
         if count == 0:
             raise ServerUnavailableError(f"the segment store at {self.endpoint} closed the connection")
         return count
@@ -242,7 +242,7 @@ class Connection:
         """Wait at most `seconds` for data, or for the other side to close; return whether either happened."""
         return (self._tls is not None and self._tls.pending() > 0) or bool(self._poll.poll(seconds * 1000))
 
-    def _lost_error(self, error: OSError) -> PravegaError:
+    def _make_lost_error(self, error: OSError) -> PravegaError:
         if isinstance(error, BlockingIOError | TimeoutError):
             return ServerTimeoutError(
                 f"the segment store at {self.endpoint} did not answer within {round(self._seconds, 2):g} s"

@@ -107,16 +107,16 @@ def read_granted_access(token: str) -> Access:
     """
     if not token:
         return Access.READ_WRITE
-    rights = {value for name, value in _claims(token).items() if name.startswith("prn:")}
+    rights = {value for name, value in _read_claims(token).items() if name.startswith("prn:")}
     return Access.READ_WRITE if "READ_UPDATE" in rights else Access.READ
 
 
 def _claim(token: str, name: str) -> float | None:
-    value = _claims(token).get(name)
+    value = _read_claims(token).get(name)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _claims(token: str) -> dict[str, object]:
+def _read_claims(token: str) -> dict[str, object]:
     # Only the segment stores have the key to check the signature.
     parts = token.split(".")
     if len(parts) != 3:

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import (
     WriterFencedError,
 )
 
-from ..stream import Access, Stream, key_value_table_of, segment_name
+from ..stream import Access, Stream, find_key_value_table, make_segment_name
 from ..wire.replies import (
     TOKEN_EXPIRED,
     AuthTokenCheckFailed,
@@ -47,7 +47,7 @@ class SegmentAddress:
     @property
     def name(self) -> str:
         """Return the segment store's name for it."""
-        return segment_name(self.stream, self.segment_id, self.transaction)
+        return make_segment_name(self.stream, self.segment_id, self.transaction)
 
 
 def is_token_expired(reply: Reply) -> bool:
@@ -55,20 +55,20 @@ def is_token_expired(reply: Reply) -> bool:
     return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
 
 
-def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
+def make_reply_error(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
     """Make the error for an unexpected reply. `action` completes "cannot ..." in its message."""
     cannot = f"cannot {action} segment '{address.name}'"
     match reply:
         case WrongHost():
             return ServerUnavailableError(f"{cannot}: it has moved to another segment store, or is being moved")
         case AuthTokenCheckFailed():
-            return _permission_denied(reply, address, access, cannot)
+            return _make_permission_error(reply, address, access, cannot)
         case NoSuchSegment() if address.transaction is not None:
-            return _transaction_not_open(address, cannot, "its segments are gone")
+            return _make_transaction_error(address, cannot, "its segments are gone")
         case NoSuchSegment():
-            return segment_not_found(address)
+            return make_segment_not_found_error(address)
         case SegmentIsSealed() if address.transaction is not None:
-            return _transaction_not_open(address, cannot, "its segments are sealed for the commit")
+            return _make_transaction_error(address, cannot, "its segments are sealed for the commit")
         case SegmentIsSealed():
             return SegmentSealedError(
                 f"{cannot}: it is sealed, because stream '{address.stream}' was scaled or sealed; "
@@ -82,15 +82,17 @@ def reply_error(reply: Reply, address: SegmentAddress, access: Access, action: s
         case OperationUnsupported():
             return ServerFailedError(f"{cannot}: the segment store does not support {reply.operation}")
         case ErrorMessage():
-            return ServerFailedError(f"{cannot}: the segment store refused the request ({_first_line(reply.message)})")
+            return ServerFailedError(
+                f"{cannot}: the segment store refused the request ({_take_first_line(reply.message)})"
+            )
         case _:
             return ProtocolError(f"{cannot}: the segment store answered with an unexpected {type(reply).__name__}")
 
 
-def segment_not_found(address: SegmentAddress) -> PravegaError:
+def make_segment_not_found_error(address: SegmentAddress) -> PravegaError:
     """Make the error for a segment, or the partition of a key-value table, that does not exist."""
     stream = address.stream
-    table = key_value_table_of(stream)
+    table = find_key_value_table(stream)
     if table is not None:
         return KeyValueTableNotFoundError(f"there is no key-value table '{table}' in scope '{stream.scope}'")
     return SegmentNotFoundError(
@@ -99,13 +101,13 @@ def segment_not_found(address: SegmentAddress) -> PravegaError:
     )
 
 
-def _transaction_not_open(address: SegmentAddress, cannot: str, why: str) -> TransactionNotOpenError:
+def _make_transaction_error(address: SegmentAddress, cannot: str, why: str) -> TransactionNotOpenError:
     return TransactionNotOpenError(
         f"{cannot}: transaction {address.transaction} on stream '{address.stream}' takes no more events: {why}"
     )
 
 
-def _permission_denied(
+def _make_permission_error(
     reply: AuthTokenCheckFailed, address: SegmentAddress, access: Access, cannot: str
 ) -> PravegaError:
     if reply.code == TOKEN_EXPIRED:
@@ -121,6 +123,6 @@ def _permission_denied(
     )
 
 
-def _first_line(text: str) -> str:
+def _take_first_line(text: str) -> str:
     first = text.split("\n", 1)[0].strip()
     return first if len(first) <= 300 else first[:297] + "..."

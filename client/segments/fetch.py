@@ -19,7 +19,7 @@ from ..stream import Access
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead, WrongHost
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error, segment_not_found
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error, make_segment_not_found_error
 from .store import SegmentStore
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class SegmentFetch:
 
         def attempt(seconds_left: float) -> None:
             nonlocal start_offset
-            left = self._bytes_left()
+            left = self._count_bytes_left()
             try:
                 start_offset = self._receive_all(seconds_left)
             except TRANSIENT:
@@ -83,7 +83,7 @@ class SegmentFetch:
                 connected = self._lose_connection()
                 if self._aborted.is_set():
                     raise FetchAbortedError from None
-                if self._bytes_left() < left:
+                if self._count_bytes_left() < left:
                     return
                 if connected:
                     self._check_range()
@@ -92,13 +92,13 @@ class SegmentFetch:
                 self.close()
                 raise
 
-        while self._bytes_left() and start_offset is None:
+        while self._count_bytes_left() and start_offset is None:
             # Each success starts the retry time again, which limits the time without any progress.
             retry(attempt, timeout=self._store.config.retry_timeout, transient=TRANSIENT, sleep=self._sleep)
         _log.debug("reading %d bytes of %s took %.1f ms", len(view), self._name, (time.monotonic() - started) * 1e3)
         return start_offset
 
-    def _bytes_left(self) -> int:
+    def _count_bytes_left(self) -> int:
         return sum(size for _, size in self._todo) + sum(self._outstanding.values())
 
     def _sleep(self, seconds: float) -> None:
@@ -158,19 +158,19 @@ class SegmentFetch:
         if got:
             self._renewed = False
         elif reply.end_of_segment:
-            raise self._too_short_error(reply.offset)
+            raise self._make_too_short_error(reply.offset)
         else:
             raise ServerUnavailableError(f"the segment store gave up reading segment '{self._name}'")
 
     def _handle_refusal(self, reply: Reply) -> None:
-        problem = reply_error(reply, self._address, Access.READ, "read")
+        problem = make_reply_error(reply, self._address, Access.READ, "read")
         if isinstance(reply, WrongHost):
             self._store.forget_location(self._address.stream, self._address.segment_id)
         elif is_token_expired(reply) and not self._renewed:
             self._renewed = True
             problem = self._store.replace_expired_token(self._address.stream, Access.READ)
         elif isinstance(reply, NoSuchSegment):
-            problem = segment_not_found(self._address) if self._address.transaction is None else problem
+            problem = make_segment_not_found_error(self._address) if self._address.transaction is None else problem
         raise problem
 
     def _lose_connection(self) -> bool:
@@ -199,11 +199,11 @@ class SegmentFetch:
         info = infos.get(address.segment_id)
         if info is None:
             self.close()
-            raise reply_error(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
+            raise make_reply_error(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
         if info.write_offset < self._offset + len(self._view):
-            raise self._too_short_error(info.write_offset)
+            raise self._make_too_short_error(info.write_offset)
 
-    def _too_short_error(self, segment_end: int) -> ProtocolError:
+    def _make_too_short_error(self, segment_end: int) -> ProtocolError:
         return ProtocolError(
             f"segment '{self._name}' ends at offset {segment_end:,}, before the end of the range to be read, "
             f"{self._offset + len(self._view):,}; was the stream deleted and created again?"
@@ -245,7 +245,7 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
     finally:
         fetch.close()
     if truncated is not None:
-        raise segment_not_found(address)
+        raise make_segment_not_found_error(address)
     return content
 
 

@@ -11,7 +11,7 @@ from ..stream import Access
 from ..wire import commands as wire
 from ..wire.replies import NoSuchSegment, Reply, SegmentIsSealed, SegmentIsTruncated, SegmentRead, WrongHost
 from .connection import Connection
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error
 from .store import SegmentStore
 
 
@@ -112,7 +112,7 @@ class SegmentFollower:
             raise self._store.replace_expired_token(stream, Access.READ)
         if isinstance(reply, WrongHost):
             self._store.forget_location(stream, self._address.segment_id)
-        raise reply_error(reply, self._address, Access.READ, "read")
+        raise make_reply_error(reply, self._address, Access.READ, "read")
 
     def _is_at_end(self) -> bool:
         segment_id = self._address.segment_id

@@ -22,7 +22,7 @@ from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
 
 from .. import cancellation
 from ..controller.controller import Controller
-from ..stream import SegmentRange, Stream, segment_epoch, segment_number
+from ..stream import SegmentRange, Stream, get_segment_epoch, get_segment_number
 from ..stream_cut import StreamCut
 from .store import SegmentInfo, SegmentStore
 
@@ -70,7 +70,7 @@ class KnownStreams:
             first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
             known = self._find(stream)
             self._learn(stream, replace(known, first=first) if known.first in ((), first) else _Known(first))
-        return min(map(segment_number, first))
+        return min(map(get_segment_number, first))
 
     def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments from the stream's head to its tail; None if they are not known."""
@@ -83,7 +83,7 @@ class KnownStreams:
         self._learn(stream, replace(known, segments=(), current=()))
         return None
 
-    def origin_if_whole(self, stream: Stream) -> int | None:
+    def find_origin_if_whole(self, stream: Stream) -> int | None:
         """Return the number of the first segment of a stream that was never scaled and never truncated.
 
         None for other streams, and if that is not known. Raises the errors of `origin`.
@@ -98,7 +98,7 @@ class KnownStreams:
         whole = made_with == set(known.segments) == set(known.current) == set(infos)
         if not whole or any(info.start_offset for info in infos.values()):
             return None
-        return min(map(segment_number, made_with))
+        return min(map(get_segment_number, made_with))
 
     def learn_segments(self, stream: Stream, segments: Sequence[int], infos: dict[int, SegmentInfo]) -> None:
         """Note the segments that the controller listed from the head to the tail, and their states after that.
@@ -118,22 +118,22 @@ class KnownStreams:
 
         Raises StreamNotFoundError.
         """
-        if self._infos_of_valid_cut(cut) is not None:
+        if self._find_infos_of_valid_cut(cut) is not None:
             return True
         valid = self._controller.is_stream_cut_valid(cut)
         if valid:
             self._learn(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
         return valid
 
-    def infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
+    def find_infos_between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
         """Return the states of all segments between two cuts; None if unknown, or if `start` lies after `end`."""
         if start.positions.keys() != end.positions.keys():
             return None
         if any(offset > end.positions[segment] for segment, offset in start.positions.items()):
             return None
-        return self._infos_of_valid_cut(start)
+        return self._find_infos_of_valid_cut(start)
 
-    def _infos_of_valid_cut(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
+    def _find_infos_of_valid_cut(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
         """Return the states of the segments of a cut that is known to be valid; None for other cuts."""
         if not cut.positions or self._find(cut.stream).cover != cut.positions.keys():
             return None
@@ -151,7 +151,7 @@ class KnownStreams:
         if len(found) < len(segments):
             wanted = set(segments)
             found |= _select(wanted, self._controller.current_segments(stream))
-            epochs = {segment_epoch(segment) for segment in wanted - found.keys()}
+            epochs = {get_segment_epoch(segment) for segment in wanted - found.keys()}
             if len(epochs) <= _MOST_EPOCHS:
                 with ThreadPoolExecutor(_THREADS) as threads:
                     for ranges in threads.map(cancellation.carry_over(partial(self._list_epoch, stream)), epochs):

@@ -157,7 +157,7 @@ class SegmentRangeReader:
         """Fetch the first bytes now, in a thread, for the next iteration. Call `close` if there may be no iteration."""
         if self._fetching is None and self._start < self._stop:
             self._fetching = _Fetching(self._store, self._address)
-            chunks = self._chunks(self._fetching.fetch, self._start, self._stop, self._first_chunk_bytes())
+            chunks = self._chunks(self._fetching.fetch, self._start, self._stop, self._choose_first_chunk())
             self._fetching.read_ahead(chunks)
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class SegmentRangeReader:
         if fetching is not None:
             fetching.close()
 
-    def _first_chunk_bytes(self) -> int:
+    def _choose_first_chunk(self) -> int:
         # The first chunk is small, for readers that want only a few events.
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
@@ -177,8 +177,8 @@ class SegmentRangeReader:
         """
         fetch = fetching.fetch
         if fetching.reading is None:
-            chunks = self._chunks(fetch, self._start, self._stop, self._first_chunk_bytes())
-            if self._stop - self._start <= self._first_chunk_bytes():
+            chunks = self._chunks(fetch, self._start, self._stop, self._choose_first_chunk())
+            if self._stop - self._start <= self._choose_first_chunk():
                 yield from chunks
             else:
                 if self._first_bytes is not None:
@@ -216,7 +216,7 @@ class SegmentRangeReader:
                     )
                 present_from = min(present_from, end)
                 if self._fail_on_data_loss:
-                    raise self._data_loss_error(offset, present_from)
+                    raise self._make_data_loss_error(offset, present_from)
                 offset, gap = present_from, True
                 continue
             yield _Chunk(data, offset, gap)
@@ -236,7 +236,7 @@ class SegmentRangeReader:
             )
         return self._end
 
-    def _data_loss_error(self, first: int, after_last: int) -> DataLossError:
+    def _make_data_loss_error(self, first: int, after_last: int) -> DataLossError:
         return DataLossError(
             f"bytes {first:,} to {after_last:,} of segment '{self._address.name}' were removed by truncation before "
             "they could be read; start later, or allow data loss (fail-on-data-loss=false) to read what is left"

@@ -36,7 +36,7 @@ from ..wire.replies import (
 )
 from .connection import Connection, ConnectionPool
 from .delegation import DelegationTokens, read_granted_access
-from .failures import TRANSIENT, SegmentAddress, is_token_expired, reply_error
+from .failures import TRANSIENT, SegmentAddress, is_token_expired, make_reply_error
 
 _log = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ class SegmentStore:
                 if isinstance(reply, expected):
                     replies[address] = reply
                     continue
-                problem = reply_error(reply, address, access, action)
+                problem = make_reply_error(reply, address, access, action)
                 if isinstance(reply, WrongHost):
                     self.forget_location(address.stream, address.segment_id)
                 elif is_token_expired(reply) and address not in renewed:
@@ -256,7 +256,7 @@ class SegmentStore:
         outstanding: dict[int, SegmentAddress] = {}
         frames = []
         for address in addresses:
-            request_id = connection.next_request_id()
+            request_id = connection.take_request_id()
             outstanding[request_id] = address
             frames.append(make(request_id, address.name, self.token(address.stream, access)))
         connection.send(b"".join(frames))

@@ -95,7 +95,7 @@ def _frame(command: int, *fields: bytes) -> bytes:
     return HEADER.pack(command, len(body)) + body
 
 
-def hello() -> bytes:
+def pack_hello() -> bytes:
     """Return the first frame in both directions: the versions spoken."""
     return _frame(_HELLO, HEADER.pack(WIRE_VERSION, OLDEST_COMPATIBLE_VERSION))
 
@@ -125,7 +125,7 @@ def get_segment_info(request_id: int, segment: str, token: str) -> bytes:
     return _frame(_GET_STREAM_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
 
 
-def setup_append(request_id: int, writer_id: uuid.UUID, segment: str, token: str) -> bytes:
+def pack_setup_append(request_id: int, writer_id: uuid.UUID, segment: str, token: str) -> bytes:
     """Bind a writer id to a segment on this connection. Each segment needs its own: the id is silently bound again."""
     return _frame(_SETUP_APPEND, INT64.pack(request_id), writer_id.bytes, encode_text(segment), encode_text(token))
 
@@ -180,7 +180,7 @@ def get_table_info(request_id: int, segment: str, token: str) -> bytes:
 
 def update_table_entries(request_id: int, segment: str, token: str, entries: Sequence[TableEntry]) -> bytes:
     """Write entries atomically; each has the version that is expected (`ANY_VERSION`, `NOT_EXISTS` or exact)."""
-    written = [_table_key(entry.key, entry.version) + _table_value(entry.value) for entry in entries]
+    written = [_pack_table_key(entry.key, entry.version) + _pack_table_value(entry.value) for entry in entries]
     return _frame(
         _UPDATE_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token),
         INT32.pack(len(entries)), *written, _NULL_TABLE_SEGMENT_OFFSET,
@@ -191,42 +191,42 @@ def remove_table_keys(request_id: int, segment: str, token: str, keys: Sequence[
     """Remove keys atomically; each has the version that is expected. With `ANY_VERSION` it need not exist."""
     return _frame(
         _REMOVE_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token),
-        _table_keys(keys), _NULL_TABLE_SEGMENT_OFFSET,
+        _pack_table_keys(keys), _NULL_TABLE_SEGMENT_OFFSET,
     )  # fmt: skip
 
 
 def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes]) -> bytes:
     """Ask for the entries of keys."""
-    wanted = _table_keys([TableKey(key, ANY_VERSION) for key in keys])
+    wanted = _pack_table_keys([TableKey(key, ANY_VERSION) for key in keys])
     return _frame(_READ_TABLE, INT64.pack(request_id), encode_text(segment), encode_text(token), wanted)
 
 
 def read_table_keys(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
     """Ask for a page of keys from `first` to `last`, both included; b"" leaves an end open. `count` is a hint."""
-    page = _page(count, first, last)
+    page = _pack_page(count, first, last)
     return _frame(_READ_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
 
 
 def read_table_entries(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
     """Ask for a page of entries from `first` to `last`, both included; b"" leaves an end open. `count` is a hint."""
-    page = _page(count, first, last)
+    page = _pack_page(count, first, last)
     return _frame(_READ_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token), page)
 
 
-def _page(count: int, first: bytes, last: bytes) -> bytes:
+def _pack_page(count: int, first: bytes, last: bytes) -> bytes:
     # The server refuses continuation tokens for tables with a fixed key length, as all have: `first` is used instead.
     no_continuation_token = no_prefix = INT32.pack(0)
     bounds = INT32.pack(len(first)) + first + INT32.pack(len(last)) + last
     return INT32.pack(count) + no_continuation_token + no_prefix + bounds
 
 
-def _table_keys(keys: Sequence[TableKey]) -> bytes:
-    return INT32.pack(len(keys)) + b"".join(_table_key(key.key, key.version) for key in keys)
+def _pack_table_keys(keys: Sequence[TableKey]) -> bytes:
+    return INT32.pack(len(keys)) + b"".join(_pack_table_key(key.key, key.version) for key in keys)
 
 
-def _table_key(key: bytes, version: int) -> bytes:
+def _pack_table_key(key: bytes, version: int) -> bytes:
     return _TABLE_KEY.pack(4 + len(key) + 8, len(key)) + key + INT64.pack(version)
 
 
-def _table_value(value: bytes) -> bytes:
+def _pack_table_value(value: bytes) -> bytes:
     return _TABLE_KEY.pack(4 + len(value), len(value)) + value

@@ -23,7 +23,7 @@ def encode_text(text: str) -> bytes:
     That is a 16-bit length in bytes, and modified UTF-8 (NUL as C0 80, surrogates one by one). Raises ProtocolError if
     the encoded text is longer than 65,535 bytes.
     """
-    encoded = text.encode() if text.isascii() else _modified_utf8(text)
+    encoded = text.encode() if text.isascii() else _encode_modified_utf8(text)
     if b"\0" in encoded:
         encoded = encoded.replace(b"\0", b"\xc0\x80")
     if len(encoded) > _MAX_TEXT:
@@ -33,7 +33,7 @@ def encode_text(text: str) -> bytes:
     return INT16.pack(len(encoded)) + encoded
 
 
-def _modified_utf8(text: str) -> bytes:
+def _encode_modified_utf8(text: str) -> bytes:
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(chr(unit[0]) for unit in struct.iter_unpack(">H", units)).encode("utf-8", "surrogatepass")
 

@@ -78,7 +78,7 @@ class TableRead(Reply):
 
     @classmethod
     def read(cls, fields: FieldReader) -> TableRead:
-        return cls(fields.int64(), fields.text(), _entries(fields))
+        return cls(fields.int64(), fields.text(), _read_entries(fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class TableKeysRead(Reply):
     @classmethod
     def read(cls, fields: FieldReader) -> TableKeysRead:
         request_id, segment = fields.int64(), fields.text()
-        keys = tuple(_key(fields) for _ in range(fields.count(16)))
+        keys = tuple(_read_key(fields) for _ in range(fields.count(16)))
         return cls(request_id, segment, keys, fields.sized_bytes())
 
 
@@ -129,18 +129,18 @@ class TableEntriesRead(Reply):
 
     @classmethod
     def read(cls, fields: FieldReader) -> TableEntriesRead:
-        return cls(fields.int64(), fields.text(), _entries(fields), fields.sized_bytes())
+        return cls(fields.int64(), fields.text(), _read_entries(fields), fields.sized_bytes())
 
 
-def _key(fields: FieldReader) -> TableKey:
+def _read_key(fields: FieldReader) -> TableKey:
     fields.int32()  # total size of the key, which the next length also gives
     return TableKey(fields.sized_bytes(), fields.int64())
 
 
-def _entries(fields: FieldReader) -> tuple[TableEntry, ...]:
+def _read_entries(fields: FieldReader) -> tuple[TableEntry, ...]:
     entries = []
     for _ in range(fields.count(24)):
-        key = _key(fields)
+        key = _read_key(fields)
         fields.int32()  # total size of the value, which the next length also gives
         entries.append(TableEntry(key.key, key.version, fields.sized_bytes()))
     return tuple(entries)

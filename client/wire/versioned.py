@@ -139,7 +139,7 @@ class VersionedReader:
         """Read the header of a value of this version, and return readers of its revisions."""
         header = [_FORMAT, version] if type is None else [_FORMAT, type, version]
         if (found := list(self._take(len(header)))) != header:
-            raise self._wrong_form(f"it begins with {found} instead of {header}")
+            raise self._make_form_error(f"it begins with {found} instead of {header}")
         readers = []
         for _ in range(self.unpack("B")[0]):
             _, length = self.unpack("BI")
@@ -149,9 +149,9 @@ class VersionedReader:
     def _take(self, length: int) -> memoryview:
         taken = self._data[self._at : self._at + length]
         if len(taken) < length:
-            raise self._wrong_form(f"it ends after {len(self._data):,} bytes")
+            raise self._make_form_error(f"it ends after {len(self._data):,} bytes")
         self._at += length
         return taken
 
-    def _wrong_form(self, reason: str) -> ProtocolError:
+    def _make_form_error(self, reason: str) -> ProtocolError:
         return ProtocolError(f"{self._what} does not have the expected form: {reason}")

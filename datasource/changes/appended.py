@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, segment_name
+from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.errors import InvalidOptionError
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
-from ..positions.snapshot import SegmentSlice, cut_at, end_in
+from ..positions.snapshot import SegmentSlice, cut_slices, find_end_in
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
@@ -40,25 +40,25 @@ def plan_appended(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> Planned
     """
     stream, earlier = read.stream, wanted.earlier
     log = CommitLog(read.pravega, stream)
-    first, last, versions = version_range(log, bounds)
+    first, last, versions = find_version_range(log, bounds)
     cuts = {version.number: version.cut for version in versions}
     slices = [] if last < first else measure_slices(read, cuts.get(first - 1), cuts.get(last))
     if earlier is not None:
-        slices = cut_at(slices, earlier.tail)
+        slices = cut_slices(slices, earlier.tail)
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [version for version in versions if version.number == last]:
-            slices = cut_at(slices, {piece.segment_id: end_in(piece, late.cut) for piece in slices})
+            slices = cut_slices(slices, {piece.segment_id: find_end_in(piece, late.cut) for piece in slices})
     if earlier is not None:
         versions = [version for version in versions if version.number <= earlier.newest]
     newest = max((version.number for version in versions), default=0)
-    by_segment = segment_versions(stream, slices, versions, first)
-    parts = _of_versions(stream, slices, by_segment, wanted.choosing) if wanted.choosing else None
+    by_segment = map_segment_versions(stream, slices, versions, first)
+    parts = _cut_by_versions(stream, slices, by_segment, wanted.choosing) if wanted.choosing else None
     return plan_events(read, Measured(slices, newest=newest), wanted, EventSelection(parts, versions=by_segment))
 
 
-def _of_versions(
+def _cut_by_versions(
     stream: Stream,
     slices: Iterable[SegmentSlice],
     versions: Mapping[str, SegmentVersions],
@@ -68,7 +68,7 @@ def _of_versions(
     sieve = Sieve(conditions, StructType([_VERSION]))
     wanted: list[SegmentSlice] = []
     for piece in slices:
-        runs, start, before = versions[segment_name(stream, piece.segment_id)], piece.start, False
+        runs, start, before = versions[make_segment_name(stream, piece.segment_id)], piece.start, False
         kept = sieve.mask({_VERSION.name: pa.array(runs.numbers, pa.int64())}).to_pylist()
         for end, keep in zip(runs.ends, kept, strict=True):
             if keep and before:
@@ -79,9 +79,9 @@ def _of_versions(
     return wanted
 
 
-def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
+def find_start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> ChangesOffset:
     """Return where a stream of changes without a checkpoint begins."""
-    first, _, versions = version_range(CommitLog(pravega, stream), bounds)
+    first, _, versions = find_version_range(CommitLog(pravega, stream), bounds)
     before = {version.number: version.cut for version in versions}.get(first - 1)
     return ChangesOffset(before or pravega.controller.head(stream), first - 1)
 
@@ -91,16 +91,16 @@ def plan_new_appended(read: OpenRead, columns: StructType, since: ChangesOffset,
     first, last = since.version + 1, until.known or until.version
     versions = CommitLog(read.pravega, read.stream).versions(first, last) if last >= first else []
     slices = measure_slices(read, since.cut, until.cut)
-    selection = EventSelection(versions=segment_versions(read.stream, slices, versions, first))
+    selection = EventSelection(versions=map_segment_versions(read.stream, slices, versions, first))
     return plan_events(read, Measured(slices), WantedRows(columns, counted=True), selection)
 
 
-def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:
+def find_version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:
     """Return the first and the last version within bounds, and the known versions from the one before them on.
 
     Raises InvalidOptionError if the first version does not follow a known one.
     """
-    first, last = _versions_between(log, bounds) if bounds.unit == TIMESTAMP else (max(bounds.low, 1), bounds.high)
+    first, last = _find_versions_between(log, bounds) if bounds.unit == TIMESTAMP else (max(bounds.low, 1), bounds.high)
     versions = log.versions(first - 1)
     if first > 1 and first - 1 not in {version.number for version in versions}:
         newest = log.newest()
@@ -111,32 +111,34 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
     return first, last, versions
 
 
-def _versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
+def _find_versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
     """Return the first and the last version published between two times. An unpublished one counts as of now."""
-    before = log.newest_by(bounds.low - 1)
+    before = log.find_newest_by(bounds.low - 1)
     first = 1 if before is None else before.number + 1
     if bounds.high == LAST:
         return first, LAST
     now = time.time_ns() // 1000
-    newest, found = log.newest(), log.newest_by(bounds.high)
+    newest, found = log.newest(), log.find_newest_by(bounds.high)
     last = 0 if found is None else found.number
     return first, newest + 1 if last == newest and bounds.high >= now else last
 
 
-def segment_versions(
+def map_segment_versions(
     stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int
 ) -> dict[str, SegmentVersions]:
     """Return the versions of the events in slices, by segment. `versions` are those from the first on."""
-    return {segment_name(stream, piece.segment_id): _segment_versions(piece, versions, first) for piece in slices}
+    return {
+        make_segment_name(stream, piece.segment_id): _find_segment_versions(piece, versions, first) for piece in slices
+    }
 
 
-def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
+def _find_segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
     """Return the versions of the events in a slice; events after the newest version belong to the next one."""
     ends, numbers, times = [], [], []
     reached, newest = piece.start, first - 1
     for version in versions:
         newest = max(newest, version.number)
-        end = min(end_in(piece, version.cut), piece.end)
+        end = min(find_end_in(piece, version.cut), piece.end)
         if end > reached and version.number >= first:
             ends.append(end)
             numbers.append(version.number)

@@ -18,9 +18,9 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
-from ..positions.snapshot import tail_cut
+from ..positions.snapshot import measure_tail
 from ..stream_source.admission import Limits, Walker, admit
-from ..stream_source.frontier import end_within, enter_successors, find_frontier, pause_between_looks
+from ..stream_source.frontier import enter_successors, find_end_within, find_frontier, pause_between_looks
 from ..stream_source.memory import SourceMemory
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenTable
@@ -123,7 +123,7 @@ def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
         )
 
 
-def end_position(
+def find_end_position(
     pravega: Pravega, stream: Stream, options: o.Options, since: ChangesOffset, *, versioned: bool
 ) -> ChangesOffset:
     """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
@@ -136,7 +136,7 @@ def end_position(
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
-        return published or tail_cut(pravega, stream, tuple(since.cut.positions))
+        return published or measure_tail(pravega, stream, tuple(since.cut.positions))
 
     cut, version = log.tail(measure) if versioned else (log.measure_settled(measure), 0)
     if cut == since.cut:  # its segments are sealed, and no others follow
@@ -153,14 +153,16 @@ def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
     )
 
 
-def end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchRequest, *, versioned: bool) -> ChangesOffset:
+def find_end_of_batch(
+    opened: OpenTable, since: ChangesOffset, request: BatchRequest, *, versioned: bool
+) -> ChangesOffset:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
     `versioned`: whether the position includes the newest version before it. Raises CheckpointError for positions that
     do not exist in the stream.
     """
     pravega, stream, options = opened.pravega, opened.stream, opened.options
-    target = request.last or end_position(pravega, stream, options, since, versioned=versioned)
+    target = request.last or find_end_position(pravega, stream, options, since, versioned=versioned)
     if target.cut == since.cut:
         return since
     if request.limits is None:
@@ -179,18 +181,18 @@ def end_of_batch(opened: OpenTable, since: ChangesOffset, request: BatchRequest,
         return since
     if reached == target.cut.positions:
         return ChangesOffset(target.cut, target.version, since.begin or since)
-    version = _newest_before(pravega, stream, since, target, reached) if versioned else 0
+    version = _find_newest_before(pravega, stream, since, target, reached) if versioned else 0
     known = target.version if versioned else None
     return ChangesOffset(StreamCut(stream, reached), version, since.begin or since, known)
 
 
-def _newest_before(
+def _find_newest_before(
     pravega: Pravega, stream: Stream, since: ChangesOffset, target: ChangesOffset, positions: Mapping[int, int]
 ) -> int:
     """Return the newest version whose rows lie before these positions, or an older one if that is unknown."""
     newest = since.version
     for version in CommitLog(pravega, stream).versions(since.version + 1, target.version):
-        if any(offset < end_within(segment, version.cut) for segment, offset in positions.items()):
+        if any(offset < find_end_within(segment, version.cut) for segment, offset in positions.items()):
             break
         newest = version.number
     return newest

@@ -9,27 +9,27 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from pyspark_pravega.formats.changes.feed import list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
-from ..scan.counts import Counts, no_counts
+from ..scan.counts import Counts, make_null_counts
 from ..scan.event_planning import choose_columns, measure_scan
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
-from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
+from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule, read_bad_event_rule
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
-from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
-from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
+from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
+from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
 from .remembered_rows import RememberedPartition, ask_for_files, find_folder, remember
 from .rows.current import CurrentRows
-from .rows.entries import value_name
-from .rows.names import NUMBERS, numbers_of
+from .rows.entries import name_value
+from .rows.names import NUMBERS, read_numbers
 from .truncations import SearchNeeded, find_truncations
 
 
@@ -43,7 +43,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
             yield from _read_remembered(self._plan, partition, counts)
         else:
             yield from _read_group(self._plan, partition, counts)
-        yield from self._plan.counts_batches(counts)
+        yield from self._plan.has_numbered_batches(counts)
 
 
 def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
@@ -63,24 +63,26 @@ def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Co
         rows.clearings.update(plan.clearings)
         if state is not None and not events.pieces:
             names = {*key, *plan.columns.names}
-            needed = [*(value_name(name) for name in columns.names if name in names), *NUMBERS]
-            yield from _output(plan, rows.rows_among(part.select(needed) for file in state.entries for part in file))
+            needed = [*(name_value(name) for name in columns.names if name in names), *NUMBERS]
+            yield from _make_output(
+                plan, rows.rows_among(part.select(needed) for file in state.entries for part in file)
+            )
             return
         for changes, locations in group_changes(plan, events, [*key, *rest], columns, counts):
             rows.feed(changes, locations)
         if partition.after is None:
-            yield from _output(plan, rows.rows())
+            yield from _make_output(plan, rows.rows())
         else:
             left = rows.state(piece.segment_id for piece in partition.events.pieces)
             keep = opened.enter_context(partition.write(left))
-            yield from _output(plan, rows.rows(keep))
+            yield from _make_output(plan, rows.rows(keep))
         report_left_out(plan, rows.left_out, counts)
 
 
 def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
     key = list_key_columns(plan.table.settings)
     if not key:
-        yield from _output(plan, keyless_rows(plan, partition, plan.columns.names, counts))
+        yield from _make_output(plan, fold_keyless_rows(plan, partition, plan.columns.names, counts))
         return
     # If bad events do not end the query, the same events are bad whatever columns are requested.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
@@ -89,11 +91,11 @@ def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> I
         rows.clearings.update(plan.clearings)
         for changes, locations in group_changes(plan, partition, [*key, *rest], read, counts):
             rows.feed(changes, locations)
-        yield from _output(plan, rows.rows())
+        yield from _make_output(plan, rows.rows())
         report_left_out(plan, rows.left_out, counts)
 
 
-def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+def _make_output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     schema: pa.Schema = arrow_schema(plan.output)
     left = plan.limit
     for entries in rows:
@@ -103,9 +105,9 @@ def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
             if left is not None:
                 part = part.slice(0, left)
                 left -= len(part)
-            arrays = [_column(plan, part, schema.field(place)) for place in range(len(plan.schema))]
+            arrays = [_make_column(plan, part, schema.field(place)) for place in range(len(plan.schema))]
             if plan.counted:
-                arrays.append(no_counts(len(part)))
+                arrays.append(make_null_counts(len(part)))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             if left == 0:
                 return
@@ -113,31 +115,31 @@ def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
 
 def _check_keys(plan: GroupPlan, entries: pa.Table) -> None:
     for name in list_key_columns(plan.table.settings):
-        column = entries.column(value_name(name))
+        column = entries.column(name_value(name))
         if column.null_count:
             place = pc.index(column.is_null(), True).as_py()
-            segment = segment_name(plan.table.stream, int(numbers_of(entries, "segment")[place]))
+            segment = make_segment_name(plan.table.stream, int(read_numbers(entries, "segment")[place]))
             raise MalformedEventError(
-                f"The event at offset {numbers_of(entries, 'offset')[place]} of segment {segment} has no value in "
+                f"The event at offset {read_numbers(entries, 'offset')[place]} of segment {segment} has no value in "
                 f"column '{name}', which is part of the primary key. Read the table's changelog."
             )
 
 
-def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
+def _make_column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
     if field.name in plan.columns.names:
-        array = entries.column(value_name(field.name)).combine_chunks()
+        array = entries.column(name_value(field.name)).combine_chunks()
         return array if array.type == field.type else array.cast(field.type)
     if field.name == "_offset":
-        return pa.array(numbers_of(entries, "offset"), pa.int64())
+        return pa.array(read_numbers(entries, "offset"), pa.int64())
     if field.name in ("_segment", "_event_pointer"):
-        ids = pa.array(numbers_of(entries, "segment")).dictionary_encode()
+        ids = pa.array(read_numbers(entries, "segment")).dictionary_encode()
         names = pa.array(
-            [segment_name(plan.table.stream, segment_id) for segment_id in ids.dictionary.to_pylist()], pa.string()
+            [make_segment_name(plan.table.stream, segment_id) for segment_id in ids.dictionary.to_pylist()], pa.string()
         )
         segments = names.take(ids.indices)
         if field.name == "_segment":
             return segments
-        offset, length = (pa.array(numbers_of(entries, name)).cast(pa.string()) for name in ("offset", "length"))
+        offset, length = (pa.array(read_numbers(entries, name)).cast(pa.string()) for name in ("offset", "length"))
         return pc.binary_join_element_wise(segments, ":", offset, "-", length, "")
     return pa.nulls(len(entries), field.type)
 
@@ -152,18 +154,18 @@ def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
     schema, columns = choose_columns(read.table, wanted.columns, read.rule)
     output = schema if wanted.columns.fields else make_nullable(schema)
     check_whole(read.options, "current rows")
-    plan = replace(group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
+    plan = replace(make_group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
     folder = find_folder(read)
     if folder is not None and wanted.files is None and wanted.search.is_preview:
         return PlannedScan.unfinished(output, slices, rows=ask_for_files(folder))
-    groups = groups_of_keys(read, slices)
+    groups = group_by_keys(read, slices)
     if len(groups) > 1:
         truncations = find_truncations(read.pravega, plan, slices, wanted.search)
         if isinstance(truncations, SearchNeeded):
             return PlannedScan.unfinished(output, slices, truncations.reader)
         for truncation in truncations:
             plan.clearings.add(truncation)
-    planned = partitions_of_groups(read.pravega, read.table, groups)
+    planned = make_partitions(read.pravega, read.table, groups)
     partitions: Sequence[GroupPartition | RememberedPartition] = planned
     files = None
     if folder is not None and wanted.files is not None:
@@ -174,7 +176,7 @@ def plan_current_rows(read: OpenRead, wanted: WantedRows) -> PlannedScan:
     return replace(PlannedScan.of(RowSource(reader, output, plan.output), slices), about=measured.about, rows=files)
 
 
-def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
+def read_rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
     """Read the rule for bad events among the changes of rows.
 
     Leaving a change out may make its row wrong, so that defaults of a catalog do not count. Raises InvalidOptionError
@@ -182,7 +184,7 @@ def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
     """
     given = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
     if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(given):
-        rule = bad_event_rule(options, table.stream)
+        rule = read_bad_event_rule(options, table.stream)
         if rule.mode != PERMISSIVE:
             return rule
         raise InvalidOptionError(

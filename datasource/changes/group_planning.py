@@ -18,7 +18,7 @@ from ..positions.snapshot import SegmentSlice
 from ..tables.open_table import OpenRead, OpenTable
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
-from .group_reader import GroupPartition, GroupPlan, whole_snapshots
+from .group_reader import GroupPartition, GroupPlan, has_whole_snapshots
 from .rows.clearing import Clearings
 from .rows.names import OlderPositions
 
@@ -70,7 +70,7 @@ class _Groups:
         self._parent[self.root(first)] = self.root(second)
 
 
-def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
+def group_by_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
     """Return the slices in groups that share no key; one group if the table has no key."""
     if list_key_columns(opened.table.settings):
         return group_by_lineage(opened.pravega, opened.stream, slices)
@@ -86,7 +86,7 @@ def check_whole(options: o.Options, what: str) -> None:
         )
 
 
-def group_plan(read: OpenRead, schema: StructType, columns: StructType) -> GroupPlan:
+def make_group_plan(read: OpenRead, schema: StructType, columns: StructType) -> GroupPlan:
     """Return the plan of tasks that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
     options = read.options
     return GroupPlan(
@@ -99,23 +99,23 @@ def group_plan(read: OpenRead, schema: StructType, columns: StructType) -> Group
         window_bytes=options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(read.pravega.config, read.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
-        clearings=Clearings(older_positions(read.table)),
+        clearings=Clearings(find_older_positions(read.table)),
         bad_events=read.rule,
         counted=True,
     )
 
 
-def older_positions(table: StreamTable) -> OlderPositions:
+def find_older_positions(table: StreamTable) -> OlderPositions:
     """Return the meaning of older positions in a table."""
     return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
 
-def may_clear_rows(table: StreamTable) -> bool:
+def can_clear_rows(table: StreamTable) -> bool:
     """Return whether events may clear rows of other segments."""
-    return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true" or whole_snapshots(table)
+    return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true" or has_whole_snapshots(table)
 
 
-def partitions_of_groups(
+def make_partitions(
     pravega: Pravega, table: StreamTable, groups: Sequence[Sequence[SegmentSlice]]
 ) -> list[GroupPartition]:
     """Return one partition for each group, with the endpoints of its segments."""

@@ -16,7 +16,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
-from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, list_key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
@@ -27,20 +27,19 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.counts import Counts, ReadingCounts, with_counts
+from ..scan.counts import Counts, ReadingCounts, add_counts
 from ..scan.dead_letters import DeadLetters, make_letter
-from ..scan.reader import chunks
+from ..scan.reader import cut_chunks
 from ..tables.bad_events import FAILFAST, BadEventRule
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
 from ..workers.connections import borrow_connection
-from .rows.clearing import Clearings
+from .rows.clearing import TABLE_OF_MARK, Clearings
 from .rows.entries import EntryReader, EventLocations
 from .rows.fold import LeftOut
 from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
 from .rows.names import Names
-from .rows.snapshots import TABLE_OF_MARK
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 16 << 20
@@ -83,15 +82,15 @@ class GroupPlan:
     @property
     def output(self) -> StructType:
         """Return the columns of the batches that tasks make."""
-        return with_counts(self.schema) if self.counted else self.schema
+        return add_counts(self.schema) if self.counted else self.schema
 
-    def counts_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
+    def has_numbered_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the batch with a task's counts, after its rows, if they are wanted."""
         if self.counted:
             yield from counts.batches(arrow_schema(self.output))
 
 
-def keyless_rows(
+def fold_keyless_rows(
     plan: GroupPlan, partition: GroupPartition, wanted: Sequence[str], counts: Counts, within: Within | None = None
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
@@ -115,14 +114,14 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
             plan.table.stream,
             left_out.count,
             offset,
-            segment_name(plan.table.stream, segment),
+            make_segment_name(plan.table.stream, segment),
         )
 
 
 def group_changes(
     plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType, counts: Counts
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
-    """Yield the changes of a group in order, with these columns in the rows' images; see `change_decoder`.
+    """Yield the changes of a group in order, with these columns in the rows' images; see `make_change_decoder`.
 
     Adds bad events, and what was read, to the `counts`.
     """
@@ -130,21 +129,21 @@ def group_changes(
     with ExitStack() as opened:
         pravega = opened.enter_context(borrow_connection(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
-        decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
+        decoder = make_change_decoder(table, plan.writer_schemas, columns, cut_down)
         letters = None
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
             if target is not None:
                 letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
-            reader = _windows(pravega, plan, piece)
+            reader = _read_windows(pravega, plan, piece)
             reading = ReadingCounts(reader)
             for window in reader:
                 counts.add(reading.count(window))
-                for events, locations in _batches_of_window(window, piece.segment_id):
+                for events, locations in _split_window(window, piece.segment_id):
                     yield from _decode(plan, decoder, events, locations, counts, letters)
 
 
-def change_decoder(
+def make_change_decoder(
     table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
 ) -> Decoder:
     """Return the decoder of the part of the changelog that a fold needs.
@@ -162,7 +161,7 @@ def change_decoder(
             StructField("before", StructType([field for field in image if field.name in key or not key])),
             StructField("after", image),
             *([] if key else [MARKS]),
-            *([_SNAPSHOT_MARKS] if key and whole_snapshots(table) else []),
+            *([_SNAPSHOT_MARKS] if key and has_whole_snapshots(table) else []),
             full["ts"],
             full["unavailable"],
             full["position"],
@@ -172,7 +171,7 @@ def change_decoder(
     return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
 
 
-def whole_snapshots(table: StreamTable) -> bool:
+def has_whole_snapshots(table: StreamTable) -> bool:
     """Return whether a complete snapshot removes the rows that it lacks. Only Debezium marks begin and end."""
     name = o.DEBEZIUM_SNAPSHOTS
     return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
@@ -183,11 +182,11 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
     table = plan.table
     format = find_change_format(table.format)
     key = list_key_columns(table.settings)
-    decoder = change_decoder(table, plan.writer_schemas, key, StructType([]))
+    decoder = make_change_decoder(table, plan.writer_schemas, key, StructType([]))
     reader = EntryReader(key, [], Names())
     for piece in pieces:
-        for window in _windows(pravega, plan, piece):
-            events, locations = _events_of_window(window, piece.segment_id)
+        for window in _read_windows(pravega, plan, piece):
+            events, locations = _take_events(window, piece.segment_id)
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
@@ -195,7 +194,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
                     reader.read(changes, where, found)
 
 
-def _windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:
+def _read_windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:
     return SegmentRangeReader(
         pravega.segments,
         plan.table.stream,
@@ -207,15 +206,15 @@ def _windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentR
     )
 
 
-def _events_of_window(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
+def _take_events(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
     offsets = window.base + window.starts - HEADER_BYTES
     locations = EventLocations(segment, offsets, window.lengths + HEADER_BYTES)
     return EventBuffer(window.data, window.starts, window.lengths), locations
 
 
-def _batches_of_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
-    events, locations = _events_of_window(window, segment)
-    for first, last in chunks(events.lengths, size=_BATCH_BYTES):
+def _split_window(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
+    events, locations = _take_events(window, segment)
+    for first, last in cut_chunks(events.lengths, size=_BATCH_BYTES):
         yield events.part(first, last), locations.part(first, last)
 
 
@@ -238,7 +237,7 @@ def _decode(
     if not bad:
         yield changes, locations
         return
-    segment = segment_name(plan.table.stream, locations.segment)
+    segment = make_segment_name(plan.table.stream, locations.segment)
     if plan.bad_events.mode == FAILFAST:
         raise MalformedEventError(
             f"The event at offset {locations.offsets[bad[0].index]} of segment {segment} cannot be decoded: "

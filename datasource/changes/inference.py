@@ -14,7 +14,7 @@ from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
 
 from ..positions.snapshot import SegmentSlice, take_snapshot
-from ..tables.loading import with_schemas
+from ..tables.loading import read_schema_files
 
 ALL_TAILS = 32 * 1024 * 1024
 LONGEST_TAIL = 16 * 1024 * 1024
@@ -32,14 +32,14 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     a segment in whose last bytes no event can be found, as it could have the newest schema.
     """
     found = find_change_format(format)
-    settings = with_schemas(settings)
+    settings = read_schema_files(settings)
     slices = take_snapshot(
         pravega, stream, start=None, end=None, fail_on_data_loss=False, measure_settled=lambda measure: measure(None)
     )
-    return found.infer_columns(_tails(pravega, stream, _newest(pravega, stream, slices)), settings)
+    return found.infer_columns(_read_tails(pravega, stream, _select_newest(pravega, stream, slices)), settings)
 
 
-def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:
+def _select_newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:
     """Return the slices of the newest sealed segments, older ones first, and of all current segments."""
     current = {segment.segment_id for segment in pravega.controller.current_segments(stream)}
     sealed = [piece for piece in slices if piece.segment_id not in current]
@@ -48,7 +48,7 @@ def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) ->
     return [*sealed[len(sealed) - kept if kept < len(sealed) else 0 :], *(p for p in slices if p.segment_id in current)]
 
 
-def _tails(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> Iterator[EventBuffer]:
+def _read_tails(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> Iterator[EventBuffer]:
     size = min(max(ALL_TAILS // max(len(slices), 1), SHORTEST_TAIL), LONGEST_TAIL)
     for piece in slices:
         try:

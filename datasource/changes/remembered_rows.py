@@ -27,7 +27,7 @@ from ..tables.bad_events import FAILFAST
 from ..tables.open_table import OpenRead
 from .group_reader import GroupPartition
 from .rows.history import RowState
-from .states import WHOLE, RowStates, digest, group_of, is_state, number_of, state_name
+from .states import WHOLE, RowStates, hash_values, is_state, make_state_name, read_group, read_number
 
 _LOG = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def _identify(read: OpenRead) -> str:
     """Return a hash of all that the states of a table depend on, besides its events."""
     table = read.table
     meaning = (table.format, table.framing, table.schema_text, table.schema.json(), dict(table.settings))
-    return digest(_FORMAT, _find_release(), str(read.pravega.config.controller_uri), str(table.stream), meaning)
+    return hash_values(_FORMAT, _find_release(), str(read.pravega.config.controller_uri), str(table.stream), meaning)
 
 
 def _find_release() -> str:
@@ -138,12 +138,12 @@ def remember(
     for partition in partitions:
         first, time = partition.pieces[0], created.get(partition.pieces[0].segment_id)
         # A cluster that was set up anew has the same numbers of segments, and retention removes events.
-        origin = digest(identity, time, first.segment_id, first.start)
+        origin = hash_values(identity, time, first.segment_id, first.start)
         size = sum(piece.end for piece in partition.pieces)
-        name = state_name(origin, first.segment_id, size, _describe(partition.pieces))
-        states = sorted((file for file in files if _is_of_group(file, name)), key=number_of, reverse=True)
+        name = make_state_name(origin, first.segment_id, size, _describe(partition.pieces))
+        states = sorted((file for file in files if _is_of_group(file, name)), key=read_number, reverse=True)
         kept.update(states[:_KEPT])
-        before = next((file for file in states if number_of(file) <= size), None)
+        before = next((file for file in states if read_number(file) <= size), None)
         known = time is not None
         made.append(
             RememberedPartition(partition, origin, before if known else None, name if known and write else None)
@@ -154,7 +154,7 @@ def remember(
 
 
 def _is_of_group(file: str, name: str) -> bool:
-    return is_state(file) and file.endswith(WHOLE) and group_of(file) == group_of(name)
+    return is_state(file) and file.endswith(WHOLE) and read_group(file) == read_group(name)
 
 
 def _find_creation(read: OpenRead, partitions: Sequence[GroupPartition]) -> dict[int, int | None]:

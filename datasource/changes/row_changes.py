@@ -20,21 +20,21 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 from pyspark_pravega.sql import options as o
 
-from ..positions.snapshot import cut_at
-from ..scan.counts import Counts, no_counts
+from ..positions.snapshot import cut_slices
+from ..scan.counts import Counts, make_null_counts
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
 from ..tables.open_table import OpenRead
-from .group_planning import check_whole, group_plan, groups_of_keys, partitions_of_groups
-from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
+from .group_planning import check_whole, group_by_keys, make_group_plan, make_partitions
+from .group_reader import GroupPartition, GroupPlan, fold_keyless_rows, group_changes, report_left_out
 from .rows.clearing import Clearing
-from .rows.entries import value_name
+from .rows.entries import name_value
 from .rows.history import RowHistory, Within
-from .rows.names import UNKNOWN, Numbers, numbers_of
-from .states import WHOLE, RowStates, group_of
+from .rows.names import UNKNOWN, Numbers, read_numbers
+from .states import WHOLE, RowStates, read_group
 from .truncations import SearchNeeded, find_truncations
 
 _LOG = logging.getLogger(__name__)
@@ -59,19 +59,19 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         """Read the changes of the group's rows."""
         counts = Counts()
         yield from self._changes(partition, counts)
-        yield from self._plan.rows.counts_batches(counts)
+        yield from self._plan.rows.has_numbered_batches(counts)
 
     def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
         if not list_key_columns(plan.rows.table.settings):
             wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
-            for table in keyless_rows(plan.rows, partition, wanted, counts, plan.bounds):
-                yield from _output(plan.rows, table)
+            for table in fold_keyless_rows(plan.rows, partition, wanted, counts, plan.bounds):
+                yield from _make_output(plan.rows, table)
             return
-        with _history(plan.rows, plan.truncations, plan.bounds) as history:
-            yield from _feed(plan.rows, history, partition, counts)
+        with _make_history(plan.rows, plan.truncations, plan.bounds) as history:
+            yield from _feed_history(plan.rows, history, partition, counts)
             for table in history.finish():
-                yield from _output(plan.rows, table)
+                yield from _make_output(plan.rows, table)
             report_left_out(plan.rows, history.left_out, counts)
 
 
@@ -109,17 +109,17 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         if partition.past is not None:
             before = (self._read_past(partition.past, partition.after, states),)
         with ExitStack() as opened:
-            history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
+            history = opened.enter_context(_make_history(plan.rows, plan.truncations, plan.bounds))
             history.resume([opened.enter_context(states.read(files)) for files in before])
-            yield from _feed(plan.rows, history, partition.new, counts)
+            yield from _feed_history(plan.rows, history, partition.new, counts)
             # A state that was read from past events is in no checkpoint, and cannot be extended.
-            changed = partition.past is None and len(before) == 1 and states.should_extend(before[0])
+            changed = partition.past is None and len(before) == 1 and states.has_to_be_extended(before[0])
             state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
             for table in history.finish(state.add, changed=changed):
-                yield from _output(plan.rows, table)
+                yield from _make_output(plan.rows, table)
             state.whole = history.kept_all
             report_left_out(plan.rows, history.left_out, counts)
-        yield from plan.rows.counts_batches(counts)
+        yield from plan.rows.has_numbered_batches(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Rebuild the state before the new events; return its file."""
@@ -127,9 +127,9 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         _LOG.warning(
             "Stream %s is read from its start: the state of its rows is not known here.", plan.rows.table.stream
         )
-        name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
-        with _history(plan.rows, plan.past, _want_nothing) as history, states.write(name) as state:
-            for _ in (*_feed(plan.rows, history, past, Counts()), *history.finish(state.add)):
+        name = f"{read_group(after)}-{0:09}-{after.rpartition('-')[2]}"
+        with _make_history(plan.rows, plan.past, _want_nothing) as history, states.write(name) as state:
+            for _ in (*_feed_history(plan.rows, history, past, Counts()), *history.finish(state.add)):
                 raise AssertionError("an unwanted change was returned")
         return (name + WHOLE,)
 
@@ -138,46 +138,48 @@ def _want_nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
     return np.zeros(len(versions), np.bool_)
 
 
-def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
+def _make_history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
     key = list_key_columns(rows.table.settings)
     # All columns are compared, so that a change does not depend on the requested columns.
     columns = [name for name in rows.table.schema.names if name not in key]
     return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
 
-def _feed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+def _feed_history(
+    rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts
+) -> Iterator[pa.RecordBatch]:
     key = list_key_columns(rows.table.settings)
     columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
     for changes, locations in group_changes(rows, group, columns, rows.table.schema, counts):
         for table in history.feed(changes, locations):
-            yield from _output(rows, table)
+            yield from _make_output(rows, table)
 
 
-def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
+def _make_output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
     schema: pa.Schema = arrow_schema(plan.output)
     for name in list_key_columns(plan.table.settings):
-        if history.column(value_name(name)).null_count:
+        if history.column(name_value(name)).null_count:
             raise MalformedEventError(
                 f"A change of stream {plan.table.stream} has no value in column '{name}', which is part of the "
                 "primary key. Read the table's changelog."
             )
     for begin in range(0, len(history), BATCH_EVENTS):
         part = history.slice(begin, BATCH_EVENTS)
-        arrays = [_column(part, schema.field(place)) for place in range(len(plan.schema))]
+        arrays = [_make_column(part, schema.field(place)) for place in range(len(plan.schema))]
         if plan.counted:
-            arrays.append(no_counts(len(part)))
+            arrays.append(make_null_counts(len(part)))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _column(history: pa.Table, field: pa.Field) -> pa.Array:
+def _make_column(history: pa.Table, field: pa.Field) -> pa.Array:
     if field.name == "_change_type":
         return pc.take(_KINDS, history.column("change").combine_chunks())
     if field.name == "_commit_version":
         return history.column("version").combine_chunks()
     if field.name == "_commit_timestamp":
-        times = numbers_of(history, "timestamp")
+        times = read_numbers(history, "timestamp")
         return pa.array(times, mask=times == UNKNOWN).cast(pa.timestamp("us", "UTC"))
-    array = history.column(value_name(field.name)).combine_chunks()
+    array = history.column(name_value(field.name)).combine_chunks()
     return array if array.type == field.type else array.cast(field.type)
 
 
@@ -186,17 +188,17 @@ def plan_row_changes(read: OpenRead, bounds: Bounds, wanted: WantedRows) -> Plan
 
     Raises InvalidOptionError for options that do not fit the changes of rows.
     """
-    plan = row_changes_plan(read, wanted.columns)
+    plan = make_row_changes_plan(read, wanted.columns)
     slices = measure_slices(read, None, None)
     if wanted.earlier is not None:
-        slices = cut_at(slices, wanted.earlier.tail)
-    groups = groups_of_keys(read, slices)
+        slices = cut_slices(slices, wanted.earlier.tail)
+    groups = group_by_keys(read, slices)
     keyed = bool(list_key_columns(read.table.settings))
     several = len(slices) > 1 and keyed
     truncations = find_truncations(read.pravega, plan, slices, wanted.search) if several else None
     if isinstance(truncations, SearchNeeded):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
-    partitions = partitions_of_groups(read.pravega, read.table, groups)
+    partitions = make_partitions(read.pravega, read.table, groups)
     reader = ChangesReader(ChangesPlan(plan, bounds, truncations), partitions)
     return PlannedScan.of(RowSource(reader, plan.schema, plan.output), slices)
 
@@ -209,10 +211,10 @@ def check_key_of_table(options: o.Options) -> None:
         )
 
 
-def row_changes_plan(read: OpenRead, required: StructType) -> GroupPlan:
+def make_row_changes_plan(read: OpenRead, required: StructType) -> GroupPlan:
     """Return how the changes of rows are read. Raises InvalidOptionError for options that do not fit them."""
     table = read.table
     check_whole(read.options, "changes of its rows")
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else make_nullable(StructType([table.schema.fields[0]]))
-    return group_plan(read, schema, columns)
+    return make_group_plan(read, schema, columns)

@@ -20,18 +20,18 @@ from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.event_planning import measure_slices
-from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, extent_of
+from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, measure_extent
 from ..scan.scan_request import Search
 from ..tables.change_range import ChangeRange
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
 from .changes_offset import ChangesOffset, check_endless
-from .group_planning import group_by_lineage, partitions_of_groups
+from .group_planning import group_by_lineage, make_partitions
 from .group_reader import GroupPartition
-from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, row_changes_plan
+from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, make_row_changes_plan
 from .rows.clearing import Clearing
-from .states import KnownRows, digest, is_state, number_of, state_name, state_names
+from .states import KnownRows, hash_values, is_state, list_state_names, make_state_name, read_number
 from .truncations import SearchNeeded, find_truncations
 
 Truncations = tuple[Clearing, ...] | None
@@ -90,8 +90,8 @@ class ChangesBatch:
 def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBatch) -> PlannedScan:
     """Fix what a batch reads."""
     pravega, table, stream = read.pravega, read.table, read.stream
-    plan = row_changes_plan(read, batch.columns)
-    query = digest(str(stream), table.schema.json(), table.format, dict(table.settings))
+    plan = make_row_changes_plan(read, batch.columns)
+    query = hash_values(str(stream), table.schema.json(), table.format, dict(table.settings))
     since, until = batch.since, batch.until
     known = KnownRows.from_json(batch.checkpoint.known, query)
     if known is None and since.begin is None:
@@ -100,7 +100,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     # The segments where the query began show the groups even if retention has removed those in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
-    groups = batch.memory.groups.get((stream, frozenset(segments)), lambda: _groups(pravega, stream, segments))
+    groups = batch.memory.groups.get((stream, frozenset(segments)), lambda: _find_groups(pravega, stream, segments))
     several = len(segments) > 1
     found = find_truncations(pravega, plan, new, batch.search) if several else None
     if isinstance(found, SearchNeeded):
@@ -109,7 +109,7 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
     # If nothing is known, the states of all groups must be built.
     everyone = bool(found) or known is None
     touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
-    before = {group: states.files_before(group) for group in touched}
+    before = {group: states.list_files_before(group) for group in touched}
     past: Sequence[SegmentSlice] = []
     old: Truncations = None
     if None in before.values():
@@ -119,22 +119,24 @@ def plan_new_row_changes(read: OpenRead, changes: ChangeRange, batch: ChangesBat
             return PlannedScan.unfinished(batch.columns, new, searched.reader)
         old = searched
 
-    def of_groups(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
+    def make_partitions_of(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
         parts = [[piece for piece in slices if piece.segment_id in group] for group in touched]
-        return partitions_of_groups(pravega, table, parts)
+        return make_partitions(pravega, table, parts)
 
     partitions = [
         NewChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
-        for group, new_events, past_events in zip(touched, of_groups(new), of_groups(past), strict=True)
+        for group, new_events, past_events in zip(
+            touched, make_partitions_of(new), make_partitions_of(past), strict=True
+        )
         for name in [states.name_after(group, before[group])]
     ]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
     tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
     return PlannedScan(
         RowSource(reader, plan.schema, plan.output),
-        **extent_of(new),
+        **measure_extent(new),
         affinities=[min(group) for group in touched],
-        rows=states.planned_rows(tasks),
+        rows=states.plan_rows(tasks),
     )
 
 
@@ -158,11 +160,11 @@ class _States:
         self._known, self._checkpoint, self._since, self._until = known, batch.checkpoint, batch.since, batch.until
         self._found = [[one.origin, one.segment, astuple(one.moment)] for one in found]
         # Executors keep files of several queries, and of several clusters.
-        self._query = digest(query, self._checkpoint.location)
-        last = max((number_of(name) for name in self._checkpoint.files if is_state(name)), default=0)
+        self._query = hash_values(query, self._checkpoint.location)
+        last = max((read_number(name) for name in self._checkpoint.files if is_state(name)), default=0)
         self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
 
-    def files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
+    def list_files_before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
         """Return the files of a group's state, or of several if groups have become one; None if it is unknown."""
         if self._known is None:
             return None
@@ -176,22 +178,22 @@ class _States:
         offsets = [
             sorted((segment, at) for segment, at in cut.positions.items() if segment in group) for cut in self._cuts()
         ]
-        former = [state_names(files)[0] for files in before or ()]
+        former = [list_state_names(files)[0] for files in before or ()]
         number = self._next.number
-        name = state_name(self._query, min(group), number, before is None, former, offsets, self._found)
+        name = make_state_name(self._query, min(group), number, before is None, former, offsets, self._found)
         states, merged = dict(self._next.states), dict(self._next.merged)
         for former_group in group & states.keys():
             del states[former_group]
             if former_group != min(group):
                 merged[former_group] = number
-        chain = state_names(before[0]) if before is not None and len(before) == 1 else ()
+        chain = list_state_names(before[0]) if before is not None and len(before) == 1 else ()
         self._next = replace(self._next, states={**states, min(group): (name, *chain)}, merged=merged)
         return name
 
     def _cuts(self) -> list[StreamCut]:
         return [(self._since.begin or self._since).cut, self._since.cut, self._until.cut]
 
-    def planned_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
+    def plan_rows(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
         """Return what the checkpoint must hold after the batch."""
         there, retain = self._checkpoint.files, self._checkpoint.retain
         return PlannedRows(
@@ -199,6 +201,6 @@ class _States:
         )
 
 
-def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
+def _find_groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
     found = group_by_lineage(pravega, stream, [SegmentSlice(segment, 0, 0) for segment in segments])
     return [frozenset(piece.segment_id for piece in group) for group in found]

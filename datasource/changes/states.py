@@ -16,11 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..workers.local_directories import local_directories
-from .rows.clearing import Clearings, Truncation
+from ..workers.local_directories import list_local_directories
+from .rows.clearing import Clearings, Mark, Truncation
 from .rows.history import RowState
 from .rows.names import Moment
-from .rows.snapshots import Mark
 
 WHOLE, PART = ".whole", ".part"
 """Suffixes of files: with the rows of all keys, and with those that a batch changed."""
@@ -36,14 +35,14 @@ _FORMAT = 1
 _NAME = re.compile(r"(\w+-(\d+))-(\d{9,})-\w+(\.whole|\.part)?")
 
 
-def digest(*values: Any) -> str:
+def hash_values(*values: Any) -> str:
     """Return a hash of values that JSON can represent."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def state_name(query: str, group: int, number: int, *content: Any) -> str:
+def make_state_name(query: str, group: int, number: int, *content: Any) -> str:
     """Return the name of a group's state after the batch with this number, from everything it depends on."""
-    return f"{query}-{group}-{number:09}-{digest(content)}"
+    return f"{query}-{group}-{number:09}-{hash_values(content)}"
 
 
 def is_state(file: str) -> bool:
@@ -51,14 +50,14 @@ def is_state(file: str) -> bool:
     return _NAME.fullmatch(file) is not None
 
 
-def group_of(name: str) -> str:
+def read_group(name: str) -> str:
     """Return the beginning that the names of a group's states share."""
     match = _NAME.fullmatch(name)
     assert match is not None, name
     return match[1]
 
 
-def number_of(name: str) -> int:
+def read_number(name: str) -> int:
     """Return the number of the batch that made a file, or its state."""
     match = _NAME.fullmatch(name)
     assert match is not None, name
@@ -133,7 +132,7 @@ class KnownRows:
         return gone
 
 
-def state_names(files: Sequence[str]) -> tuple[str, ...]:
+def list_state_names(files: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the states to which files belong."""
     return tuple(name.rpartition(".")[0] for name in files)
 
@@ -144,7 +143,7 @@ class RowStates:
     def __init__(self, directory: Path | None = None) -> None:
         """Use a directory, by default one among Spark's temporary files."""
         if directory is None:
-            directory = local_directories()[0] / _DIRECTORY
+            directory = list_local_directories()[0] / _DIRECTORY
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
 
@@ -158,10 +157,10 @@ class RowStates:
                 streams.append(opened.enter_context(pa.ipc.open_stream(file)))
             # Newer files extend the numbering of origins, and the newest file has all truncations.
             head = json.loads(streams[0].schema.metadata[b"head"])
-            entries = [_tables(stream) for stream in streams]
+            entries = [_read_tables(stream) for stream in streams]
             yield RowState(head["origins"], _read_clearings(head), entries, head.get("events"))
 
-    def should_extend(self, files: Sequence[str]) -> bool:
+    def has_to_be_extended(self, files: Sequence[str]) -> bool:
         """Return whether to extend these files, the newest first, by changes, instead of writing a state whole."""
         sizes = [(self.directory / name).stat().st_size for name in files]
         return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
@@ -186,9 +185,9 @@ class RowStates:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             raise
-        for other in self.directory.glob(f"{group_of(name)}-*"):
+        for other in self.directory.glob(f"{read_group(name)}-*"):
             # An older batch's task may still be running: it must not remove what a newer one needs.
-            if number_of(other.name) <= number_of(name) and other.name not in (file, *former):
+            if read_number(other.name) <= read_number(name) and other.name not in (file, *former):
                 other.unlink(missing_ok=True)
 
     def check_seal(self, file: str) -> None:
@@ -264,7 +263,7 @@ def _seal(path: str) -> None:
         file.write(seal)
 
 
-def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
+def _read_tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
     for batch in stream:
         if batch.num_columns:  # a state of no rows has none
             yield pa.Table.from_batches([batch])

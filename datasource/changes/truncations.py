@@ -24,18 +24,17 @@ from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
-from ..commit_log.table import KEY_LENGTH, TABLE_NAME, row_key
+from ..commit_log.table import KEY_LENGTH, TABLE_NAME, make_row_key
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import Search
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
 from ..workers.recent import Recent
-from .group_planning import may_clear_rows, partitions_of_groups
+from .group_planning import can_clear_rows, make_partitions
 from .group_reader import GroupPartition, GroupPlan, find_clearings
-from .rows.clearing import AllClearings, Clearing, Truncation
+from .rows.clearing import AllClearings, Clearing, Mark, Truncation
 from .rows.names import Moment
-from .rows.snapshots import Mark
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class SearchedRanges:
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     truncations: tuple[Clearing, ...] = ()
 
-    def unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+    def list_unsearched(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Return the parts of slices that are not searched yet."""
         left = []
         for piece in slices:
@@ -67,7 +66,7 @@ class SearchedRanges:
             left.append(replace(piece, start=max(piece.start, last)) if known else piece)
         return [piece for piece in left if piece.start < piece.end]
 
-    def truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
+    def find_truncations_among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in slices, all of which are searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
         return tuple(truncation for truncation in self.truncations if _is_within(truncation, ranges))
@@ -136,7 +135,7 @@ class TruncationMemory:
         settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
         shown = json.dumps([table.format, table.framing, sorted(settings.items())])
         digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
-        self._key = row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
+        self._key = make_row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
         self._name = (pravega.config.controller_uri, table.stream, digest)
         self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
         self._stream = table.stream
@@ -201,7 +200,7 @@ def find_truncations(
 
     Raises MalformedEventError if one of them cannot be read.
     """
-    if not may_clear_rows(plan.table) or not slices:
+    if not can_clear_rows(plan.table) or not slices:
         return ()
     memory = TruncationMemory(pravega, plan.table)
     known = memory.recall()
@@ -209,16 +208,16 @@ def find_truncations(
         new = reduce(SearchedRanges.join, map(SearchedRanges.from_json, search.found))
         known = known.join(new)
         memory.remember(known, slices)
-    rest = known.unsearched(slices)
+    rest = known.list_unsearched(slices)
     if not rest:
-        return known.truncations_among(slices)
+        return known.find_truncations_among(slices)
     if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
-        partitions = partitions_of_groups(pravega, plan.table, [[piece] for piece in rest])
+        partitions = make_partitions(pravega, plan.table, [[piece] for piece in rest])
         return SearchNeeded(SearchReader(plan, partitions) if search.most else None)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
         known = reduce(SearchedRanges.join, pool.map(carry_over(partial(_search, pravega, plan)), rest), known)
     memory.remember(known, slices)
-    return known.truncations_among(slices)
+    return known.find_truncations_among(slices)
 
 
 def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SearchedRanges:

@@ -35,7 +35,7 @@ from typing import TypeVar
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
-from pyspark_pravega.client.stream import Access, Stream, key_value_table_stream
+from pyspark_pravega.client.stream import Access, Stream, make_key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
     ConditionalUpdateError,
@@ -45,7 +45,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
-from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, as_bytes
+from .table import KEY_LENGTH, TABLE_NAME, CommitEntry, CompanionRow, Content, HeadRow, Write, encode_row
 from .versions import VersionTable, is_checkpoint
 
 LOG = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class CommitLog(VersionTable):
             self._head()
         except KeyValueTableNotFoundError:
             self._table.create(1, KEY_LENGTH)
-        self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
+        self._pravega.segments.token(make_key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: CommitEntry, companion: CompanionRow | None) -> None:
         origin = self.learn_origin()
@@ -150,7 +150,7 @@ class CommitLog(VersionTable):
                 old = HeadRow(origin=origin, row_version=old.row_version, content=Content(0, 0))
             if entry.transaction in old.committing:
                 return
-            also = None if companion is None else companion.value_when_entered(entry.transaction, origin, stored)
+            also = None if companion is None else companion.make_value_when_entered(entry.transaction, origin, stored)
             if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(companion, also, stored)):
                 return
 
@@ -226,7 +226,7 @@ class CommitLog(VersionTable):
             else:
                 return None
             cut = cut or tail()  # measured once: nothing follows this version as long as it is in the queue
-            also = None if companion is None else companion.value_when_published(transaction, stored)
+            also = None if companion is None else companion.make_value_when_published(transaction, stored)
             if self._publish(head, entry, cut, self._write(companion, also, stored)):
                 self._fold_at(head.version + 1)
                 return head.version + 1
@@ -248,7 +248,7 @@ class CommitLog(VersionTable):
             "operation": entry.operation,
             "transaction": str(entry.transaction),
         }
-        return self._replace(head, new, [(self._key(new.version), as_bytes(record), ANY), *also])
+        return self._replace(head, new, [(self._key(new.version), encode_row(record), ANY), *also])
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
@@ -351,7 +351,9 @@ class CommitLog(VersionTable):
 
         With `published`, even if a transaction was merged before and has no version yet.
         """
-        states = self._statuses(head.committing[:1])  # the others are not asked to commit as long as this one is first
+        states = self._get_statuses(
+            head.committing[:1]
+        )  # the others are not asked to commit as long as this one is first
         if TransactionStatus.COMMITTING in states.values():
             raise DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():
@@ -360,9 +362,9 @@ class CommitLog(VersionTable):
         if self.head() != head:
             raise DisturbedError
         still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
-        if not set(self._statuses(still_open).values()) <= _NOT_MERGED:
+        if not set(self._get_statuses(still_open).values()) <= _NOT_MERGED:
             raise DisturbedError
         return result
 
-    def _statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
+    def _get_statuses(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}

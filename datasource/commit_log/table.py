@@ -125,10 +125,10 @@ class CompanionRow(Protocol):
     def number(self) -> int:
         """Return the number in its key: from 2 ** 63 on, beyond all versions."""
 
-    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
+    def make_value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
         """Return its value once a transaction is entered, given what is stored. Raises if it may not be committed."""
 
-    def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
+    def make_value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
         """Return its value once a transaction is published, given what is stored; None leaves it unchanged."""
 
 
@@ -158,7 +158,7 @@ class LogTable:
         Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
         """
         if self._origin is None:
-            self._origin = origin_of(self._pravega, self._stream)
+            self._origin = find_origin(self._pravega, self._stream)
         return self._origin
 
     def _known_rows(self, companion: CompanionRow | None) -> tuple[HeadRow, Entry | None]:
@@ -173,7 +173,7 @@ class LogTable:
         if companion is None:
             return self._head(), None
         head, stored = self._table.get_many([self._key(0), self._key(companion.number)])
-        return self._as_head(head), stored
+        return self._read_head(head), stored
 
     def _write(self, companion: CompanionRow | None, value: bytes | None, stored: Entry | None) -> list[Write]:
         if companion is None or value is None:
@@ -228,10 +228,10 @@ class LogTable:
             return
 
     def _head(self) -> HeadRow:
-        return self._as_head(self._table.get(self._key(0)))
+        return self._read_head(self._table.get(self._key(0)))
 
     @staticmethod
-    def _as_head(entry: Entry | None) -> HeadRow:
+    def _read_head(entry: Entry | None) -> HeadRow:
         if entry is None:
             return HeadRow()
         row = json.loads(entry.value)
@@ -269,7 +269,7 @@ class LogTable:
         }
         self._known = None
         try:
-            versions = self._table.put_many([(self._key(0), as_bytes(row), old.row_version), *also])
+            versions = self._table.put_many([(self._key(0), encode_row(row), old.row_version), *also])
         except ConditionalUpdateError:
             return False
         others = {key: Entry(value, version) for (key, value, _), version in zip(also, versions[1:], strict=True)}
@@ -277,24 +277,24 @@ class LogTable:
         return True
 
     def _key(self, number: int) -> bytes:
-        return row_key(self._stream, number)
+        return make_row_key(self._stream, number)
 
     def _is_of_this_stream(self, head: HeadRow) -> bool:
         try:
-            return head.origin == origin_of(self._pravega, self._stream)
+            return head.origin == find_origin(self._pravega, self._stream)
         except PermissionDeniedError:
             return True
 
 
-def row_key(stream: Stream, number: int) -> bytes:
+def make_row_key(stream: Stream, number: int) -> bytes:
     """Return the key of a row of a stream."""
     return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
 
 
-def origin_of(pravega: Pravega, stream: Stream) -> int:
+def find_origin(pravega: Pravega, stream: Stream) -> int:
     """Return the number of a stream's first segment, which distinguishes it from one recreated under its name."""
     return pravega.known_streams.origin(stream)
 
 
-def as_bytes(value: dict[str, Any]) -> bytes:
+def encode_row(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()

@@ -90,12 +90,12 @@ class VersionTable(LogTable):
         The first version is 1. Rows of an older stream of this name do not count, if this user may ask for the
         origin, which distinguishes it. Raises PermissionDeniedError for a user who may not read the log.
         """
-        head = self._valid_head()
+        head = self._read_valid_head()
         return [] if head is None else self._versions(head, first, head.version if last is None else last)
 
     def newest(self) -> int:
         """Return the number of the newest version, 0 if nothing was logged; raises the errors of `versions`."""
-        head = self._valid_head()
+        head = self._read_valid_head()
         return 0 if head is None else head.version
 
     def oldest(self) -> Version | None:
@@ -103,13 +103,13 @@ class VersionTable(LogTable):
         found = self.versions(1, 1)
         return found[0] if found else None
 
-    def newest_by(self, timestamp: int) -> Version | None:
+    def find_newest_by(self, timestamp: int) -> Version | None:
         """Return the newest version published at a time (microseconds since 1970) or before, or None.
 
         Looks at a few versions, and at all that older releases published, whose times may be in any order. Raises
         the errors of `versions`.
         """
-        head = self._valid_head()
+        head = self._read_valid_head()
         if head is None:
             return None
         ordered = head.ordered_from or head.version + 1
@@ -119,7 +119,7 @@ class VersionTable(LogTable):
             middle = (low + high) // 2
             if middle not in known:
                 # This finds all versions of a checkpoint at once.
-                known |= self._around(head, middle)
+                known |= self._read_around(head, middle)
             here = known.get(middle)
             if here is None or here.timestamp <= timestamp:
                 low, found = middle + 1, here or found
@@ -140,7 +140,7 @@ class VersionTable(LogTable):
         There are a few at most. At least the newest FOLDED versions stay as they are. Raises PermissionDeniedError for
         a user who may not write the log.
         """
-        head = self._valid_head()
+        head = self._read_valid_head()
         if head is None or head.origin is None:
             return 0
         blocks = range(FOLDED, head.version - FOLDED + 1, FOLDED)
@@ -192,7 +192,7 @@ class VersionTable(LogTable):
         except (PravegaError, ValueError, KeyError) as error:
             LOG.warning("Old versions in the commit log of stream %s were not folded: %r", self._stream, error)
 
-    def _valid_head(self) -> HeadRow | None:
+    def _read_valid_head(self) -> HeadRow | None:
         try:
             head = self._head()
         except KeyValueTableNotFoundError:
@@ -204,7 +204,7 @@ class VersionTable(LogTable):
         if last < first:
             return []
         if first == last:
-            found = self._around(head, first)
+            found = self._read_around(head, first)
         else:
             found = self._read(head, (entry for _, entry in self._table.entries(self._key(first), self._key(last))))
             if last % FOLDED and sum(first <= number <= last for number in found) < last - first + 1:
@@ -213,7 +213,7 @@ class VersionTable(LogTable):
                 found = {**self._read(head, [end]), **found}
         return [found[number] for number in sorted(found) if first <= number <= last]
 
-    def _around(self, head: HeadRow, number: int) -> dict[int, Version]:
+    def _read_around(self, head: HeadRow, number: int) -> dict[int, Version]:
         """Return a version, with those in the same row."""
         keys = list(dict.fromkeys((self._key(number), self._key(find_checkpoint_number(number)))))
         return self._read(head, self._table.get_many(keys))

@@ -36,7 +36,7 @@ from pyspark_pravega.sql.options import Options
 
 from ..insert.commit import WriteSettings
 from ..insert.insert import Insert
-from ..insert.prepare import fit_to_rows, with_write_options
+from ..insert.prepare import apply_write_options, fit_to_rows
 from ..insert.reports import InsertMessage, SegmentWrite
 from ..insert.task import TaskRows
 from ..insert.task_output import TaskOutput
@@ -44,7 +44,7 @@ from ..tables.loading import load_table
 from ..tables.open_table import OpenTable
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
-from ..workers.user_errors import concise
+from ..workers.user_errors import shorten_errors
 from .roster import Roster, check_number
 
 
@@ -109,7 +109,7 @@ class DispatchWriter(DataSourceArrowWriter):
     def __init__(self, spec: DispatchSpec) -> None:
         self._spec = spec
 
-    @concise
+    @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition.
 
@@ -156,7 +156,7 @@ class _Targets:
                 f"{spec.settings.unit.nothing_visible}. Leave such rows out by a condition, or name a stream for them."
             )
         coded = pc.dictionary_encode(names.cast(pa.string()))
-        streams = [_stream_name(spec, name) for name in coded.dictionary.to_pylist()]
+        streams = [_find_stream_name(spec, name) for name in coded.dictionary.to_pylist()]
         wanted = sorted(set(streams))
         self._join([name for name in wanted if name not in self._found])
         places = np.array([wanted.index(name) for name in streams], np.int64)[coded.indices.to_numpy()]
@@ -225,7 +225,7 @@ def _abort(transactions: Sequence[Transaction]) -> None:
             transaction.abort()
 
 
-def _stream_name(spec: DispatchSpec, name: str) -> str:
+def _find_stream_name(spec: DispatchSpec, name: str) -> str:
     """Return Pravega's name of the stream that a row names. Raises InvalidRowError."""
     found = hyphenate(name)
     try:
@@ -253,16 +253,16 @@ def _find_table(pravega: Pravega, spec: DispatchSpec, name: str) -> StreamTable:
             f"a stream of the scope {stream.scope}. Create it, for example by CREATE TABLE ... LIKE the table of "
             f"{base.stream}, and {unit.next_step}."
         ) from None
-    if _layout(table) != _layout(base):
+    if _describe_layout(table) != _describe_layout(base):
         raise InvalidSchemaError(
             f"Stream {stream}, which '{spec.column}' names in a row, is not a table like {base.stream}: all streams of "
             f"one write need its columns and format. {base.stream} has {_describe(base)}; {stream} has "
             f"{_describe(table)}. {unit.nothing_visible}."
         )
-    return fit_to_rows(with_write_options(OpenTable(pravega, table, spec.options)), spec.rows)
+    return fit_to_rows(apply_write_options(OpenTable(pravega, table, spec.options)), spec.rows)
 
 
-def _layout(table: StreamTable) -> tuple[object, ...]:
+def _describe_layout(table: StreamTable) -> tuple[object, ...]:
     # Comments and defaults may differ, and so may what is NOT NULL: each stream's rows are checked for that.
     columns = [(field.name, field.dataType.simpleString()) for field in table.schema]
     return table.kind, table.format, table.framing, columns

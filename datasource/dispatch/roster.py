@@ -20,7 +20,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import QueryFencedError, UnsupportedOperationError
 
 from ..commit_log.commit_log import CommitLog
-from ..insert.ledger import row_number
+from ..insert.ledger import compute_row_number
 
 MOST_STREAMS = 100
 """The most streams that one write may have rows for."""
@@ -46,10 +46,10 @@ class Roster:
         user who may not write the commit log.
         """
         id = uuid.uuid4()
-        roster = cls(stream, row_number(f"streams of {query.writer if query is not None else id}"), id)
+        roster = cls(stream, compute_row_number(f"streams of {query.writer if query is not None else id}"), id)
 
         def change(stored: Entry | None, origin: int) -> bytes:
-            return roster._value({}, [] if query is None else query.add_to(_runs(stored), stream))
+            return roster._value({}, [] if query is None else query.add_to(_read_runs(stored), stream))
 
         log = CommitLog(pravega, stream)
         log.make_ready()
@@ -74,7 +74,7 @@ class Roster:
             joined.clear()
             joined.update({**begun, **there})
             check_number(joined)
-            return None if joined == there else self._value(joined, _runs(stored))
+            return None if joined == there else self._value(joined, _read_runs(stored))
 
         CommitLog(pravega, self.stream).replace_companion(self.number, change)
         return joined
@@ -86,7 +86,7 @@ class Roster:
     def end(self, pravega: Pravega) -> None:
         """Remove the row of a write, or this micro-batch from the row of a query."""
         log = CommitLog(pravega, self.stream)
-        if runs := _runs(log.find_companion(self.number)):
+        if runs := _read_runs(log.find_companion(self.number)):
             ended = json.dumps({"write": None, "transactions": {}, "runs": runs}).encode()
             log.replace_companion(self.number, lambda stored, origin: None if self._read(stored) is None else ended)
         else:
@@ -122,7 +122,7 @@ class QueryRun:
         return [*(run for run in runs if run != self.run), self.run][-KEPT_RUNS:]
 
 
-def _runs(stored: Entry | None) -> list[str]:
+def _read_runs(stored: Entry | None) -> list[str]:
     """Return the runs that a stored row keeps, the newest last."""
     return [] if stored is None else json.loads(stored.value).get("runs", [])
 

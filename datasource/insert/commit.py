@@ -23,8 +23,7 @@ from pyspark_pravega.errors import PravegaError, TransactionNotOpenError, Transa
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import CompanionRow, Content
-from ..positions.snapshot import tail_cut
-from .copying import copy_winners
+from ..positions.snapshot import measure_tail
 from .noted_times import INSERTS, choose_noted_time, remove_inserts
 from .outcomes import (
     CLEAN_UP_SECONDS,
@@ -36,7 +35,7 @@ from .outcomes import (
     make_outcome_unknown_error,
 )
 from .reports import InsertMessage
-from .sealing import add_reported_lengths, content_of, seal
+from .sealing import add_reported_lengths, add_up_content, copy_winners, seal
 
 LOG = logging.getLogger(__name__)
 
@@ -129,7 +128,7 @@ class Commit:
         try:
             if not equal:
                 self._copy(messages)
-            self._enter(sum(message.rows for message in messages), content_of(messages), request.companion)
+            self._enter(sum(message.rows for message in messages), add_up_content(messages), request.companion)
             self._ask()
         except PravegaError as error:
             self._resolve(error)
@@ -218,7 +217,7 @@ class Commit:
             self.step = Step.PUBLISHED
 
     def _tail(self) -> StreamCut:
-        return tail_cut(self._pravega, self._stream, [segment.segment_id for segment in self._target.segments])
+        return measure_tail(self._pravega, self._stream, [segment.segment_id for segment in self._target.segments])
 
     def _make_merge_check(self) -> Callable[[], bool]:
         """Return a function that checks whether the server has merged all segments of the transaction."""

@@ -57,7 +57,7 @@ def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
         if row.epoch == epoch.number:
             if former.finish_commit():
                 log.replace_companion(
-                    entry.number, lambda stored, origin: entry.value_when_taken_over(row, stored, origin)
+                    entry.number, lambda stored, origin: entry.make_value_when_taken_over(row, stored, origin)
                 )
                 if row.transaction != insert.transaction.id:
                     clean_up(insert.abort)
@@ -65,7 +65,7 @@ def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
             entry.replaces = row.transaction
             if rows == 0:
                 log.replace_companion(
-                    entry.number, lambda stored, origin: entry.value_when_emptied(row, stored, origin)
+                    entry.number, lambda stored, origin: entry.make_value_when_emptied(row, stored, origin)
                 )
         elif not row.done:
             former.abort()
@@ -74,7 +74,7 @@ def commit_epoch(insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
         raise
     return insert.commit(
         messages,
-        CommitRequest(_operation(epoch), log=log, companion=entry, writer=epoch.writer, watermark=epoch.watermark),
+        CommitRequest(_name_operation(epoch), log=log, companion=entry, writer=epoch.writer, watermark=epoch.watermark),
     )
 
 
@@ -90,7 +90,9 @@ def finish_recorded(
     entry = EpochRecorder(table.stream, Epoch(row.writer, row.epoch), row.rows)
     if not _FormerTransaction(pravega, table, settings, log, row, entry).finish_commit():
         return False
-    log.replace_companion(entry.number, lambda stored, origin: entry.value_when_published(_id(row), stored))
+    log.replace_companion(
+        entry.number, lambda stored, origin: entry.make_value_when_published(_get_transaction_id(row), stored)
+    )
     return True
 
 
@@ -131,7 +133,9 @@ class _FormerTransaction:
             )
         transaction.keep_alive()
         try:
-            request = CommitRequest(_operation(self._entry.epoch), again=True, log=self._log, companion=self._entry)
+            request = CommitRequest(
+                _name_operation(self._entry.epoch), again=True, log=self._log, companion=self._entry
+            )
             Insert(self._pravega, self._table, transaction, self._settings).publish(row.rows, request)
         except TransactionNotOpenError as error:
             LOG.warning("Stream %s, %s: %s. It is replaced.", stream, self._entry.epoch, error.message)
@@ -149,14 +153,15 @@ class _FormerTransaction:
         except TransactionNotOpenError:
             if self.finish_commit():
                 self._log.replace_companion(
-                    self._entry.number, lambda stored, origin: self._entry.value_when_published(_id(row), stored)
+                    self._entry.number,
+                    lambda stored, origin: self._entry.make_value_when_published(_get_transaction_id(row), stored),
                 )
 
 
-def _operation(epoch: Epoch) -> str:
+def _name_operation(epoch: Epoch) -> str:
     return "STREAM" if epoch.run is not None else "INSERT"
 
 
-def _id(row: LedgerRow) -> uuid.UUID:
+def _get_transaction_id(row: LedgerRow) -> uuid.UUID:
     assert row.transaction is not None
     return row.transaction

@@ -12,7 +12,7 @@ from pyspark_pravega.client.transaction import Transaction
 from ..tables.stream_table import StreamTable
 from .commit import Commit, CommitRequest, WriteSettings
 from .reports import InsertMessage
-from .task import InsertSpec, encoding_id
+from .task import InsertSpec, find_encoding_id
 
 
 class Insert:
@@ -62,7 +62,7 @@ class Insert:
             token=transaction.token,
             lease_ms=self._settings.lease_ms,
             spool_memory=self._settings.spool_memory,
-            encoding_id=encoding_id(self._pravega, table) if encoding is None else encoding(),
+            encoding_id=find_encoding_id(self._pravega, table) if encoding is None else encoding(),
             unit=self._settings.unit,
         )
 

@@ -128,7 +128,7 @@ class LedgerRow:
         return json.dumps(row).encode()
 
 
-def row_number(writer: str) -> int:
+def compute_row_number(writer: str) -> int:
     """Return the number in the key of a writer's row."""
     digest = hashlib.blake2b(writer.encode(), digest_size=8).digest()
     return _FIRST | int.from_bytes(digest, "big")
@@ -152,7 +152,7 @@ class EpochRecorder:
         self.replaces: uuid.UUID | None = None
         self._stream = stream
         self._rows = rows
-        self.number = row_number(epoch.writer)
+        self.number = compute_row_number(epoch.writer)
 
     def row(self, stored: Entry | None, origin: int) -> LedgerRow:
         """Return the recorded row, or an empty row if none is stored for this stream.
@@ -224,12 +224,12 @@ class EpochRecorder:
             return row
         return replace(row, runs=(*row.runs, run)[-KEPT_RUNS:])
 
-    def value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
+    def make_value_when_entered(self, transaction: uuid.UUID, origin: int, stored: Entry | None) -> bytes:
         """Return the row that records this epoch with its transaction. Raises QueryFencedError."""
         row, epoch = self.row(stored, origin), self.epoch
         # Another run may have changed the row since it was read, and may even have written later epochs.
         if row.epoch > epoch.number or (row.epoch == epoch.number and row.transaction != self.replaces):
-            raise self._overtaken_error(row)
+            raise self._make_overtaken_error(row)
         batches = self._batches(row)
         new = replace(row, epoch=epoch.number, transaction=transaction, rows=self._rows, done=False, batches=batches)
         return self.with_run(new).value()
@@ -243,18 +243,18 @@ class EpochRecorder:
             batches[self.epoch.number] = self.epoch.batch
         return dict(sorted(batches.items())[-KEPT_BATCHES:])
 
-    def value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
+    def make_value_when_passed(self, stored: Entry | None, origin: int) -> bytes:
         """Return the row that records this epoch without rows, after another epoch that has ended.
 
         Raises QueryFencedError if the row is about this epoch already, or a later one.
         """
         row = self.row(stored, origin)
         if row.epoch >= self.epoch.number:
-            raise self._overtaken_error(row)
+            raise self._make_overtaken_error(row)
         new = replace(row, epoch=self.epoch.number, transaction=None, rows=0, done=True, batches=self._batches(row))
         return self.with_run(new).value()
 
-    def value_when_taken_over(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes | None:
+    def make_value_when_taken_over(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes | None:
         """Return the row of this committed epoch, with the run that found it; None if it is unchanged.
 
         Raises QueryFencedError if the row is no longer about the `known` transaction: another one may not be done.
@@ -263,7 +263,7 @@ class EpochRecorder:
         new = self.with_run(replace(row, done=True))
         return None if new == row else new.value()
 
-    def value_when_emptied(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes:
+    def make_value_when_emptied(self, known: LedgerRow, stored: Entry | None, origin: int) -> bytes:
         """Return the row of this epoch, whose `known` transaction was aborted, and which has no rows now."""
         row = self._check_still_about(known, stored, origin)
         return self.with_run(replace(row, transaction=None, rows=0, done=True)).value()
@@ -271,16 +271,16 @@ class EpochRecorder:
     def _check_still_about(self, known: LedgerRow, stored: Entry | None, origin: int) -> LedgerRow:
         row = self.row(stored, origin)
         if (row.epoch, row.transaction) != (known.epoch, known.transaction):
-            raise self._overtaken_error(row)
+            raise self._make_overtaken_error(row)
         return row
 
-    def _overtaken_error(self, row: LedgerRow) -> QueryFencedError:
+    def _make_overtaken_error(self, row: LedgerRow) -> QueryFencedError:
         return QueryFencedError(
             f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
             "No row of this run's batch is visible. Two runs have one id: stop one of them."
         )
 
-    def value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
+    def make_value_when_published(self, transaction: uuid.UUID, stored: Entry | None) -> bytes | None:
         """Return the row that says that the transaction is done; None if the row is about another one by now."""
         row = None if stored is None else LedgerRow.read(stored.value)
         if row is None or row.writer != self.epoch.writer or row.transaction != transaction or row.done:
@@ -328,4 +328,4 @@ def reset_query(pravega: Pravega, stream: Stream, log: CommitLog, seen: LedgerRo
         empty = LedgerRow(row.writer, origin)
         return replace(empty, runs=runs).value()
 
-    log.replace_companion(row_number(seen.writer), change)
+    log.replace_companion(compute_row_number(seen.writer), change)

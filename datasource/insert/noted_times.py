@@ -16,7 +16,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, PravegaError
 
-from ..positions.snapshot import tail_cut
+from ..positions.snapshot import measure_tail
 from ..tables.named_columns import find_latest_time
 from ..tables.stream_table import StreamTable
 from .ledger import Epoch
@@ -72,7 +72,7 @@ def note_stored(pravega: Pravega, stream: Stream, reached: Iterable[int | None],
     name, time = noted
     try:
         try:
-            position = tail_cut(pravega, stream)
+            position = measure_tail(pravega, stream)
             pravega.controller.note_time(name, position, time)
             # A controller that looks for watermarks between the two steps of noting forgets the stream until it is
             # told again.

@@ -41,7 +41,7 @@ from pyspark_pravega.sql import options as o
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
-from ..workers.user_errors import concise
+from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime, note_stored
 from .reports import InsertMessage
 from .routes import choose_key_positions
@@ -78,7 +78,7 @@ class PlainWriter(DataSourceArrowWriter):
     def __init__(self, spec: PlainSpec) -> None:
         self._spec = spec
 
-    @concise
+    @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition; all of it is stored when this returns.
 
@@ -117,7 +117,7 @@ class PlainWriter(DataSourceArrowWriter):
         lost = rows - stored
         return InsertMessage(partition, stored, {}, lost=lost, reached=reached.millis, bytes=size, retries=retries)
 
-    @concise
+    @shorten_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Note the event time of the rows, which are all stored. The catalog service does it itself."""
         reached = [one.reached for one in messages if isinstance(one, InsertMessage)]
@@ -200,9 +200,9 @@ class _CurrentSegments:
             try:
                 return step()
             except SegmentSealedError:
-                self._continue_after()
+                self._continue_after_seal()
 
-    def _continue_after(self) -> None:
+    def _continue_after_seal(self) -> None:
         """Learn the current segments, and give them first what the sealed ones have not stored."""
         sealed = self._output.at
         deadline = time.monotonic() + self._pravega.config.retry_timeout

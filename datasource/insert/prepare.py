@@ -10,23 +10,22 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import describe_missing_event_time, milliseconds
+from pyspark_pravega.sql.table_settings import count_milliseconds, describe_missing_event_time
 
 from ..tables.hidden_columns import HIDDEN_COLUMNS
-from ..tables.named_columns import resolve_event_time_column
+from ..tables.named_columns import RoutingKey, resolve_event_time_column
 from ..tables.open_table import OpenTable
-from ..tables.routing_key import RoutingKey
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
 from .ledger import Epoch
 from .plain_task import PlainSpec, PlainWriter
-from .task import encoding_id
+from .task import find_encoding_id
 
 TRANSACTIONAL = "transactional"
 BEST_EFFORT = "best-effort"
 
 
-def with_write_options(opened: OpenTable) -> StreamTable:
+def apply_write_options(opened: OpenTable) -> StreamTable:
     """Return the table with the routing key, the event time and the codec of one write.
 
     Raises InvalidOptionError for a codec that does not fit, and for a delay without an event time.
@@ -39,9 +38,9 @@ def with_write_options(opened: OpenTable) -> StreamTable:
     if options.source(o.EVENT_TIME_DELAY) is o.Source.QUERY:
         if table.event_time is None:
             raise InvalidOptionError(describe_missing_event_time(options))
-        table = replace(table, event_time_delay=milliseconds(options.get(o.EVENT_TIME_DELAY)))
+        table = replace(table, event_time_delay=count_milliseconds(options.get(o.EVENT_TIME_DELAY)))
     if options.source(o.CODEC) is o.Source.QUERY and options.get(o.CODEC) != table.codec:
-        table = _with_codec(opened.pravega, table, options.get(o.CODEC))
+        table = _set_codec(opened.pravega, table, options.get(o.CODEC))
     return table
 
 
@@ -64,7 +63,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
         ) from None
     if table.routing_key is not None:
         table = replace(table, routing_key=str(RoutingKey.of(table.routing_key, rows)))
-    if not _keeps_promise(table, rows):
+    if not _is_promise_kept(table, rows):
         raise InvalidOptionError(
             f"{_describe_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
             f"events have the routing key '{table.promised_key}': queries rely on it to leave segments out. Write with "
@@ -76,7 +75,7 @@ def fit_to_rows(table: StreamTable, rows: StructType) -> StreamTable:
     return table
 
 
-def _keeps_promise(table: StreamTable, rows: StructType) -> bool:
+def _is_promise_kept(table: StreamTable, rows: StructType) -> bool:
     key, promised = table.routing_key, table.promised_key
     if key is None or promised is None or promised in rows.names:
         return promised in (None, key)
@@ -146,7 +145,7 @@ def write_settings(options: o.Options) -> WriteSettings:
     )
 
 
-def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
+def make_plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     """Return the tasks' writer of a write without a transaction; None for a write with one.
 
     Raises InvalidOptionError for an epoch, which such a write does not have.
@@ -156,7 +155,7 @@ def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     mode = options.get(o.WRITE_MODE)
     if mode == TRANSACTIONAL:
         return None
-    encoding, memory = encoding_id(pravega, table), options.get(o.SPOOL_MEMORY)
+    encoding, memory = find_encoding_id(pravega, table), options.get(o.SPOOL_MEMORY)
     return PlainWriter(PlainSpec(table, pravega.config, rows, encoding, mode == BEST_EFFORT, memory))
 
 
@@ -182,7 +181,7 @@ def find_epoch_of_application(options: o.Options) -> Epoch | None:
     return Epoch.of_application(application, version)
 
 
-def _with_codec(pravega: Pravega, table: StreamTable, codec: str) -> StreamTable:
+def _set_codec(pravega: Pravega, table: StreamTable, codec: str) -> StreamTable:
     if not table.framed:
         raise InvalidOptionError(
             f"'codec'='{codec}' needs events with the schema registry's header, which stream {table.stream} does not "

@@ -14,8 +14,7 @@ from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import list_key_columns
 
-from ..tables.named_columns import compute_key_positions
-from ..tables.routing_key import RoutingKey
+from ..tables.named_columns import RoutingKey, compute_key_positions
 from ..tables.stream_table import StreamTable
 
 KeyPositions: TypeAlias = npt.NDArray[np.float64]

@@ -1,16 +1,32 @@
-"""Seals the segments of a transaction, and says how long the tasks' reports want them to be."""
+"""Seals the segments of a transaction, and copies what the winning tasks wrote if failed attempts left bytes there.
+
+A transaction commits as a whole, and a segment store does not remove bytes from the middle of a segment: so everything
+is copied, into a new transaction, if anything foreign is there. The committing process does it, segments side by side,
+in bounded memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import transaction_segment_id
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.append_blocks import Ranges
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.stream import make_transaction_segment_id
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import TransactionNotOpenError
+from pyspark_pravega.errors import PravegaError, TransactionNotOpenError
 
 from ..commit_log.table import Content
-from .outcomes import Unit, make_ended_error
+from .outcomes import Unit, make_ended_error, make_lost_rows_error, make_mixed_error, make_scaled_error
 from .reports import InsertMessage
 
 
@@ -27,19 +43,122 @@ def seal(pravega: Pravega, transaction: Transaction, unit: Unit) -> dict[int, in
     infos = pravega.segments.segment_infos(stream, ids, transaction.id)
     if any(segment_id not in infos for segment_id in ids):
         raise make_ended_error(transaction, unit)
-    return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
+    return {make_transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
 
 def add_reported_lengths(transaction: Transaction, messages: Iterable[InsertMessage]) -> dict[int, int]:
     """Return the lengths of the segments according to the reports of the tasks that succeeded."""
-    lengths = {transaction_segment_id(segment.segment_id, transaction.id): 0 for segment in transaction.segments}
+    lengths = {make_transaction_segment_id(segment.segment_id, transaction.id): 0 for segment in transaction.segments}
     for message in messages:
         for segment_id, written in message.segments.items():
-            lengths[transaction_segment_id(segment_id, transaction.id)] += written.bytes
+            lengths[make_transaction_segment_id(segment_id, transaction.id)] += written.bytes
     return lengths
 
 
-def content_of(messages: Iterable[InsertMessage]) -> Content:
+def add_up_content(messages: Iterable[InsertMessage]) -> Content:
     """Return the content that the tasks wrote to all segments together."""
     written = [write for message in messages for write in message.segments.values()]
     return Content(sum(write.events for write in written), sum(write.bytes for write in written))
+
+
+LOG = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+"""The most segments that are copied at the same time."""
+
+_WINDOW_BYTES = 1 << 20
+"""Bytes that are read at a time; a segment holds about three times as much for reading, and twice for appending."""
+
+
+def copy_winners(
+    pravega: Pravega, mixed: Transaction, messages: Sequence[InsertMessage], lease_ms: int, unit: Unit
+) -> Transaction:
+    """Return a new transaction with what the reports name, sealed; the `mixed` one, also sealed, stays as it is.
+
+    Raises TransactionMismatchError if that cannot be done; then only the `mixed` transaction is left.
+    """
+    if any(written.resumed for message in messages for written in message.segments.values()):
+        raise make_mixed_error(mixed, unit)
+    fresh = Transaction.begin(pravega.controller, mixed.stream, lease_ms)
+    fresh.keep_alive()
+    try:
+        if list(fresh.segments) != list(mixed.segments):
+            raise make_scaled_error(mixed, unit)
+        _copy_segments(_Copying(pravega, mixed, fresh.id), find_winning_ranges(messages))
+        if seal(pravega, fresh, unit) != add_reported_lengths(mixed, messages):
+            raise make_lost_rows_error(mixed, unit)
+    except PravegaError:
+        fresh.abort()
+        raise
+    return fresh
+
+
+def find_winning_ranges(messages: Iterable[InsertMessage]) -> dict[int, list[tuple[int, int]]]:
+    """Return the ranges of each segment that hold the winners' bytes, in their order; adjacent ones are joined.
+
+    So a segment is read in long runs, and each task's events keep their order.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    for message in messages:
+        for segment_id, written in message.segments.items():
+            found.setdefault(segment_id, []).extend(written.ranges)
+    joined = {}
+    for segment_id, ranges in found.items():
+        runs = Ranges()
+        for start, end in sorted(ranges):
+            runs.add(start, end)
+        joined[segment_id] = runs.as_list()
+    return joined
+
+
+@dataclass(frozen=True)
+class _Copying:
+    """A copy under way, which ends everywhere when it has `failed` for one segment."""
+
+    pravega: Pravega
+    mixed: Transaction
+    target: uuid.UUID
+    failed: threading.Event = field(default_factory=threading.Event)
+
+    def copy(self, segment_id: int, ranges: Iterable[tuple[int, int]]) -> None:
+        """Copy ranges of one segment."""
+        store, stream = self.pravega.segments, self.mixed.stream
+        ahead = 2 * _WINDOW_BYTES
+        with SegmentAppender(store, stream, segment_id, uuid.uuid4(), self.target, window_bytes=ahead) as appender:
+            for start, end in ranges:
+                windows = SegmentRangeReader(
+                    store, stream, segment_id, start, end, transaction=self.mixed.id, window_bytes=_WINDOW_BYTES
+                )
+                for window in windows:
+                    if self.failed.is_set():
+                        return
+                    first = int(window.starts[0]) - HEADER_BYTES
+                    last = int(window.starts[-1] + window.lengths[-1])
+                    appender.append(memoryview(window.data)[first:last], len(window.starts))
+            appender.flush()
+
+
+def _copy_segments(copying: _Copying, ranges: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+    """Copy ranges of all segments side by side."""
+    began, mixed = time.monotonic(), copying.mixed
+
+    def copy(segment_id: int) -> None:
+        try:
+            copying.copy(segment_id, ranges[segment_id])
+        except BaseException:
+            copying.failed.set()
+            raise
+
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="copy of a transaction") as pool:
+        copies = [pool.submit(copy_context().run, copy, segment_id) for segment_id in ranges]
+    for one in copies:
+        one.result()
+    size = sum(end - start for runs in ranges.values() for start, end in runs)
+    LOG.warning(
+        "Stream %s: failed attempts of tasks had written to transaction %s, too. %.0f MB of the others were copied "
+        "in %.1f s.",
+        mixed.stream,
+        mixed.id,
+        size / 1e6,
+        time.monotonic() - began,
+    )

@@ -38,7 +38,7 @@ from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..workers.connections import borrow_connection
-from ..workers.user_errors import concise
+from ..workers.user_errors import shorten_errors
 from .noted_times import ReachedTime
 from .outcomes import Unit
 from .reports import InsertMessage, SegmentWrite
@@ -69,7 +69,7 @@ class InsertWriter(DataSourceArrowWriter):
     def __init__(self, spec: InsertSpec) -> None:
         self._spec = spec
 
-    @concise
+    @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition.
 
@@ -113,7 +113,7 @@ class TaskRows:
         self._encoder = find_format(table.format).encoder(
             spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
         )
-        self._router = _router(spec, partition)
+        self._router = _make_router(spec, partition)
         self._segments = [SegmentAddress(table.stream, one, spec.transaction) for one in self._router.segment_ids]
         self._reached = ReachedTime(table)
         self._rows = 0
@@ -138,10 +138,10 @@ class TaskRows:
             raise type(error)(f"Table {spec.table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        def room(place: int, size: int, events: int) -> memoryview:
+        def find_room(place: int, size: int, events: int) -> memoryview:
             return self._output.room(self._segments[place], size, events)
 
-        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), room)
+        frame_by_place(self._encoder.encode(batch), self._router.places(batch), len(self._segments), find_room)
         self._output.take_filled()
         self._rows += batch.num_rows
         self._reached.take(batch)
@@ -159,7 +159,7 @@ class TaskRows:
         return InsertMessage(self._partition, self._rows, written, reached=reached, bytes=size, retries=retries)
 
 
-def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
+def _make_router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
     positions = make_key_hasher(spec.table, spec.schema)
     return _SpreadRouter(spec, partition) if positions is None else _KeyRouter(positions, spec)
 
@@ -194,7 +194,7 @@ class _SpreadRouter:
         return np.repeat(runs, np.diff(bounds))
 
 
-def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
+def find_encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     """Return the id in the header of events, None for events without one.
 
     Raises InvalidSchemaError if the table was recreated with other columns.
@@ -207,7 +207,7 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     id = _confirm_encoding_id(registry, table, version, codec)
     if id is None:
         asked = run_in_background(lambda: registry.encoding_id(table.stream.name, version, codec))
-        schema = registry.schema_by_id(table.stream.name, version.id)
+        schema = registry.find_schema_by_id(table.stream.name, version.id)
         # A group that was deleted and recreated starts its version numbers over.
         if schema.text != table.schema_text:
             raise InvalidSchemaError(
@@ -225,7 +225,7 @@ def _confirm_encoding_id(registry: SchemaRegistry, table: StreamTable, version: 
 
     That takes one request instead of two.
     """
-    id = registry.known_encoding_id(table.stream.name, version, codec)
+    id = registry.find_known_encoding_id(table.stream.name, version, codec)
     if id is None:
         return None
     try:

@@ -12,8 +12,7 @@ from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppend
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.store import SegmentStore
 
-from .block_sender import BlockSender
-from .blocks import BLOCK_BYTES, Block, Blocks
+from .blocks import BLOCK_BYTES, Block, Blocks, BlockSender
 from .reports import SegmentWrite
 
 _AT_ONCE = 8

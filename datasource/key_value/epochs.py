@@ -37,7 +37,7 @@ def find_epoch_column(table: StreamTable) -> str | None:
     return table.settings.get(o.EPOCH_COLUMN.key)
 
 
-def with_epoch_column(table: StreamTable, rows: StructType) -> StructType:
+def add_epoch_column(table: StreamTable, rows: StructType) -> StructType:
     """Return the columns of rows, with the column of epochs if the table has one."""
     column = find_epoch_column(table)
     if column is None or column in rows.names:
@@ -60,7 +60,7 @@ def put_entries_of_epoch(
     put = _EpochWrite(entries, table, epoch, written)
     of_partitions: dict[int, list[bytes]] = {}
     for key in written:
-        of_partitions.setdefault(entries.partition_of(key), []).append(key)
+        of_partitions.setdefault(entries.find_partition(key), []).append(key)
     left_alone = sum(threads.map(cancellation.carry_over(put.put_all), of_partitions.values()))
     if left_alone:
         LOG.info("Key-value table %s: %d rows of epoch %d came after later ones.", table.stream, left_alone, epoch)
@@ -90,7 +90,7 @@ class _EpochWrite:
         """Write entries in one step, or in smaller ones if others write to them in the meantime."""
         while True:
             found = self.entries.get_many(keys)
-            epochs = self._epochs_of([None if entry is None else entry.value for entry in found])
+            epochs = self._read_epochs([None if entry is None else entry.value for entry in found])
             mine = [
                 (key, self.written[key], NOT_EXISTS if entry is None else entry.version)
                 for key, entry, epoch in zip(keys, found, epochs, strict=True)
@@ -107,16 +107,16 @@ class _EpochWrite:
                 return self._put(keys[:half]) + self._put(keys[half:])
             return len(keys) - len(mine)
 
-    def _epochs_of(self, values: Sequence[bytes | None]) -> list[int | None]:
+    def _read_epochs(self, values: Sequence[bytes | None]) -> list[int | None]:
         """Return the epochs in values; None for one without an epoch, and for one that cannot be decoded."""
         there = [value for value in values if value is not None]
         try:
             found = iter(_decode(self._decoder(), there))
         except BadEvent:
-            found = iter([self._epoch_of(value) for value in there])
+            found = iter([self._read_epoch(value) for value in there])
         return [None if value is None else next(found) for value in values]
 
-    def _epoch_of(self, value: bytes) -> int | None:
+    def _read_epoch(self, value: bytes) -> int | None:
         try:
             return _decode(self._decoder(), [value])[0]
         except BadEvent:

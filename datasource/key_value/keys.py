@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.errors import InvalidRowError, MalformedEventError
 
-from ..tables.key_columns import KeyColumn, KeyColumns
+from ..tables.stream_table import KeyColumn, KeyColumns
 
 STRING, BINARY = "string", "binary"
 NUMBERS: Mapping[str, tuple[int, pa.DataType]] = {

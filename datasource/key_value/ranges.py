@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS
 
 from ..scan.conditions import COLUMN, LITERAL, Condition, Term
-from ..tables.key_columns import KeyColumn, KeyColumns
+from ..tables.stream_table import KeyColumn, KeyColumns
 from .keys import BINARY, NUMBERS, STRING
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -30,8 +30,8 @@ def find_key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ran
     found: Ranges = ((0, 0),)
     limited = False
     for column in columns.all:
-        whole: Ranges = ((0, _largest(column)),)
-        asked = [ranges for one in conditions if (ranges := _ranges_of_condition(one, column)) is not None]
+        whole: Ranges = ((0, _find_largest(column)),)
+        asked = [ranges for one in conditions if (ranges := _find_ranges_of_condition(one, column)) is not None]
         limits = reduce(_intersect, asked, whole)
         limited = limited or limits != whole
         found = _append_column(found, limits, column)
@@ -53,7 +53,7 @@ def choose_fewest_requests(
 
 def _append_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
     """Return keys with the bytes of the next column appended; after a range of keys these can be any."""
-    shift, largest = 8 * column.bytes, _largest(column)
+    shift, largest = 8 * column.bytes, _find_largest(column)
     if len(found) * len(limits) > MOST_RANGES:
         limits = ((limits[0][0], limits[-1][1]),) if limits else ()
     longer: list[tuple[int, int]] = []
@@ -89,18 +89,18 @@ def _intersect(one: Ranges, other: Ranges) -> Ranges:
     return tuple(found)
 
 
-def _ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
+def _find_ranges_of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
     stack: list[Term | Ranges | None] = []
     for term in condition.terms:
         split = len(stack) - term.children
         children = stack[split:]
         del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _ranges_of_term(term.name, children, column))
+        stack.append(term if term.name in (COLUMN, LITERAL) else _find_ranges_of_term(term.name, children, column))
     [whole] = stack
     return whole if isinstance(whole, tuple) else None
 
 
-def _ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
+def _find_ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
     known = [child for child in children if isinstance(child, tuple)]
     if name == "AND":
         return reduce(_intersect, known) if known else None
@@ -122,13 +122,13 @@ def _ranges_of_term(name: str, children: Sequence[Term | Ranges | None], column:
 
 def _compare(name: str, value: str, column: KeyColumn) -> Ranges | None:
     of_type: Callable[[str, str, KeyColumn], Ranges | None] = (
-        _ranges_of_number if column.type in NUMBERS else _ranges_of_text
+        _find_ranges_of_number if column.type in NUMBERS else _find_ranges_of_text
     )
     return of_type("=" if name == "<=>" else name, value, column)
 
 
-def _ranges_of_number(name: str, value: str, column: KeyColumn) -> Ranges | None:
-    number, most = int(value), _largest(column) >> 1
+def _find_ranges_of_number(name: str, value: str, column: KeyColumn) -> Ranges | None:
+    number, most = int(value), _find_largest(column) >> 1
     least = -most - 1
     bounds = {
         "=": (number, number),
@@ -145,7 +145,7 @@ def _ranges_of_number(name: str, value: str, column: KeyColumn) -> Ranges | None
     return tuple((first, last) for first, last in (positive, negative) if first <= last)
 
 
-def _ranges_of_text(name: str, value: str, column: KeyColumn) -> Ranges | None:
+def _find_ranges_of_text(name: str, value: str, column: KeyColumn) -> Ranges | None:
     if column.type not in (STRING, BINARY):
         return None
     data, length = base64.b64decode(value), column.bytes
@@ -157,12 +157,12 @@ def _ranges_of_text(name: str, value: str, column: KeyColumn) -> Ranges | None:
         case "<" | "<=":
             return ((0, near),)
         case ">" | ">=":
-            return ((near, _largest(column)),)
+            return ((near, _find_largest(column)),)
         case "STARTS_WITH":
             last = int.from_bytes(data[:length].ljust(length, b"\xff"), "big")
             return ((near, last),) if len(data) <= length else ()
     return None
 
 
-def _largest(column: KeyColumn) -> int:
+def _find_largest(column: KeyColumn) -> int:
     return (1 << 8 * column.bytes) - 1

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -16,7 +17,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.partitions import PartitionSize
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS, KeyValueTable
-from pyspark_pravega.client.retry import limit_retries
+from pyspark_pravega.client.retry import count_repeats, limit_retries
 from pyspark_pravega.errors import (
     InvalidSchemaError,
     KeyValueTableNotFoundError,
@@ -29,31 +30,40 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.sql import options as o
 
+from ..scan.counts import Counts, add_counts, make_null_counts
 from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
 from ..scan.scan_request import WantedRows
-from ..tables.key_columns import KeyColumns
 from ..tables.open_table import OpenTable
-from ..tables.stream_table import StreamTable
+from ..tables.stream_table import KeyColumns, StreamTable
 from ..workers.connections import borrow_connection
 from .keys import decode_keys
 from .ranges import Ranges, choose_fewest_requests, find_key_ranges
 
 RAW = "raw"
+_Page: TypeAlias = tuple[list[bytes], list[bytes]]
+"""Keys, and their values or none."""
 
 
 @dataclass(frozen=True)
 class EntryScanPlan:
     """The plan of all tasks. `schema` has the columns of the rows, in order.
 
-    `lookup_time` is how long a task may take to look keys up, None without a limit.
+    With `counted`, tasks count what they read. `lookup_time` is how long a task may take to look keys up, None without
+    a limit.
     """
 
     table: StreamTable
     config: ClientConfig
     schema: StructType
     limit: int | None
+    counted: bool
     lookup_time: timedelta | None = None
+
+    @property
+    def output(self) -> StructType:
+        """Return the columns of the tasks' batches."""
+        return add_counts(self.schema) if self.counted else self.schema
 
 
 @dataclass
@@ -118,18 +128,19 @@ def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
     found = find_key_ranges(keys, wanted.conditions)
     if found is not None and sum(low == high for low, high in found) > opened.options.get(o.LOOKUP_KEYS_MAX):
         found = None
-    partitions = _partitions(entries, keys, sizes, found)
-    plan = EntryScanPlan(table, opened.pravega.config, schema, wanted.limit, opened.options.get(o.LOOKUP_KEYS_TIMEOUT))
+    partitions = _make_partitions(entries, keys, sizes, found)
+    lookup_time = opened.options.get(o.LOOKUP_KEYS_TIMEOUT)
+    plan = EntryScanPlan(table, opened.pravega.config, schema, wanted.limit, wanted.counted, lookup_time)
     reader = EntryScanReader(plan, partitions)
     return PlannedScan(
-        RowSource(reader, schema, schema),
+        RowSource(reader, schema, plan.output),
         sum(sizes[partition.partition].bytes for partition in partitions),
         len(partitions),
         {},
     )
 
 
-def _partitions(
+def _make_partitions(
     entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], found: Ranges | None
 ) -> list[KeyPartition]:
     count = len(sizes)
@@ -141,7 +152,7 @@ def _partitions(
     for low, high in found:
         first, last = low.to_bytes(length, "big"), high.to_bytes(length, "big")
         one = low >> secondary == high >> secondary
-        for partition in [entries.partition_of(first)] if one else range(count):
+        for partition in [entries.find_partition(first)] if one else range(count):
             if low == high:
                 points[partition].append(first)
             else:
@@ -161,7 +172,9 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
         plan, left = self._plan, self._plan.limit
         rows = _Rows(plan)
         with borrow_connection(plan.config) as pravega:
-            for keys, values in self._pages(pravega, partition, rows.values_wanted):
+            for (keys, values), counts in _count_pages(self._read_pages(pravega, partition, rows.values_wanted)):
+                if plan.counted:  # before the rows, as Spark may want only a few of them
+                    yield counts.batch(rows.output)
                 batch = rows.batch(keys, values)
                 if left is not None:
                     batch = batch.slice(0, left)
@@ -171,9 +184,7 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
                 if left == 0:
                     return
 
-    def _pages(
-        self, pravega: Pravega, partition: KeyPartition, values: bool
-    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    def _read_pages(self, pravega: Pravega, partition: KeyPartition, values: bool) -> Iterator[_Page]:
         entries = open_entries(pravega, self._plan.table)
         time = _LookupTime(self._plan, len(partition.keys))
         for at in range(0, len(partition.keys), MAX_READ_KEYS):
@@ -187,8 +198,23 @@ class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
                 for page in entries.pages(partition.partition, first, last):
                     yield [entry.key for entry in page], [entry.value for entry in page]
             else:
-                for keys in entries.key_pages(partition.partition, first, last):
+                for keys in entries.list_key_pages(partition.partition, first, last):
                     yield [key.key for key in keys], []
+
+
+def _count_pages(pages: Iterator[_Page]) -> Iterator[tuple[_Page, Counts]]:
+    """Yield each page with what it took to read it. The first one counts the partition as a slice."""
+    slices = 1
+    while True:
+        began = monotonic()
+        with count_repeats() as repeats:
+            page = next(pages, None)
+        if page is None:
+            return
+        size = sum(map(len, page[0])) + sum(map(len, page[1]))
+        waited = round(1000 * (monotonic() - began))
+        yield page, Counts(slices=slices, bytes=size, waited=waited, retries=repeats[0])
+        slices = 0
 
 
 class _LookupTime:
@@ -228,6 +254,8 @@ class _Rows:
         self._table = plan.table
         self._keys = require_keys(plan.table)
         self._schema = arrow_schema(plan.schema)
+        self._counted = plan.counted
+        self.output = arrow_schema(plan.output)
         self._values = select_value_columns(plan.table, plan.schema)
         self.values_wanted = bool(self._values.fields)
         self._decoder: Decoder | None = None
@@ -240,7 +268,10 @@ class _Rows:
         columns = decode_keys(self._keys, keys, self._schema.names)
         if self.values_wanted:
             columns |= self._decode_values(keys, values)
-        return pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
+        arrays = [columns[name] for name in self._schema.names]
+        if self._counted:
+            arrays.append(make_null_counts(len(keys)))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
     def _decode_values(self, keys: list[bytes], values: list[bytes]) -> dict[str, pa.Array]:
         if self._decoder is None:

@@ -21,7 +21,7 @@ from pyspark_pravega.formats.core.format import Encoder, find_format
 from ..insert.reports import InsertMessage
 from ..tables.stream_table import StreamTable
 from ..workers.connections import borrow_connection
-from ..workers.user_errors import concise
+from ..workers.user_errors import shorten_errors
 from .epochs import add_epoch, put_entries_of_epoch
 from .keys import encode_keys
 from .scan import RAW, open_same_entries, require_keys, select_value_columns
@@ -48,7 +48,7 @@ class UpsertWriter(DataSourceArrowWriter):
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
 
-    @concise
+    @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; all are stored when this returns.
 
@@ -105,7 +105,7 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
     """Write entries, and remove those without a value, in several partitions at the same time; wait for all."""
     of_partitions: dict[int, list[bytes]] = {}
     for key in written:
-        of_partitions.setdefault(entries.partition_of(key), []).append(key)
+        of_partitions.setdefault(entries.find_partition(key), []).append(key)
 
     def put(keys: list[bytes]) -> None:
         gone = [key for key in keys if written[key] is None]
@@ -133,7 +133,7 @@ def remove_entries(pravega: Pravega, table: StreamTable) -> None:
     entries = open_same_entries(pravega, table)
     entries.check_writable()
     for partition in range(len(entries.segments())):
-        for page in entries.key_pages(partition):
+        for page in entries.list_key_pages(partition):
             for at in range(0, len(page), MAX_BATCH_KEYS):
                 entries.delete_many([key.key for key in page[at : at + MAX_BATCH_KEYS]])
 
@@ -144,7 +144,7 @@ class KeyedWriter(DataSourceArrowWriter):
     def __init__(self, spec: UpsertSpec) -> None:
         self._spec = spec
 
-    @concise
+    @shorten_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Make the changes of one task in their order; all are stored when this returns.
 
@@ -169,13 +169,13 @@ class KeyedWriter(DataSourceArrowWriter):
                 continue
             chosen = batch.take(places)
             if operation == "delete":
-                gone = encode_keys(keys, _columns(chosen, "id"))
+                gone = encode_keys(keys, _take_columns(chosen, "id"))
                 found += [(place, key, None) for place, key in zip(places.to_pylist(), gone, strict=True)]
                 continue
             assert values is not None
-            rows = _columns(chosen, "row")
+            rows = _take_columns(chosen, "row")
             new = encode_keys(keys, rows)
-            if operation == "update" and encode_keys(keys, _columns(chosen, "id")) != new:
+            if operation == "update" and encode_keys(keys, _take_columns(chosen, "id")) != new:
                 raise InvalidRowError(
                     f"Table {table.stream}: a row would get another key. The columns {', '.join(keys.names)} cannot "
                     "be changed: DELETE the row, and INSERT it with its new key. Other rows may have been changed."
@@ -184,5 +184,5 @@ class KeyedWriter(DataSourceArrowWriter):
         return {key: value for _, key, value in sorted(found, key=lambda one: one[0])}
 
 
-def _columns(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+def _take_columns(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(batch.column(name))

@@ -13,16 +13,16 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, check_settings, lis
 from pyspark_pravega.sql.refusals import describe_changes_refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.changes_offset import BatchRequest, ChangesOffset, check_options, check_positions, end_of_batch
-from ..changes.current_rows import plan_current_rows, rule_for_rows
+from ..changes.changes_offset import BatchRequest, ChangesOffset, check_options, check_positions, find_end_of_batch
+from ..changes.current_rows import plan_current_rows, read_rule_for_rows
 from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
-from ..insert.prepare import fit_to_rows, refuse_stream_column, with_write_options
+from ..insert.prepare import apply_write_options, fit_to_rows, refuse_stream_column
 from ..scan.dead_letters import check_target
 from ..scan.planned_scan import PlannedScan
 from ..scan.scan_request import WantedRows
-from ..tables.hidden_columns import POSITION_COLUMNS, changes_schema
-from ..tables.loading import with_statement_settings
+from ..tables.hidden_columns import POSITION_COLUMNS, make_changes_schema
+from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
 from ..tables.stream_table import StreamTable
 from .kind import MicroBatchScan, TableKind
@@ -57,7 +57,7 @@ class ChangeTable(TableKind):
 
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
-        return changes_schema(table.schema, cls.row_key_of(table))
+        return make_changes_schema(table.schema, cls.row_key_of(table))
 
     def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
         raise UnsupportedOperationError(
@@ -66,13 +66,13 @@ class ChangeTable(TableKind):
 
     def prepare_insert(self, rows: StructType) -> Self:
         refuse_stream_column(self.options, f"on {self.stream}, a table of changes")
-        table = with_write_options(self)
+        table = apply_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(
                 f"The events of stream {table.stream} have schemas of Debezium's envelopes. Other programs register "
                 "them, and INSERT does not know them. Write with the program that writes the other events."
             )
-        table = with_statement_settings(table, table.schema, self.options)
+        table = apply_statement_settings(table, table.schema, self.options)
         # Repeated tasks must write the same bytes.
         now = str(int(time.time() * 1000))
         table = replace(table, settings={**table.settings, WRITTEN_AT: now})
@@ -84,7 +84,7 @@ class ChangeTable(TableKind):
         return ChangesOffset(self.pravega.controller.head(self.stream), 0)
 
     def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        return end_of_batch(self, since, request, versioned=False)
+        return find_end_of_batch(self, since, request, versioned=False)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         changes = self.table.changes_range
@@ -104,8 +104,8 @@ class ChangeTable(TableKind):
 
     def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
-        rule = rule_for_rows(self.table, self.options)
+        rule = read_rule_for_rows(self.table, self.options)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)
-        table = with_statement_settings(self.table, self.table.schema, self.options)
+        table = apply_statement_settings(self.table, self.table.schema, self.options)
         return OpenRead(self.pravega, table, self.options, rule)

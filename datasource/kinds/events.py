@@ -14,32 +14,31 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.spark_types import make_nullable
 
-from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
+from ..changes.appended import find_start_of_appended, plan_appended, plan_new_appended
 from ..changes.changes_offset import (
     BatchRequest,
     ChangesOffset,
     check_endless,
     check_options,
     check_positions,
-    end_of_batch,
+    find_end_of_batch,
 )
 from ..changes.row_changes_stream import ChangesBatch
-from ..insert.prepare import choose_rows_to_write, fit_to_rows, refuse_stream_column, with_write_options
+from ..insert.prepare import apply_write_options, choose_rows_to_write, fit_to_rows, refuse_stream_column
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import EventSelection, Measured, look_up_likely_schemas, measure_scan, plan_events
-from ..scan.keyed_segments import segments_of_keys
+from ..scan.keyed_segments import find_segments_of_keys
 from ..scan.places import Places, is_about_places
 from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
-from ..tables.bad_events import bad_event_rule
-from ..tables.hidden_columns import HIDDEN_COLUMNS, changes_schema
-from ..tables.loading import with_statement_settings
+from ..tables.bad_events import read_bad_event_rule
+from ..tables.hidden_columns import HIDDEN_COLUMNS, make_changes_schema
+from ..tables.loading import apply_statement_settings
 from ..tables.open_table import OpenRead
-from ..tables.stream_table import KindName, StreamTable
-from ..tables.table_name import CHANGELOG, TableName
+from ..tables.stream_table import CHANGELOG, KindName, StreamTable, TableName
 from .kind import MicroBatchScan, TableKind
 
 
@@ -57,7 +56,7 @@ class EventTable(TableKind):
 
     @classmethod
     def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
-        schema = changes_schema(table.schema, ())
+        schema = make_changes_schema(table.schema, ())
         return make_nullable(schema) if permissive else schema
 
     def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
@@ -69,14 +68,14 @@ class EventTable(TableKind):
         if not self.rows_are_all_events:
             refuse_stream_column(self.options, f"on {self.name_of(self.table)}, a part of a stream")
         written = choose_rows_to_write(self.table, rows, self.options)
-        return replace(self, table=fit_to_rows(with_write_options(self), written))
+        return replace(self, table=fit_to_rows(apply_write_options(self), written))
 
     def start_of_changes(self) -> ChangesOffset:
         check_endless(self.table.changes_range, self.options)
-        return start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
+        return find_start_of_appended(self.pravega, self.stream, self.table.changes_range.bounds())
 
     def end_of_changes(self, since: ChangesOffset, request: BatchRequest) -> ChangesOffset:
-        return end_of_batch(self, since, request, versioned=True)
+        return find_end_of_batch(self, since, request, versioned=True)
 
     def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
         check_endless(self.table.changes_range, self.options)
@@ -101,17 +100,17 @@ class EventTable(TableKind):
 
     def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> set[int] | None:
         """Return the segments that can have rows which fulfil the conditions; None if that is unknown."""
-        return segments_of_keys(self, slices, conditions) if self.rows_are_all_events else None
+        return find_segments_of_keys(self, slices, conditions) if self.rows_are_all_events else None
 
-    def _chooses_events(self, condition: Condition) -> bool:
+    def _can_choose_events(self, condition: Condition) -> bool:
         return is_about_places(condition, self.table.schema)
 
-    def _chooses_changes(self, condition: Condition) -> bool:
+    def _can_choose_changes(self, condition: Condition) -> bool:
         return is_about_versions(condition)
 
     def _read(self) -> OpenRead:
         """Return the table for one read. Raises InvalidOptionError for an invalid dead-letter stream."""
-        rule = bad_event_rule(self.options, self.stream)
+        rule = read_bad_event_rule(self.options, self.stream)
         if rule.dead_letter is not None:
             check_target(self.pravega, rule.dead_letter)
         return OpenRead(self.pravega, self.table, self.options, rule)
@@ -152,7 +151,7 @@ class Changelog(EventTable):
         read = super()._read()
         columns = self.table.schema["after"].dataType
         assert isinstance(columns, StructType)
-        return replace(read, table=with_statement_settings(read.table, columns, self.options))
+        return replace(read, table=apply_statement_settings(read.table, columns, self.options))
 
 
 EVENT_KINDS: Mapping[KindName, type[EventTable]] = {

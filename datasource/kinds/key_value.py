@@ -12,7 +12,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import describe_key_value_refusal
 
-from ..key_value.epochs import with_epoch_column
+from ..key_value.epochs import add_epoch_column
 from ..key_value.scan import open_same_entries, plan_entries, require_keys
 from ..key_value.write import KeyedWriter, UpsertSpec, UpsertWriter, make_value_encoder
 from ..scan.planned_scan import PlannedScan
@@ -63,14 +63,14 @@ class KeyValueEntries(TableKind):
                 f"The rows have no column {', '.join(missing)}, which is part of the key of {self.stream}. Give each "
                 "row its key."
             )
-        make_value_encoder(self.table, with_epoch_column(self.table, rows))
+        make_value_encoder(self.table, add_epoch_column(self.table, rows))
         return self
 
-    def plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter:
+    def make_plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter:
         open_same_entries(self.pravega, self.table).check_writable()
-        return UpsertWriter(UpsertSpec(self.table, self.pravega.config, with_epoch_column(self.table, rows), epoch))
+        return UpsertWriter(UpsertSpec(self.table, self.pravega.config, add_epoch_column(self.table, rows), epoch))
 
-    def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
+    def make_keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         if rows.fields:
             self.prepare_insert(rows)
         open_same_entries(self.pravega, self.table).check_writable()

@@ -16,7 +16,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.changes_offset import BatchRequest, ChangesOffset
 from ..changes.row_changes_stream import ChangesBatch
-from ..insert.prepare import plain_writer
+from ..insert.prepare import make_plain_writer
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
@@ -118,7 +118,7 @@ class TableKind(OpenTable, ABC):
         Raises InvalidOptionError for unsuitable stream cuts or dead-letter streams, InvalidSchemaError for columns
         that the table does not have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """
-        scan = PushDown.of(self, request, self._chooses_events)
+        scan = PushDown.of(self, request, self._can_choose_events)
         return scan.finish(self._plan_rows(scan.wanted))
 
     def plan_changes(self, request: ScanRequest) -> PlannedScan:
@@ -126,7 +126,7 @@ class TableKind(OpenTable, ABC):
 
         Raises the errors of `plan_scan`, and InvalidOptionError for an invalid range.
         """
-        scan = PushDown.of(self, request, self._chooses_changes)
+        scan = PushDown.of(self, request, self._can_choose_changes)
         return scan.finish(self._plan_changes(scan.wanted))
 
     def plan_micro_batch(self, batch: MicroBatchScan) -> PlannedScan:
@@ -144,15 +144,15 @@ class TableKind(OpenTable, ABC):
         or codec that does not fit, InvalidSchemaError for columns that do not.
         """
 
-    def plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter | None:
+    def make_plain_writer(self, rows: StructType, epoch: int | None = None) -> DataSourceArrowWriter | None:
         """Return the tasks' writer of a write without a transaction; None for a write with one.
 
         The table is one that `prepare_insert` returned. `epoch` is what a micro-batch writes into the column of epochs
         of a key-value table that has one. Raises InvalidOptionError for options that do not fit.
         """
-        return plain_writer(self, rows)
+        return make_plain_writer(self, rows)
 
-    def keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
+    def make_keyed_writer(self, rows: StructType) -> DataSourceArrowWriter:
         """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.
 
         Raises UnsupportedOperationError for a table whose rows have no keys.
@@ -185,11 +185,11 @@ class TableKind(OpenTable, ABC):
         """Fix what is read for the wanted changes."""
         self._refuse("CHANGES", self.table)
 
-    def _chooses_events(self, condition: Condition) -> bool:
+    def _can_choose_events(self, condition: Condition) -> bool:
         """Return whether a condition on rows chooses events before they are decoded."""
         return False
 
-    def _chooses_changes(self, condition: Condition) -> bool:
+    def _can_choose_changes(self, condition: Condition) -> bool:
         """Return whether a condition on changes chooses events before they are decoded."""
         return False
 

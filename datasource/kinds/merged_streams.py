@@ -20,12 +20,12 @@ from pyspark_pravega.sql.refusals import describe_merged_refusal
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition, Sieve
-from ..scan.counts import no_counts, with_counts
+from ..scan.counts import add_counts, make_null_counts
 from ..scan.planned_scan import EarlierScan, PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import HIDDEN_COLUMNS, ORIGIN_COLUMNS, TIME_COLUMNS
-from ..tables.merged_table import make_missing_column_error, origin_of_member
+from ..tables.merged_table import describe_origin, make_missing_column_error
 from ..tables.stream_table import StreamTable
 from .events import EVENT_KINDS, EventTable
 from .kind import MicroBatchScan
@@ -82,7 +82,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
                 arrays.append(pa.nulls(batch.num_rows, field.type))
         if counted:
             own = self._plan.counted[member]
-            arrays.append(batch.column(batch.num_columns - 1) if own else no_counts(batch.num_rows))
+            arrays.append(batch.column(batch.num_columns - 1) if own else make_null_counts(batch.num_rows))
         return make_record_batch(arrays, schema, batch.num_rows)
 
 
@@ -94,7 +94,7 @@ def merge_scans(
     `required` are the columns that Spark needs, at least one.
     """
     counted = [scan.source.counted for scan in planned]
-    output = with_counts(required) if any(counted) else required
+    output = add_counts(required) if any(counted) else required
     readers: list[PlannedReader[object, InputPartition]] = []
     partitions = []
     for number, scan in enumerate(planned):
@@ -115,7 +115,7 @@ def merge_scans(
     )
 
 
-def _end_of_member(earlier: EarlierScan | None, number: int) -> EarlierScan | None:
+def _take_end_of_member(earlier: EarlierScan | None, number: int) -> EarlierScan | None:
     """Return the end of an earlier scan in the segments of one member."""
     if earlier is None:
         return None
@@ -123,7 +123,7 @@ def _end_of_member(earlier: EarlierScan | None, number: int) -> EarlierScan | No
     return EarlierScan(tail, earlier.newest)
 
 
-def _without_partitions(planned: PlannedScan) -> PlannedScan:
+def _drop_partitions(planned: PlannedScan) -> PlannedScan:
     """Return the plan of a scan of the same events that reads none of them."""
     assert isinstance(planned.reader, SegmentScanReader)
     source = replace(planned.source, reader=SegmentScanReader(planned.reader.plan, []))
@@ -171,22 +171,22 @@ class MergedStreams(EventTable):
 
     def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
         check_merged_bounds(self.table, self.options)
-        origins = [origin_of_member(self.table.members, member) for member in self.table.members]
+        origins = [describe_origin(self.table.members, member) for member in self.table.members]
         about_origin = [condition for condition in wanted.choosing if _is_about_origin(condition, origins[0])]
         others = [condition for condition in wanted.choosing if condition not in about_origin]
 
         def plan_member(number: int, columns: StructType) -> PlannedScan:
-            earlier = _end_of_member(wanted.earlier, number)
+            earlier = _take_end_of_member(wanted.earlier, number)
             member = self._member(number)
             planned = member._plan_rows(replace(wanted, columns=columns, earlier=earlier, choosing=others))
             # One that is not read is measured all the same: other scans of the query end where this one does.
-            return planned if _fulfils(origins[number], about_origin) else _without_partitions(planned)
+            return planned if _can_fulfil(origins[number], about_origin) else _drop_partitions(planned)
 
         return self._merge(wanted.columns, plan_member, range(len(self.table.members)))
 
-    def _chooses_events(self, condition: Condition) -> bool:
-        origin = origin_of_member(self.table.members, self.table.members[0])
-        return _is_about_origin(condition, origin) or super()._chooses_events(condition)
+    def _can_choose_events(self, condition: Condition) -> bool:
+        origin = describe_origin(self.table.members, self.table.members[0])
+        return _is_about_origin(condition, origin) or super()._can_choose_events(condition)
 
     def _member(self, number: int) -> EventTable:
         member = self.table.members[number]
@@ -212,7 +212,7 @@ class MergedStreams(EventTable):
         def plan_member(number: int) -> PlannedScan:
             member = table.members[number]
             names = {*member.schema.fieldNames(), *HIDDEN_COLUMNS}
-            origin = origin_of_member(table.members, member)
+            origin = describe_origin(table.members, member)
             for field in required:
                 if field.name not in names and field.name not in origin and not field.nullable:
                     raise make_missing_column_error(field, member)
@@ -220,7 +220,7 @@ class MergedStreams(EventTable):
 
         with ThreadPoolExecutor(_THREADS) as threads:
             planned = list(threads.map(cancellation.carry_over(plan_member), numbers))
-        origins = [origin_of_member(table.members, table.members[number]) for number in numbers]
+        origins = [describe_origin(table.members, table.members[number]) for number in numbers]
         return merge_scans(origins, planned, strings)
 
 
@@ -229,7 +229,7 @@ def _is_about_origin(condition: Condition, origin: Mapping[str, str]) -> bool:
     return bool(condition.columns) and origin.keys() >= set(condition.columns)
 
 
-def _fulfils(origin: Mapping[str, str], conditions: Sequence[Condition]) -> bool:
+def _can_fulfil(origin: Mapping[str, str], conditions: Sequence[Condition]) -> bool:
     """Return whether all events of a stream fulfil conditions about their stream; none does otherwise."""
     if not conditions:
         return True

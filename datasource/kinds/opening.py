@@ -10,8 +10,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import LoadedTable, load_table
-from ..tables.stream_table import KindName, StreamTable, kind_of_format
-from ..tables.table_name import CHANGELOG
+from ..tables.stream_table import CHANGELOG, KindName, StreamTable, find_kind_of_format
 from .changes import ChangeTable
 from .events import EVENT_KINDS, Changelog
 from .key_value import KeyValueEntries
@@ -38,7 +37,7 @@ def open_table(pravega: Pravega, table: StreamTable, options: Options) -> TableK
 
 def find_kind_with_format(format: str) -> type[TableKind]:
     """Return the kind of the tables that are made with a format. Raises InvalidOptionError for an unknown format."""
-    return KINDS[kind_of_format(format)]
+    return KINDS[find_kind_of_format(format)]
 
 
 def load(

@@ -1,28 +1,99 @@
 """Bounds of a scan or a stream: from the options to stream cuts.
 
-A bound is a stream cut, a version of the table's commit log, or a time, which stands for the versions published then.
-In a stream without versions it stands for the watermarks of its writers.
+A bound is a stream cut, a version of the table's commit log, the position of a consumer, or a time, which stands for
+the versions published then. In a stream without versions, which only other programs write, a time stands for the
+watermarks of its writers: they say how far these had come in event time at some positions. That is approximate: events
+near a position may belong to either side.
 """
 
 from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
+from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
-from .consumer_position import find_consumer_cut
-from .marked_times import MarkedTimes
+
+
+def find_consumer_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut:
+    """Return the position of the consumer in the options; the read does not move it.
+
+    Raises InvalidOptionError if no consumer is named, ConsumerNotFoundError if the stream has none of that name,
+    ConsumerInUseError for a reader group whose readers keep the position, StreamNotFoundError, PermissionDeniedError.
+    """
+    start = f"'{options.name(o.START_STREAM_CUT)}'='{o.AT_CONSUMER}'"
+    name = options.get(o.CONSUMER)
+    if name is None:
+        raise InvalidOptionError(f"{start} needs '{o.CONSUMER.key}', the consumer where the read begins. Give both.")
+    known = {one.name: one for one in list_consumers(pravega, stream) if one.scope == stream.scope}
+    found = known.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ConsumerNotFoundError(
+            f"{start}: stream {stream} has no consumer '{name}'. Its consumers: {', '.join(sorted(known)) or 'none'}."
+            f"{hint} The procedure create_consumer makes one, and so does a streaming query with another start."
+        )
+    if found.position is None:
+        raise ConsumerInUseError(
+            f"{start}: '{name}' is a reader group of other clients, which keep the positions of its readers to "
+            "themselves. Name a consumer of this package, or give a stream cut."
+        )
+    return found.position
+
+
+FIRST_MILLIS, LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are not times."""
+
+
+@dataclass(frozen=True)
+class MarkedTimes:
+    """The watermarks of a stream whose numbers are times, oldest first. Times are microseconds since 1970."""
+
+    stream: Stream
+    marks: tuple[Watermark, ...]
+
+    @classmethod
+    def of(cls, pravega: Pravega, stream: Stream) -> MarkedTimes:
+        """Read all watermarks of a stream. Raises PermissionDeniedError."""
+        try:
+            found = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
+            marks = tuple(mark for _, mark in found if FIRST_MILLIS <= mark.time <= mark.latest <= LAST_MILLIS)
+        except StreamNotFoundError:  # made by a server older than watermarks
+            marks = ()
+        return cls(stream, marks)
+
+    def find_last_by(self, time: int) -> tuple[StreamCut, int] | None:
+        """Return the newest position that all writers had reached by a time, and its own time."""
+        return self._find_newest(lambda mark: mark.time * 1000 <= time)
+
+    def find_last_before(self, time: int) -> tuple[StreamCut, int] | None:
+        """Return the newest position at which no writer had noted a time, and its own time.
+
+        Events before it may still have that time, if their writer had not noted it yet.
+        """
+        return self._find_newest(lambda mark: mark.latest * 1000 + 999 < time)
+
+    def _find_newest(self, fits: Callable[[Watermark], bool]) -> tuple[StreamCut, int] | None:
+        for mark in reversed(self.marks):
+            if fits(mark):
+                # Writers note -1 for segments that they have not written to.
+                positions = {segment: max(0, offset) for segment, offset in mark.positions.items()}
+                return StreamCut(self.stream, positions), mark.time * 1000
+        return None
+
 
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
@@ -42,7 +113,7 @@ class Bound:
     about: str | None = None
 
 
-def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
+def find_start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int = 0) -> Bound:
     """Return where a read begins; None for the oldest event, and for `latest`, which is not a cut.
 
     `delay`: by how many milliseconds the times that the stream's writers note are earlier than the latest they wrote.
@@ -56,18 +127,18 @@ def start_bound(pravega: Pravega, stream: Stream, options: o.Options, delay: int
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
-        return Bound(None if first == 1 else _cut_of(log, stream, options, option, first - 1))
+        return Bound(None if first == 1 else _find_cut(log, stream, options, option, first - 1))
     if option is o.START_TIMESTAMP:
-        asked = _microseconds(options, o.START_TIMESTAMP)
+        asked = _read_microseconds(options, o.START_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.START_TIMESTAMP)
         if isinstance(oldest, MarkedTimes):
-            return _bound_by_mark(oldest.last_before(asked - 1000 * delay))
-        before = log.newest_by(asked - 1)
+            return _make_bound_of_mark(oldest.find_last_before(asked - 1000 * delay))
+        before = log.find_newest_by(asked - 1)
         return Bound(None if before is None else before.cut)
     return Bound(read_named_cut(options, o.START_STREAM_CUT))
 
 
-def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
+def find_end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
     """Return where a read ends; None for the end of the stream.
 
     Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
@@ -76,14 +147,14 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
     log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
-        return Bound(_cut_of(log, stream, options, option, last))
+        return Bound(_find_cut(log, stream, options, option, last))
     if option is o.END_TIMESTAMP:
-        asked = _microseconds(options, o.END_TIMESTAMP)
+        asked = _read_microseconds(options, o.END_TIMESTAMP)
         oldest = _find_oldest(pravega, stream, log, options, o.END_TIMESTAMP)
         shown = f"'{options.name(option)}'='{options.text(option)}'"
         if isinstance(oldest, MarkedTimes):
-            return _bound_by_mark(require_mark(oldest, asked, shown))
-        within = log.newest_by(asked)
+            return _make_bound_of_mark(require_mark(oldest, asked, shown))
+        within = log.find_newest_by(asked)
         if within is None:
             raise InvalidOptionError(
                 f"{shown} lies before the first version of stream {stream}, which was published at "
@@ -93,7 +164,7 @@ def end_bound(pravega: Pravega, stream: Stream, options: o.Options) -> Bound:
     return Bound(read_named_cut(options, o.END_STREAM_CUT))
 
 
-def _bound_by_mark(found: tuple[StreamCut, int] | None) -> Bound:
+def _make_bound_of_mark(found: tuple[StreamCut, int] | None) -> Bound:
     return Bound(None) if found is None else Bound(found[0], describe_mark(found[1]))
 
 
@@ -102,7 +173,7 @@ def require_mark(marked: MarkedTimes, time: int, asked: str) -> tuple[StreamCut,
 
     `asked` is what errors call the time. Raises InvalidOptionError if it lies before the first watermark.
     """
-    found = marked.last_by(time)
+    found = marked.find_last_by(time)
     if found is None:
         raise InvalidOptionError(
             f"{asked} lies before the first watermark of stream {marked.stream}, which is of "
@@ -148,7 +219,7 @@ def check_unbounded(options: o.Options, what: str) -> None:
             raise InvalidOptionError(f"{what} Leave '{options.name(option)}' out.")
 
 
-def end_option(options: o.Options) -> o.Option[Any] | None:
+def find_end_option(options: o.Options) -> o.Option[Any] | None:
     """Return the option that gives a read its end, None if none is set. Raises InvalidOptionError for two of them."""
     return _find_only(options, ENDS)
 
@@ -156,7 +227,7 @@ def end_option(options: o.Options) -> o.Option[Any] | None:
 def has_end(options: Mapping[str, str]) -> bool:
     """Return whether the options of a streaming read give it an end, which then lies in the past."""
     read = o.resolve(read=options, env={})
-    option = end_option(read)
+    option = find_end_option(read)
     return option is not None and read.get(option) not in _OPEN_ENDS
 
 
@@ -168,7 +239,7 @@ def _find_only(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option
     return found[0] if found else None
 
 
-def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
+def _find_cut(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
     found = log.versions(number, number)
     if found:
         return found[0].cut
@@ -206,7 +277,7 @@ def _find_oldest(
     return found
 
 
-def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
+def _read_microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
     return round(options.require(option).timestamp() * 1_000_000)
 
 
@@ -222,11 +293,11 @@ __all__ = [
     "check_unbounded",
     "describe_bounds",
     "describe_mark",
-    "end_bound",
-    "end_option",
+    "find_end_bound",
+    "find_end_option",
+    "find_start_bound",
     "format_time",
     "has_end",
     "read_named_cut",
     "require_mark",
-    "start_bound",
 ]

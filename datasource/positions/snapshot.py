@@ -15,7 +15,7 @@ from typing import TypeVar
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.cancellation import run_in_background
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
@@ -77,12 +77,12 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
 def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
     """Raise InvalidOptionError if the start of a read lies behind its end, even in a single segment."""
     try:
-        pravega.controller.segments_between(start, end)
+        pravega.controller.list_segments_between(start, end)
     except InvalidOptionError as error:
-        raise _order_error(error) from None
+        raise _make_order_error(error) from None
 
 
-def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
+def measure_tail(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
     """Measure where the stream ends now; `CommitLog.measure_settled` keeps the end out of transactions.
 
     A sealed stream ends with its last segments. `known` are segments that were current. They still are while none
@@ -91,13 +91,13 @@ def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> Str
     infos = pravega.segments.segment_infos(stream, known) if known else {}
     if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
-        infos = pravega.segments.segment_infos(stream, ids or _last_segments(pravega, stream))
+        infos = pravega.segments.segment_infos(stream, ids or _find_last_segments(pravega, stream))
     return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
 
 
-def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
+def _find_last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     """Return the segments of a sealed stream that have no successors."""
-    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    segments, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
 
     def is_last(segment: int) -> bool:
         return not pravega.controller.successors(stream, segment)
@@ -115,18 +115,18 @@ def _measure(
         return _drop_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # from the head on, this query loses nothing
-    infos = pravega.known_streams.infos_between(start, end) if start is not None and end is not None else None
+    infos = pravega.known_streams.find_infos_between(start, end) if start is not None and end is not None else None
     if infos is not None:
         segments = list(infos)
     else:
         try:
-            segments, token = pravega.controller.segments_between(first, end)
+            segments, token = pravega.controller.list_segments_between(first, end)
         except InvalidOptionError as error:
             if start is not None:
-                raise _order_error(error) from None
+                raise _make_order_error(error) from None
             # The head has passed the end, at least in part. The segments show what is left before the end.
             first = StreamCut(stream, {})
-            segments, token = pravega.controller.segments_between(first, end)
+            segments, token = pravega.controller.list_segments_between(first, end)
         pravega.segments.seed_token(stream, token)
         infos = pravega.segments.segment_infos(stream, segments)
         if start is None and end is None:
@@ -136,14 +136,14 @@ def _measure(
         info = infos.get(segment_id)
         if info is None:
             if strict:
-                raise _lost_error(f"segment {segment_id} of stream {stream} was removed")
+                raise _make_lost_error(f"segment {segment_id} of stream {stream} was removed")
             continue
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
     slices = _drop_empty(slices)
     if fail_on_data_loss and not slices and not first.positions:
-        raise _lost_error(f"all events of stream {stream} up to the requested end were removed")
+        raise _make_lost_error(f"all events of stream {stream} up to the requested end were removed")
     return slices
 
 
@@ -151,7 +151,7 @@ def _drop_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
     return [piece for piece in slices if piece.end > piece.start]
 
 
-def _order_error(error: InvalidOptionError) -> InvalidOptionError:
+def _make_order_error(error: InvalidOptionError) -> InvalidOptionError:
     # Each may come from a stream cut, a version, a time, or "latest".
     return InvalidOptionError(
         f"The options for the start and the end of the read contradict each other: {error.message}. Choose an end "
@@ -162,11 +162,11 @@ def _order_error(error: InvalidOptionError) -> InvalidOptionError:
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
     asked = start.positions.get(segment_id, 0)
     if strict and asked < info.start_offset:
-        raise _lost_error(
+        raise _make_lost_error(
             f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated"
         )
     if asked > info.write_offset:
-        raise _beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
+        raise _make_beyond_end_error("start-stream-cut", asked, stream, segment_id, info)
 
 
 def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:
@@ -175,11 +175,11 @@ def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut,
     if end is not None and segment_id in end.positions:
         stop = end.positions[segment_id]
         if stop > info.write_offset:
-            raise _beyond_end_error("end-stream-cut", stop, stream, segment_id, info)
+            raise _make_beyond_end_error("end-stream-cut", stop, stream, segment_id, info)
     return SegmentSlice(segment_id, begin, stop)
 
 
-def _beyond_end_error(
+def _make_beyond_end_error(
     option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo
 ) -> InvalidOptionError:
     return InvalidOptionError(
@@ -188,23 +188,23 @@ def _beyond_end_error(
     )
 
 
-def _lost_error(what: str) -> DataLossError:
+def _make_lost_error(what: str) -> DataLossError:
     return DataLossError(
         f"{what[0].upper()}{what[1:]}, which this query has not read yet. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
     )
 
 
-def cut_at(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+def cut_slices(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
     """Return the slices as an earlier scan with the same start saw them: it ended at `tail` (by segment id)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]
 
 
-def end_in(piece: SegmentSlice, cut: StreamCut) -> int:
+def find_end_in(piece: SegmentSlice, cut: StreamCut) -> int:
     """Return where a segment ended when a cut was taken of the stream's tail; the slice's end if it was sealed."""
     if piece.segment_id in cut.positions:
         return cut.positions[piece.segment_id]
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    made_later = segment_epoch(piece.segment_id) > max(map(segment_epoch, cut.positions), default=-1)
+    made_later = get_segment_epoch(piece.segment_id) > max(map(get_segment_epoch, cut.positions), default=-1)
     return 0 if made_later else piece.end

@@ -64,10 +64,10 @@ class Tags:
         """Return all tags, the oldest first."""
         stored = self._log.find_companion(_ROW)
         try:
-            tags = _tags(_read(stored, self._log.learn_origin()))
+            tags = _read_tags(_read(stored, self._log.learn_origin()))
         except PermissionDeniedError:
             # A user who may only read cannot ask for the origin. Positions of an older stream do not fit this one.
-            tags = _tags(_row_of(stored).get("tags", {}))
+            tags = _read_tags(_read_row(stored).get("tags", {}))
             if tags and not self._pravega.known_streams.is_cut(tags[0].cut):
                 return []
         return tags
@@ -136,17 +136,17 @@ class Tags:
 
 
 def _read(stored: Entry | None, origin: int) -> Mapping[str, Any]:
-    row = _row_of(stored)
+    row = _read_row(stored)
     tags: dict[str, Any] = row["tags"] if row.get("origin") == origin else {}
     return tags
 
 
-def _row_of(stored: Entry | None) -> dict[str, Any]:
+def _read_row(stored: Entry | None) -> dict[str, Any]:
     row: dict[str, Any] = {} if stored is None else json.loads(stored.value)
     return row
 
 
-def _tags(found: Mapping[str, Any]) -> list[Tag]:
+def _read_tags(found: Mapping[str, Any]) -> list[Tag]:
     """Return tags, the oldest first."""
     tags = [Tag(name, StreamCut.from_text(row["cut"]), row["version"], row["created"]) for name, row in found.items()]
     return sorted(tags, key=lambda tag: (tag.created, tag.name))

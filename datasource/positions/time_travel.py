@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.sql import options as o
@@ -15,9 +15,8 @@ from pyspark_pravega.sql import options as o
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..tables.change_range import AsOf
-from .bounds import describe_mark, end_option, format_time, require_mark
-from .marked_times import MarkedTimes
-from .snapshot import check_cut, tail_cut
+from .bounds import MarkedTimes, describe_mark, find_end_option, format_time, require_mark
+from .snapshot import check_cut, measure_tail
 from .tags import Tag, Tags
 
 _SHOWN_TAGS = 10
@@ -42,7 +41,7 @@ def find_point_of_version(pravega: Pravega, stream: Stream, text: str, asked: st
     """
     text = text.strip()
     if text.isdecimal() and len(text) < 19:
-        return _point_of_number(pravega, stream, int(text), asked)
+        return _find_point_of_number(pravega, stream, int(text), asked)
     tags = Tags(pravega, stream).all()
     for tag in tags:
         if tag.name == text:
@@ -68,7 +67,7 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Poin
     if timestamp > time.time_ns() // 1000:
         raise InvalidOptionError(f"{asked} lies in the future. Give a past time.")
     log = CommitLog(pravega, stream)
-    found = log.newest_by(timestamp)
+    found = log.find_newest_by(timestamp)
     if found is not None:
         return Point(found.cut, found.number)
     first = log.oldest()
@@ -92,7 +91,7 @@ def find_point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Poin
 def find_end_now(pravega: Pravega, stream: Stream) -> Point:
     """Return the end of the stream, between two commits."""
     log = CommitLog(pravega, stream)
-    cut, newest = log.tail(lambda until: until or tail_cut(pravega, stream))
+    cut, newest = log.tail(lambda until: until or measure_tail(pravega, stream))
     version = log.versions(newest, newest) if newest else []
     return Point(cut, newest if version and version[0].cut == cut else None)
 
@@ -113,13 +112,13 @@ def create_tag(
     return Tags(pravega, stream).create(name, find, replace=replace)
 
 
-def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
+def find_end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
     """Return the cut at which a read of a former state of a table ends.
 
     Raises InvalidOptionError if an option gives it another end, and DataLossError if events right before that position
     were removed, unless that is to be ignored.
     """
-    if (option := end_option(options)) is not None:
+    if (option := find_end_option(options)) is not None:
         raise InvalidOptionError(
             f"'{options.name(option)}' and {as_of.asked} are both given, but a read has one end. Leave one of them out."
         )
@@ -137,15 +136,15 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
     """Return whether the stream begins after a cut in some segment, or at the cut after its events were removed."""
     head = pravega.controller.head(cut.stream)
     if head.positions == cut.positions:
-        return any(offset or segment_epoch(segment) for segment, offset in cut.positions.items())
+        return any(offset or get_segment_epoch(segment) for segment, offset in cut.positions.items())
     try:
-        pravega.controller.segments_between(head, cut)
+        pravega.controller.list_segments_between(head, cut)
     except InvalidOptionError:
         return True
     return False
 
 
-def _point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
+def _find_point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
     log = CommitLog(pravega, stream)
     found = log.versions(number, number) if number else []
     if found:

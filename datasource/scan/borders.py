@@ -11,7 +11,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PermissionDeniedError
 
 from ..commit_log.commit_log import CommitLog
-from ..positions.snapshot import SegmentSlice, end_in
+from ..positions.snapshot import SegmentSlice, find_end_in
 from .places import Span
 from .planned_scan import PlannedScan
 
@@ -61,7 +61,7 @@ def _find_border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> i
         cut = ends.of(middle)
         if cut is None:
             break
-        end = end_in(piece, cut)
+        end = find_end_in(piece, cut)
         if end <= first:
             low, border = middle + 1, max(border, end)
         else:
@@ -79,7 +79,7 @@ def count_events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) 
     if head is None or head.content is None or head.content.bytes != sum(planned.tail.values()):
         return None
     try:
-        origin = pravega.known_streams.origin_if_whole(stream)
+        origin = pravega.known_streams.find_origin_if_whole(stream)
     except PermissionDeniedError:
         return None
     return head.content.events if origin is not None and origin == head.origin else None

@@ -149,9 +149,9 @@ def _compile(condition: Condition, schema: StructType) -> Rows:
 
 def _compile_term(term: Term, children: Sequence[_Value | _Truth], types: Mapping[str, str]) -> _Value | _Truth:
     if term.name == COLUMN:
-        return _column(term.value, types)
+        return _make_column(term.value, types)
     if term.name == LITERAL:
-        return _literal(term)
+        return _make_literal(term)
     if term.name in _CONNECTIVES:
         count, connected = _CONNECTIVES[term.name]
         truths = [child.rows for child in children if isinstance(child, _Truth)]
@@ -180,7 +180,7 @@ _CONNECTIVES: Mapping[str, tuple[int, Callable[..., Any]]] = {
 }
 
 
-def _column(name: str | None, types: Mapping[str, str]) -> _Value:
+def _make_column(name: str | None, types: Mapping[str, str]) -> _Value:
     if name is None or name not in types:
         raise _CannotEvaluateError
     kind = types[name]
@@ -191,7 +191,7 @@ def _column(name: str | None, types: Mapping[str, str]) -> _Value:
     return _Value(kind if known else "", lambda columns: columns[name])
 
 
-def _literal(term: Term) -> _Value:
+def _make_literal(term: Term) -> _Value:
     if term.type is None or term.value is None:
         raise _CannotEvaluateError
     try:
@@ -232,31 +232,31 @@ _OF_TEXTS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _equal(left: Any, right: Any, floats: bool) -> Any:
+def _compare_equal(left: Any, right: Any, floats: bool) -> Any:
     equal = pc.equal(left, right)
     return pc.or_kleene(equal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right))) if floats else equal
 
 
-def _less(left: Any, right: Any, floats: bool) -> Any:
+def _compare_less(left: Any, right: Any, floats: bool) -> Any:
     less = pc.less(left, right)
     if not floats:
         return less
     return pc.or_kleene(less, pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left))))
 
 
-def _equal_or_both_null(left: Any, right: Any, floats: bool) -> Any:
-    same = pc.fill_null(_equal(left, right, floats), False)
+def _compare_equal_or_null(left: Any, right: Any, floats: bool) -> Any:
+    same = pc.fill_null(_compare_equal(left, right, floats), False)
     return pc.or_kleene(same, pc.and_kleene(pc.is_null(left), pc.is_null(right)))
 
 
 _ORDERS: Mapping[str, Callable[[Any, Any, bool], Any]] = {
-    "=": _equal,
-    "<=>": _equal_or_both_null,
-    "<>": lambda left, right, floats: pc.invert(_equal(left, right, floats)),
-    "<": _less,
-    "<=": lambda left, right, floats: pc.invert(_less(right, left, floats)),
-    ">": lambda left, right, floats: _less(right, left, floats),
-    ">=": lambda left, right, floats: pc.invert(_less(left, right, floats)),
+    "=": _compare_equal,
+    "<=>": _compare_equal_or_null,
+    "<>": lambda left, right, floats: pc.invert(_compare_equal(left, right, floats)),
+    "<": _compare_less,
+    "<=": lambda left, right, floats: pc.invert(_compare_less(right, left, floats)),
+    ">": lambda left, right, floats: _compare_less(right, left, floats),
+    ">=": lambda left, right, floats: pc.invert(_compare_less(left, right, floats)),
 }
 
 
@@ -267,18 +267,18 @@ def _compile_in(values: Sequence[_Value]) -> _Truth:
     scalars = [value.rows({}) for value in others]
     if asked.type not in _FLOATS:
         wanted = pa.array([scalar.as_py() for scalar in scalars], scalars[0].type)
-        return _Truth(lambda columns: _where_valid(asked.rows(columns), pc.is_in(asked.rows(columns), wanted)))
+        return _Truth(lambda columns: _keep_where_valid(asked.rows(columns), pc.is_in(asked.rows(columns), wanted)))
     numbers = [scalar.as_py() for scalar in scalars]
     nan = any(math.isnan(number) for number in numbers)
     # -0.0 and 0.0 have different hashes, but become equal by adding 0.0.
     wanted = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[asked.type])
 
-    def found(columns: Columns) -> Any:
+    def find_equal(columns: Columns) -> Any:
         column = asked.rows(columns)
         equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)), wanted)
-        return _where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
+        return _keep_where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
 
-    return _Truth(found)
+    return _Truth(find_equal)
 
 
 _NEVER_FAIL = {
@@ -291,5 +291,5 @@ _NEVER_FAIL = {
 """Terms that are never an error, whatever their operands are, even in ANSI mode."""
 
 
-def _where_valid(column: Any, truth: Any) -> Any:
+def _keep_where_valid(column: Any, truth: Any) -> Any:
     return pc.if_else(pc.is_valid(column), truth, pa.scalar(None, pa.bool_()))

@@ -33,11 +33,11 @@ class Counts:
     sieved: int = 0
     """Rows that do not fulfil the conditions which the task evaluates."""
     slices: int = 0
-    """Ranges of segments of which at least one event was read."""
+    """Ranges of segments of which at least one event was read, or partitions of a key-value table."""
     bytes: int = 0
-    """Bytes of events that were read, with their headers."""
+    """Bytes of events that were read, with their headers; of a key-value table, those of keys and values."""
     waited: int = 0
-    """Milliseconds in which the task waited for bytes of segments."""
+    """Milliseconds in which the task waited for segment stores."""
     retries: int = 0
     """Repeated requests to segment stores."""
 
@@ -91,12 +91,12 @@ def make_counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.A
     return pa.RecordBatch.from_arrays([*arrays, counts, *behind], schema=schema)
 
 
-def with_counts(rows: StructType) -> StructType:
+def add_counts(rows: StructType) -> StructType:
     """Return the columns of a task that counts: those of its rows, null for counts, and COUNTS_COLUMN."""
     return StructType([*make_nullable(rows), COUNTS_COLUMN])
 
 
-def no_counts(rows: int) -> pa.Array:
+def make_null_counts(rows: int) -> pa.Array:
     """Return the column of counts for rows of the table, which is null."""
     return pa.nulls(rows, pa.bool_())
 

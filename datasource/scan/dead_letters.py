@@ -43,7 +43,7 @@ from pyspark_pravega.formats.core.format import BadEvent, find_format
 from pyspark_pravega.sql.options import ROUTING_KEY_OF_ALL
 
 from ..tables.loading import load_table
-from ..tables.stored_properties import SCHEMA_KEY, tags_for
+from ..tables.stored_properties import SCHEMA_KEY, make_tags
 
 COLUMNS = StructType(
     [
@@ -97,11 +97,13 @@ def check_target(pravega: Pravega, target: Stream) -> None:
     except StreamNotFoundError:
         return
     except (SchemaNotFoundError, UnsupportedOperationError) as error:
-        raise InvalidOptionError(_target_refusal(target, error.message)) from None
+        raise InvalidOptionError(_describe_target_refusal(target, error.message)) from None
     found = [(field.name, field.dataType) for field in table.schema]
     if (table.format, table.framing) != (_FORMAT, "none") or found != [(one.name, one.dataType) for one in COLUMNS]:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
-        raise InvalidOptionError(_target_refusal(target, f"It is a table of 'format'='{table.format}' with {columns}."))
+        raise InvalidOptionError(
+            _describe_target_refusal(target, f"It is a table of 'format'='{table.format}' with {columns}.")
+        )
     if table.promised_key is not None:
         raise InvalidOptionError(
             f"'dead-letter'='{target}' is a table that promises by '{ROUTING_KEY_OF_ALL.key}' that all its events have "
@@ -111,7 +113,7 @@ def check_target(pravega: Pravega, target: Stream) -> None:
         )
 
 
-def _target_refusal(target: Stream, reason: str) -> str:
+def _describe_target_refusal(target: Stream, reason: str) -> str:
     return (
         f"'dead-letter'='{target}' is a stream for other events. {reason} Name one that does not exist: it is made "
         "when a bad event is found."
@@ -207,6 +209,6 @@ def create_target(pravega: Pravega, target: Stream) -> None:
     text = find_format(_FORMAT).schema_text(COLUMNS, target.name, target.scope)
     properties = {"format": _FORMAT, "framing": "none", SCHEMA_KEY: text}
     try:
-        pravega.controller.create_stream(target, StreamConfiguration(tags=tags_for(properties)))
+        pravega.controller.create_stream(target, StreamConfiguration(tags=make_tags(properties)))
     except StreamExistsError:
         check_target(pravega, target)

@@ -13,7 +13,7 @@ from ..tables.bad_events import BadEventRule
 from ..tables.hidden_columns import REACHED_COLUMN
 from ..tables.stream_table import StreamTable
 from ..tables.writer_schemas import WriterSchemas
-from .counts import with_counts
+from .counts import add_counts
 from .event_times import SegmentTimes
 from .places import Places
 
@@ -70,4 +70,4 @@ class EventScanPlan:
         if not self.counted:
             return self.schema
         more = [REACHED_COLUMN] if self.positioned else []
-        return StructType([*with_counts(self.schema), *more])
+        return StructType([*add_counts(self.schema), *more])

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.retry import limit_retries
-from pyspark_pravega.client.stream import Access, Stream, segment_name
+from pyspark_pravega.client.stream import Access, Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
@@ -21,9 +21,9 @@ from pyspark_pravega.sql.refusals import refuse_consumer, refuse_drift
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import HeadRow
-from ..positions.bounds import Bound, end_bound, start_bound
-from ..positions.snapshot import SegmentSlice, cut_at, take_snapshot
-from ..positions.time_travel import end_as_of
+from ..positions.bounds import Bound, find_end_bound, find_start_bound
+from ..positions.snapshot import SegmentSlice, cut_slices, take_snapshot
+from ..positions.time_travel import find_end_as_of
 from ..tables.bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS, POSITION_COLUMNS, TIME_COLUMNS
 from ..tables.open_table import OpenRead, OpenTable
@@ -33,7 +33,7 @@ from .borders import start_later
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
 from .places import Places, Span
-from .planned_scan import EarlierScan, PlannedScan, RowSource, extent_of
+from .planned_scan import EarlierScan, PlannedScan, RowSource, measure_extent
 from .reader import SegmentScanReader, SlicePartition
 from .scan_request import WantedRows
 
@@ -72,15 +72,15 @@ def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
-    start = start_bound(pravega, table.stream, options, table.event_time_delay)
+    start = find_start_bound(pravega, table.stream, options, table.event_time_delay)
     if (as_of := table.asked.as_of) is not None:
-        end = Bound(end_as_of(pravega, table.stream, as_of, options), as_of.about)
+        end = Bound(find_end_as_of(pravega, table.stream, as_of, options), as_of.about)
     else:
-        end = end_bound(pravega, table.stream, options)
+        end = find_end_bound(pravega, table.stream, options)
     measured = _measure(opened, start.cut, end.cut)
     about = {name: bound.about for name, bound in (("start", start), ("end", end)) if bound.about is not None}
     if earlier is not None:
-        return Measured(cut_at(measured.slices, earlier.tail), about=about, to_tail=end.cut is None)
+        return Measured(cut_slices(measured.slices, earlier.tail), about=about, to_tail=end.cut is None)
     if start.cut is None and end.cut is None:
         return measured
     return Measured(measured.slices, about=about, to_tail=end.cut is None)
@@ -150,7 +150,7 @@ def plan_events(
         table=table,
         config=pravega.config,
         schema=schema if required.fields else make_nullable(schema),
-        columns=columns if rule.mode == FAILFAST else _with_strings(table.schema),
+        columns=columns if rule.mode == FAILFAST else _replace_with_strings(table.schema),
         limit=wanted.limit,
         fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=read.options.get(o.READ_WINDOW),
@@ -161,7 +161,7 @@ def plan_events(
         query=selection.query,
         few=wanted.few,
         places=places,
-        times=_times(read, slices, required, selection.times),
+        times=_find_times(read, slices, required, selection.times),
     )
     token = pravega.segments.token(stream, Access.READ)
     segments = selection.segments
@@ -169,8 +169,8 @@ def plan_events(
     parts = [(piece, None) for piece in left] if places is None else _select_places(pravega, stream, left, places)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
-    extent = extent_of([partition.read for partition in partitions])
-    extent["tail"] = extent_of(measured.slices)["tail"]
+    extent = measure_extent([partition.read for partition in partitions])
+    extent["tail"] = measure_extent(measured.slices)["tail"]
     every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
     return PlannedScan(
         RowSource(SegmentScanReader(plan, partitions), plan.schema, plan.output),
@@ -186,7 +186,7 @@ def _select_places(
     pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], places: Places
 ) -> Sequence[tuple[SegmentSlice, Span | None]]:
     """Return the slices to read for the events at some places, and the span of these events in each."""
-    spans = [(piece, places.span(segment_name(stream, piece.segment_id), piece)) for piece in slices]
+    spans = [(piece, places.span(make_segment_name(stream, piece.segment_id), piece)) for piece in slices]
     return start_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
@@ -209,21 +209,21 @@ def look_up_likely_schemas(opened: OpenTable, required: StructType) -> WriterSch
     return schemas
 
 
-def wants_times(table: StreamTable, required: StructType) -> bool:
+def has_times(table: StreamTable, required: StructType) -> bool:
     """Return whether a hidden column of event times is among the required columns."""
     return any(name in required.fieldNames() and name not in table.schema.fieldNames() for name in TIME_COLUMNS)
 
 
-def _times(
+def _find_times(
     opened: OpenTable, slices: Sequence[SegmentSlice], required: StructType, times: EventTimes | None
 ) -> dict[str, SegmentTimes] | None:
-    if not wants_times(opened.table, required):
+    if not has_times(opened.table, required):
         return None
     pravega, stream = opened.pravega, opened.stream
     if times is None:
         found = read_watermarks(pravega, stream, 0, find_watermarks_end(pravega, stream))
         times = EventTimes(mark for _, mark in found)
-    return {segment_name(stream, piece.segment_id): times.of(piece) for piece in slices}
+    return {make_segment_name(stream, piece.segment_id): times.of(piece) for piece in slices}
 
 
 def choose_columns(
@@ -233,7 +233,7 @@ def choose_columns(
 
     `more` are columns that the scan makes. Raises InvalidSchemaError for columns that the table does not have.
     """
-    required = _with_strings(required)
+    required = _replace_with_strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
     unknown = [name for name in required.fieldNames() if name not in {*names, *more, *HIDDEN_COLUMNS}]
@@ -246,7 +246,9 @@ def choose_columns(
             f"{', '.join(demanded)} NOT NULL. Leave NOT NULL out."
         )
     # Messages without fields have no column.
-    return required if required.fields else _with_strings(StructType(table.schema.fields[:1])), StructType(columns)
+    return required if required.fields else _replace_with_strings(StructType(table.schema.fields[:1])), StructType(
+        columns
+    )
 
 
 def make_full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
@@ -259,10 +261,10 @@ def make_full_schema(table: StreamTable, options: o.Options | None = None) -> St
     wanted = HIDDEN_COLUMNS if permissive else POSITION_COLUMNS
     hidden = [HIDDEN_COLUMNS[name][0] for name in wanted if name not in names]
     columns = make_nullable(table.schema) if permissive else table.schema
-    return _with_strings(StructType([*columns.fields, *hidden]))
+    return _replace_with_strings(StructType([*columns.fields, *hidden]))
 
 
-def _with_strings(schema: StructType) -> StructType:
+def _replace_with_strings(schema: StructType) -> StructType:
     """Return the schema with char(n) and varchar(n) as Arrow's strings; the catalog's tables pad and check them."""
     strings = replace_char_types(schema)
     assert isinstance(strings, StructType)

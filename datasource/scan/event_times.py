@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.formats.core.events import EventPositions
 
-from ..positions.marked_times import FIRST_MILLIS, LAST_MILLIS
+from ..positions.bounds import FIRST_MILLIS, LAST_MILLIS
 from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)
@@ -80,16 +80,16 @@ class EventTimes:
 
     def of(self, piece: SegmentSlice) -> SegmentTimes:
         """Return the bounds of the times of events in a slice."""
-        starts, times = [piece.start], [self._micros(None)]
+        starts, times = [piece.start], [self._convert_to_micros(None)]
         ends, uppers = [piece.start], []
         for mark in self._marks:
             start, certain = self._find_place(mark, piece)
             if start > ends[-1] and certain:
-                uppers.append(_last_micros(mark.latest))
+                uppers.append(_find_last_micros(mark.latest))
                 ends.append(start)
             if start >= piece.end:
                 break
-            time = self._micros(mark.time)
+            time = self._convert_to_micros(mark.time)
             if start <= starts[-1]:
                 times[-1] = time
             elif time != times[-1]:
@@ -104,11 +104,11 @@ class EventTimes:
         if start is not None:
             return min(start, piece.end), True
         range = self._ranges.get(segment)
-        if mark.precedes(segment, 0, range):
+        if mark.is_before(segment, 0, range):
             return piece.start, True
         return piece.end, range is not None or all(other > segment for other in mark.ranges)
 
-    def _micros(self, time: int | None) -> int:
+    def _convert_to_micros(self, time: int | None) -> int:
         if self._ceiling is None:
             return _NULL
         bounds = [bound for bound in (time, self._floor) if bound is not None]
@@ -118,7 +118,7 @@ class EventTimes:
         return time * 1000 + 1 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
-def _last_micros(time: int) -> int:
+def _find_last_micros(time: int) -> int:
     return time * 1000 + 999 if FIRST_MILLIS <= time <= LAST_MILLIS else _NULL
 
 
@@ -126,7 +126,7 @@ def has_passed(
     mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None
 ) -> bool:
     """Return whether a cut lies after a watermark in every segment. `ranges`: the keys of segments, where known."""
-    return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
+    return all(mark.is_before(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
 
 
 __all__ = ["EventTimes", "SegmentTimes", "Steps", "has_passed"]

@@ -23,10 +23,9 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidOptionError, InvalidRowError
 
 from ..positions.snapshot import SegmentSlice
-from ..tables.named_columns import compute_key_positions
+from ..tables.named_columns import RoutingKey, compute_key_positions
 from ..tables.open_table import OpenTable
-from ..tables.routing_key import RoutingKey
-from ..tables.stored_properties import promised_key, stored_properties
+from ..tables.stored_properties import find_promised_key, read_own_properties
 from .conditions import COLUMN, LITERAL, Condition, Term
 
 Keys: TypeAlias = frozenset[Any]
@@ -58,7 +57,7 @@ decimals contain their scale, and different strings can be equal by a collation.
 """
 
 
-def segments_of_keys(
+def find_segments_of_keys(
     opened: OpenTable, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]
 ) -> set[int] | None:
     """Return the segments that can have events which fulfil all conditions; None if that is unknown.
@@ -76,19 +75,19 @@ def segments_of_keys(
         key = RoutingKey.of(column, table.schema)
     except InvalidOptionError:  # an older version of the schema, which a query may ask for, lacks a column of it
         return None
-    keys = _possible_texts(conditions, key, table.schema)
-    positions = None if keys is None else _positions(keys)
+    keys = _find_possible_texts(conditions, key, table.schema)
+    positions = None if keys is None else _find_positions(keys)
     if positions is None:
         return None
     configuration = run_in_background(lambda: pravega.controller.stream_configuration(table.stream))
     ranges = pravega.known_streams.ranges(table.stream, [piece.segment_id for piece in slices])
-    if promised_key(stored_properties(configuration().tags)) != column:
+    if find_promised_key(read_own_properties(configuration().tags)) != column:
         return None
     segments = {piece.segment_id for piece in slices}
     return {segment for segment in segments if segment not in ranges or _has_any(ranges[segment], positions)}
 
 
-def _possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: StructType) -> pa.Array | None:
+def _find_possible_texts(conditions: Sequence[Condition], key: RoutingKey, schema: StructType) -> pa.Array | None:
     """Return the texts of the keys with which a row can fulfil all conditions; None if any can, or too many."""
     values: dict[str, Sequence[str]] = {}
     for name in key.columns:
@@ -110,24 +109,24 @@ def find_possible_keys(conditions: Sequence[Condition], column: str, type: str) 
     """
     found: Keys | None = None
     for condition in conditions if type in _TYPES else ():
-        keys = _keys(condition, column, _TYPES[type])
+        keys = _find_keys(condition, column, _TYPES[type])
         if keys is not None:
             found = keys if found is None else found & keys
     return found
 
 
-def _keys(condition: Condition, column: str, type: _Type) -> Keys | None:
+def _find_keys(condition: Condition, column: str, type: _Type) -> Keys | None:
     stack: list[Term | Keys | None] = []
     for term in condition.terms:
         split = len(stack) - term.children
         children = stack[split:]
         del stack[split:]
-        stack.append(term if term.name in (COLUMN, LITERAL) else _keys_of_term(term.name, children, column, type))
+        stack.append(term if term.name in (COLUMN, LITERAL) else _find_keys_of_term(term.name, children, column, type))
     [whole] = stack
     return whole if isinstance(whole, frozenset) else None
 
 
-def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
+def _find_keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str, type: _Type) -> Keys | None:
     known = [child for child in children if isinstance(child, frozenset)]
     match name:
         case "AND":
@@ -145,7 +144,7 @@ def _keys_of_term(name: str, children: Sequence[Term | Keys | None], column: str
     return None
 
 
-def _positions(keys: pa.Array) -> npt.NDArray[np.float64] | None:
+def _find_positions(keys: pa.Array) -> npt.NDArray[np.float64] | None:
     """Return the sorted positions of keys in the key space; None if one is too long to be a routing key."""
     try:
         return np.sort(compute_key_positions(keys))

@@ -64,11 +64,13 @@ class Places:
         located = [condition for condition in self._conditions if _can_locate(condition)]
         if not located:
             return Span(piece.start, piece.end - 1, not self._conditions)
-        texts = [text for condition in located for text in _texts(condition)]
+        texts = [text for condition in located for text in _list_texts(condition)]
         places = [(_PLACE.fullmatch(text), text) for text in texts]
         pointers = [(int(place[2]), text) for place, text in places if place is not None and place[1] == segment]
         other = "x" * (1 + max(map(len, texts), default=0))  # stands for all pointers that the conditions do not name
-        borders = [number for condition in located for number in _numbers(condition)] + [place for place, _ in pointers]
+        borders = [number for condition in located for number in _list_numbers(condition)] + [
+            place for place, _ in pointers
+        ]
         samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
         rows = [*((offset, other) for offset in samples), *pointers]
         rows = sorted(row for row in rows if piece.start <= row[0] < piece.end)
@@ -78,7 +80,7 @@ class Places:
             _OFFSET: pa.array(offsets, pa.int64()),
             _POINTER: pa.array(sampled, pa.string()),
         }
-        kept = np.flatnonzero(_mask(Sieve(located, _COLUMNS), columns))
+        kept = np.flatnonzero(_make_mask(Sieve(located, _COLUMNS), columns))
         if not len(kept):
             return None
         whole = len(located) == len(self._conditions) and not any(_POINTER in one.columns for one in located)
@@ -94,7 +96,7 @@ class Places:
             columns[_SEGMENT] = pa.repeat(segment, len(offsets))
         if _POINTER in names:
             columns[_POINTER] = make_event_pointers(segment, offsets, lengths)
-        return _mask(Sieve(self._conditions, _COLUMNS), columns)
+        return _make_mask(Sieve(self._conditions, _COLUMNS), columns)
 
 
 def make_event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.Array:
@@ -105,7 +107,7 @@ def make_event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: n
     )
 
 
-def _mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
+def _make_mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = sieve.mask(columns).to_numpy(zero_copy_only=False)
     return mask
 
@@ -122,12 +124,12 @@ def _can_locate(condition: Condition) -> bool:
     return True
 
 
-def _numbers(condition: Condition) -> list[int]:
+def _list_numbers(condition: Condition) -> list[int]:
     return [
         int(term.value) for term in condition.terms if term.name == LITERAL and term.type == "bigint" and term.value
     ]
 
 
-def _texts(condition: Condition) -> list[str]:
+def _list_texts(condition: Condition) -> list[str]:
     literals = [term for term in condition.terms if term.name == LITERAL and term.type == "string"]
     return [base64.b64decode(literal.value).decode() for literal in literals if literal.value is not None]

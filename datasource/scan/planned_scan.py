@@ -101,7 +101,7 @@ class PlannedScan:
     @classmethod
     def of(cls, source: RowSource, slices: Sequence[SegmentSlice]) -> PlannedScan:
         """Return the scan of a source whose rows lie in these slices."""
-        return cls(source, **extent_of(slices))
+        return cls(source, **measure_extent(slices))
 
     @classmethod
     def unfinished(
@@ -112,7 +112,7 @@ class PlannedScan:
         rows: PlannedRows | None = None,
     ) -> PlannedScan:
         """Return what is known of a scan that must be planned again."""
-        return cls(RowSource.unplanned(schema), **extent_of(slices), whole=False, search=search, rows=rows)
+        return cls(RowSource.unplanned(schema), **measure_extent(slices), whole=False, search=search, rows=rows)
 
 
 class Extent(TypedDict):
@@ -123,7 +123,7 @@ class Extent(TypedDict):
     tail: Mapping[int, int]
 
 
-def extent_of(slices: Sequence[SegmentSlice]) -> Extent:
+def measure_extent(slices: Sequence[SegmentSlice]) -> Extent:
     """Return the extent of slices."""
     return Extent(
         bytes=sum(piece.end - piece.start for piece in slices),

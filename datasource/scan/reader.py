@@ -16,13 +16,13 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
-from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
 
 from ..positions.snapshot import SegmentSlice
 from ..workers.connections import borrow_connection
-from ..workers.user_errors import concise
+from ..workers.user_errors import shorten_errors
 from .counts import ReadingCounts, find_counts
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
@@ -132,9 +132,9 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
             opened.callback(self._plan.writer_schemas.close)
             if self._plan.config.registry_uri is not None:
                 self._plan.writer_schemas.ask(pravega.registry(self._plan.table.stream.scope))
-            readers = [_reader(self._plan, pravega, piece) for piece in slices]
+            readers = [_make_reader(self._plan, pravega, piece) for piece in slices]
             for number, piece in enumerate(slices):
-                if number + 1 < len(slices) and not _wants_few(self._plan):
+                if number + 1 < len(slices) and not _is_for_few(self._plan):
                     # Without this, the task would wait for the segment store between two slices.
                     readers[number + 1].begin()
                     opened.callback(readers[number + 1].close)
@@ -177,16 +177,16 @@ def group_slices(slices: Sequence[SlicePartition], cores: int | None = None) -> 
     return partitions
 
 
-@concise
+@shorten_errors
 def _next_batch(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return next(batches, None)
 
 
-def _wants_few(plan: EventScanPlan) -> bool:
+def _is_for_few(plan: EventScanPlan) -> bool:
     return plan.few or plan.limit is not None
 
 
-def _reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) -> SegmentRangeReader:
+def _make_reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) -> SegmentRangeReader:
     """Return the reader of a slice's events. Nothing is read yet."""
     stream, piece, span = plan.table.stream, partition.piece, partition.span
     pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
@@ -199,7 +199,7 @@ def _reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) ->
         piece.end,
         window_bytes=plan.window_bytes,
         fail_on_data_loss=plan.fail_on_data_loss,
-        first_bytes=FEW_BYTES if _wants_few(plan) else None,
+        first_bytes=FEW_BYTES if _is_for_few(plan) else None,
         stop=None if span is None else span.last + 1,
     )
 
@@ -213,8 +213,8 @@ def _read_slice(
     left: int | None,
 ) -> Generator[pa.RecordBatch, None, int | None]:
     """Yield the rows of a slice, at most `left` of them; return how many may follow from other slices."""
-    piece, few = partition.piece, _wants_few(plan)
-    segment = segment_name(plan.table.stream, piece.segment_id)
+    piece, few = partition.piece, _is_for_few(plan)
+    segment = make_segment_name(plan.table.stream, piece.segment_id)
     with ExitStack() as opened:
         letters = None
         if plan.bad_events.dead_letter is not None:
@@ -230,7 +230,7 @@ def _read_slice(
             if plan.counted:  # before its rows, as Spark may want only a few of them
                 yield decoder.report(counts.count(window))
             begin, end = (0, len(window.lengths)) if span is None else _find_within(window, span)
-            for first, last in chunks(window.lengths[begin:end], most):
+            for first, last in cut_chunks(window.lengths[begin:end], most):
                 pending = [(begin + first, begin + last)]
                 while pending and left != 0:
                     first, last = pending.pop()
@@ -274,7 +274,7 @@ def _has_only_counts(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
     return plan.counted and find_counts(batch) is not None
 
 
-def chunks(
+def cut_chunks(
     lengths: np.ndarray[Any, np.dtype[np.int64]], most: int = BATCH_EVENTS, size: int = BATCH_BYTES
 ) -> Iterator[tuple[int, int]]:
     """Cut a window into runs of events that make batches of a good size; yield the first and the end of each."""

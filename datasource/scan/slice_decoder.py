@@ -20,7 +20,7 @@ from pyspark_pravega.formats.core.framing import read_encoding_ids
 
 from ..tables.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from ..tables.hidden_columns import CHANGE_COLUMNS, HIDDEN_COLUMNS
-from .counts import Counts, no_counts
+from .counts import Counts, make_null_counts
 from .dead_letters import DeadLetters, Letter, make_letter, shorten_reason
 from .event_plan import EventScanPlan
 from .places import Span, make_event_pointers
@@ -110,7 +110,7 @@ class SliceDecoder:
             decoded = _keep_first_rows(decoded, limit)
         self.bad += len(decoded.bad)
         if decoded.bad and self._letters is not None:
-            self._letters.write([self._letter(chosen, bad) for bad in decoded.bad])
+            self._letters.write([self._make_letter(chosen, bad) for bad in decoded.bad])
         batches = []
         if len(decoded.rows):
             batches.append(self._batch(chosen, decoded))
@@ -135,7 +135,7 @@ class SliceDecoder:
         chosen = _ChosenEvents(events, offset + HEADER_BYTES, np.array([-1]) if self._needs_ids else None)
         self.bad += 1
         if self._letters is not None:
-            self._letters.write([self._letter(chosen, bad)])
+            self._letters.write([self._make_letter(chosen, bad)])
         batches = []
         if mode == PERMISSIVE and self._is_wanted(chosen):
             batches.append(self._batch(chosen, _DecodedEvents(None, list_positions(1), [bad])))
@@ -179,7 +179,7 @@ class SliceDecoder:
             try:
                 return _DecodedEvents(self._decoder.decode(chosen.events), rows, [])
             except BadEvent as bad:
-                raise self._malformed_error(chosen, bad) from None
+                raise self._make_malformed_error(chosen, bad) from None
         columns, bad_events = self._decoder.decode_valid(chosen.events)
         if not bad_events:
             return _DecodedEvents(columns, rows, [])
@@ -193,7 +193,7 @@ class SliceDecoder:
         nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
         return _DecodedEvents(pa.RecordBatch.from_arrays(arrays, schema=nullable), rows, bad_events)
 
-    def _malformed_error(self, chosen: _ChosenEvents, bad: BadEvent) -> MalformedEventError:
+    def _make_malformed_error(self, chosen: _ChosenEvents, bad: BadEvent) -> MalformedEventError:
         event = chosen.events.part(bad.index, bad.index + 1)
         return MalformedEventError(
             f"The event at offset {int(chosen.offsets[bad.index])} of segment {self._segment} cannot be decoded: "
@@ -217,7 +217,7 @@ class SliceDecoder:
             "it names. Start the query again to read with the newest version. "
         )
 
-    def _letter(self, chosen: _ChosenEvents, bad: BadEvent) -> Letter:
+    def _make_letter(self, chosen: _ChosenEvents, bad: BadEvent) -> Letter:
         encoding_id = None if chosen.ids is None else int(chosen.ids[bad.index])
         event = bytes(chosen.events.payload(bad.index))
         return make_letter(self._segment, int(chosen.offsets[bad.index]), bad, event, encoding_id)
@@ -233,11 +233,11 @@ class SliceDecoder:
             elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
                 arrays.append(self._change(field, chosen.offsets[decoded.rows]))
             elif field.name in HIDDEN_COLUMNS and field.name not in self._columns:
-                arrays.append(self._hidden_column(field, chosen, decoded))
+                arrays.append(self._make_hidden_column(field, chosen, decoded))
             else:
                 arrays.append(pa.nulls(count, field.type))
         if self._plan.counted:
-            arrays.append(no_counts(count))
+            arrays.append(make_null_counts(count))
         if self._plan.positioned:
             # A row's position is where the next row begins, or the end of all events for the last row.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
@@ -264,7 +264,7 @@ class SliceDecoder:
         """Return a batch without rows of the table, which only reports counts."""
         return counts.batch(self._schema, self._position if self._plan.positioned else None)
 
-    def _hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
+    def _make_hidden_column(self, field: pa.Field, chosen: _ChosenEvents, decoded: _DecodedEvents) -> pa.Array:
         rows = decoded.rows
         offsets = chosen.offsets[rows]
         match field.name:

@@ -100,7 +100,7 @@ def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int]
     if within_bytes and (limits.max_rows is None or total // SMALLEST_EVENT <= limits.max_rows):
         return dict(ends)
 
-    def share(limit: int | None, segment: Key) -> int | None:
+    def compute_share(limit: int | None, segment: Key) -> int | None:
         return None if limit is None else limit * backlog[segment] // total
 
     def walk(segment: Key) -> Border:
@@ -108,8 +108,8 @@ def admit(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int]
             segment,
             begins[segment],
             ends[segment],
-            share(limits.max_bytes, segment),
-            share(limits.max_rows, segment),
+            compute_share(limits.max_bytes, segment),
+            compute_share(limits.max_rows, segment),
         )
 
     with ThreadPoolExecutor(min(_WALKS, len(backlog))) as threads:

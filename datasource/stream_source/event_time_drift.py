@@ -20,7 +20,7 @@ from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, re
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
-from ..positions.marked_times import FIRST_MILLIS, LAST_MILLIS
+from ..positions.bounds import FIRST_MILLIS, LAST_MILLIS
 from ..tables.stream_table import StreamTable
 from .frontier import Frontier
 
@@ -75,7 +75,7 @@ class TimeAhead:
         for mark in self.marks:
             if mark.time > latest:
                 found = {
-                    segment: min(max(_place(mark, segment, self.ranges, end), begins[segment]), end)
+                    segment: min(max(_find_place(mark, segment, self.ranges, end), begins[segment]), end)
                     for segment, end in ends.items()
                 }
                 if not moves or any(found[segment] > begin for segment, begin in begins.items()):
@@ -153,15 +153,15 @@ def _note_ranges(marks: Iterable[Watermark], ranges: _Ranges) -> Iterator[Waterm
 
 
 def _is_passed(mark: Watermark, offsets: Mapping[int, int], ranges: Mapping[int, tuple[float, float]]) -> bool:
-    return all(_place(mark, segment, ranges, offset + 1) <= offset for segment, offset in offsets.items())
+    return all(_find_place(mark, segment, ranges, offset + 1) <= offset for segment, offset in offsets.items())
 
 
-def _place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float, float]], beyond: int) -> int:
+def _find_place(mark: Watermark, segment: int, ranges: Mapping[int, tuple[float, float]], beyond: int) -> int:
     """Return where a segment comes to a watermark, `beyond` if it ends before."""
     position = mark.positions.get(segment)
     if position is not None:
         return max(position, 0)  # writers note -1 for segments that they have not written to
-    return 0 if mark.precedes(segment, 0, ranges.get(segment)) else beyond
+    return 0 if mark.is_before(segment, 0, ranges.get(segment)) else beyond
 
 
 __all__ = ["EventTimePace", "TimeAhead", "check_times", "keep_in_step"]

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream import Stream, get_segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 
 SegmentOffsets = Mapping[int, int]
@@ -104,7 +104,7 @@ class StreamSegments:
             self._bounds[name] = found
         return found
 
-    def sealed_end(self, segment: int) -> int | None:
+    def find_sealed_end(self, segment: int) -> int | None:
         """Return where a sealed segment ended, None if that is not known yet."""
         with self._lock:
             return self._ends.get(segment)
@@ -164,7 +164,7 @@ def find_frontier(segments: StreamSegments, since: SegmentOffsets, *bounds: Stre
             entered, more = _skip_lost(segments, dict.fromkeys(new, 0), infos, cuts)
             begins |= entered
             lost += more
-    ends = {segment: max(_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
+    ends = {segment: max(_find_readable_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
     tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
     return Frontier(begins, ends, lost, tails)
 
@@ -180,7 +180,7 @@ def enter_successors(
     cuts = [cut for cut in bounds if cut is not None]
     now = dict(positions)
     ends = {
-        segment: segments.sealed_end(segment) if segment in since or not offset else None
+        segment: segments.find_sealed_end(segment) if segment in since or not offset else None
         for segment, offset in now.items()
     }
     infos = {segment: SegmentInfo(0, end or 0, end is not None) for segment, end in ends.items()}
@@ -200,8 +200,10 @@ def _skip_lost(
         info = infos.get(segment)
         if info is not None and offset >= info.start_offset:
             continue
-        removed = segments.sealed_end(segment) if info is None else info.start_offset
-        ends = [end for end in (removed, *(end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)]
+        removed = segments.find_sealed_end(segment) if info is None else info.start_offset
+        ends = [
+            end for end in (removed, *(find_end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)
+        ]
         end = min(ends, default=None)
         if end is None or offset < end:
             lost.append((segment, offset, end))
@@ -243,19 +245,19 @@ def _find_moves(
     return moves
 
 
-def _readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
+def _find_readable_end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
     info = infos.get(segment)
-    return min([begin if info is None else info.write_offset, *(end_within(segment, cut) for cut in cuts)])
+    return min([begin if info is None else info.write_offset, *(find_end_within(segment, cut) for cut in cuts)])
 
 
-def end_within(segment: int, cut: StreamCut) -> int:
+def find_end_within(segment: int, cut: StreamCut) -> int:
     """Return how much of a segment lies before the cut of a tail, or an EndCut; the offset may be behind its end."""
     if segment in cut.positions:
         return cut.positions[segment]
     if isinstance(cut, EndCut):
         return _BEYOND if segment in cut.before else 0
     # The cut of a tail names a segment of the newest epoch. Other segments were sealed before, or made later.
-    later = segment_epoch(segment) > max(map(segment_epoch, cut.positions), default=-1)
+    later = get_segment_epoch(segment) > max(map(get_segment_epoch, cut.positions), default=-1)
     return 0 if later else _BEYOND
 
 
@@ -264,8 +266,8 @@ __all__ = [
     "Frontier",
     "SegmentOffsets",
     "StreamSegments",
-    "end_within",
     "enter_successors",
+    "find_end_within",
     "find_frontier",
     "pause_between_looks",
 ]

@@ -133,11 +133,11 @@ class MergedTableStream:
 
     def start(self) -> MergedOffset:
         """Return where a query without a checkpoint begins."""
-        return MergedOffset(self._of_members(list(self._members), TableStream.start))
+        return MergedOffset(self._find_of_members(list(self._members), TableStream.start))
 
     def last(self) -> MergedOffset:
         """Return where a query that reads all present events ends."""
-        return MergedOffset(self._of_members(list(self._members), TableStream.last))
+        return MergedOffset(self._find_of_members(list(self._members), TableStream.last))
 
     def end(
         self,
@@ -153,7 +153,7 @@ class MergedTableStream:
         memory = QueryMemory() if memory is None else memory
         lasts = None if last is None else last.offsets
         read = [name for name in since.offsets if lasts is None or name in lasts]
-        frontiers = self._of_each(read, lambda name: self._frontier(name, since, last))
+        frontiers = self._find_of_each(read, lambda name: self._frontier(name, since, last))
         begins = {
             (name, segment): at for name, frontier in frontiers.items() for segment, at in frontier.begins.items()
         }
@@ -168,7 +168,7 @@ class MergedTableStream:
         }
         if due:
             memory.begin(Frontier({}, {}))
-            found = admit(walker, begins, ends | self._ends_in_step(frontiers, limits), limits)
+            found = admit(walker, begins, ends | self._find_ends_in_step(frontiers, limits), limits)
             for name, frontier in frontiers.items():
                 self._members[name].memory.begin(frontier)
                 if frontier.bytes:
@@ -180,7 +180,7 @@ class MergedTableStream:
         if not due and not new:
             self._rest(begins, waits=begins != ends)
         # Streams that were dropped since they were found are left out: the query has not read them.
-        reached |= self._of_members(new, TableStream.head)
+        reached |= self._find_of_members(new, TableStream.head)
         latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
         metrics = self._sum_progress(reached if due else {}, frontiers)
         return MergedBatchEnd(
@@ -193,9 +193,11 @@ class MergedTableStream:
         first = {name: offset for name, offset in until.offsets.items() if offset.begin is not None}
         begun = {**first, **since.offsets}
         names = [name for name in until.offsets if name in begun]
-        return self._of_each(
+        return self._find_of_each(
             names,
-            lambda name: self._unless_gone(lambda: self._members[name].stream.slices(begun[name], until.offsets[name])),
+            lambda name: self._use_unless_gone(
+                lambda: self._members[name].stream.slices(begun[name], until.offsets[name])
+            ),
         )
 
     def _rest(self, begins: Mapping[_Segment, int], *, waits: bool) -> None:
@@ -206,28 +208,32 @@ class MergedTableStream:
             pause_between_looks(len(begins) + _SEGMENTS_OF_A_LOOK * len(self._members))
 
     def _frontier(self, name: str, since: MergedOffset, last: MergedOffset | None) -> Frontier | None:
-        return self._unless_gone(
+        return self._use_unless_gone(
             lambda: self._members[name].stream.frontier(
                 since.offsets[name], None if last is None else last.offsets[name]
             )
         )
 
-    def _ends_in_step(self, frontiers: Mapping[str, Frontier], limits: Limits) -> dict[_Segment, int]:
+    def _find_ends_in_step(self, frontiers: Mapping[str, Frontier], limits: Limits) -> dict[_Segment, int]:
         """Return the ends of segments that the drift in event time bounds."""
         drift = self._drift
         if drift is None or limits == NO_LIMITS:  # the trigger `once` takes everything
             return {}
-        looks = self._of_each(
+        looks = self._find_of_each(
             list(frontiers),
-            lambda name: self._members[name].stream.time_ahead(frontiers[name], self._members[name].memory.pace),
+            lambda name: self._members[name].stream.measure_time_ahead(
+                frontiers[name], self._members[name].memory.pace
+            ),
         )
         found = keep_in_step(looks, drift)
         return {(name, segment): end for name, ends in found.items() for segment, end in ends.items()}
 
-    def _of_members(self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]) -> dict[str, SourceOffset]:
-        return self._of_each(names, lambda name: self._unless_gone(lambda: find(self._members[name].stream)))
+    def _find_of_members(
+        self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]
+    ) -> dict[str, SourceOffset]:
+        return self._find_of_each(names, lambda name: self._use_unless_gone(lambda: find(self._members[name].stream)))
 
-    def _unless_gone(self, use: Callable[[], T]) -> T | None:
+    def _use_unless_gone(self, use: Callable[[], T]) -> T | None:
         try:
             return use()
         except StreamNotFoundError:
@@ -235,7 +241,7 @@ class MergedTableStream:
                 raise
             return None
 
-    def _of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
+    def _find_of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
         """Return what `find` returns for each stream, unless it is None. Streams are handled at the same time."""
         with ThreadPoolExecutor(_THREADS) as threads:
             found = list(threads.map(cancellation.carry_over(find), names))
@@ -250,7 +256,7 @@ class MergedTableStream:
         for name, frontier in frontiers.items():
             member = self._members[name]
             positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
-            found = self._unless_gone(partial(member.stream.measure_progress, positions, frontier, member.memory))
+            found = self._use_unless_gone(partial(member.stream.measure_progress, positions, frontier, member.memory))
             if found is None:
                 continue
             for key in _SUMMED:

@@ -50,10 +50,10 @@ class SourceOffset:
             "stream": str(self.cut.stream),
             "identity": self.identity,
             "columns": dict(self.columns),
-            "positions": _texts(self.cut.positions),
+            "positions": _write_texts(self.cut.positions),
         }
         if self.begin is not None:
-            value["begin"] = _texts(self.begin)
+            value["begin"] = _write_texts(self.begin)
         if self.marks is not None:
             value["marks"] = self.marks
         return json.dumps(value)
@@ -79,27 +79,27 @@ class SourceOffset:
     @classmethod
     def _of(cls, value: dict[str, Any]) -> SourceOffset:
         scope, _, name = value["stream"].partition("/")
-        cut = StreamCut(Stream(scope, name), _numbers(value["positions"]))
-        begin = _numbers(value["begin"]) if "begin" in value else None
+        cut = StreamCut(Stream(scope, name), _read_numbers(value["positions"]))
+        begin = _read_numbers(value["begin"]) if "begin" in value else None
         marks = int(value["marks"]) if "marks" in value else None
         return cls(cut, value["identity"], dict(value["columns"]), begin, marks)
 
 
-def _texts(positions: Mapping[int, int]) -> dict[str, int]:
+def _write_texts(positions: Mapping[int, int]) -> dict[str, int]:
     return {str(segment): offset for segment, offset in sorted(positions.items())}
 
 
-def _numbers(positions: Mapping[str, Any]) -> dict[int, int]:
+def _read_numbers(positions: Mapping[str, Any]) -> dict[int, int]:
     return {int(segment): int(offset) for segment, offset in positions.items()}
 
 
-def columns_read(table: StructType, required: StructType) -> dict[str, str]:
+def list_columns_read(table: StructType, required: StructType) -> dict[str, str]:
     """Return the columns of a table that a query reads, with their types: long ones as digests."""
     names = set(required.fieldNames())
-    return {field.name: _type_text(field.dataType.simpleString()) for field in table if field.name in names}
+    return {field.name: _shorten_type(field.dataType.simpleString()) for field in table if field.name in names}
 
 
-def _type_text(text: str) -> str:
+def _shorten_type(text: str) -> str:
     if len(text) <= _LONGEST_TYPE:
         return text
     return f"{text.partition('<')[0]}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -121,7 +121,7 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
             f"Stream {stream} was dropped and recreated since the checkpoint was written, so its positions are "
             f"meaningless in the new one. {START_ANEW}"
         )
-    now = columns_read(table, table)
+    now = list_columns_read(table, table)
     for name, type in offset.columns.items():
         if name not in now:
             raise CheckpointError(
@@ -140,4 +140,4 @@ def is_of_earlier_stream(offset: SourceOffset, identity: str | None) -> bool:
     return None not in (identity, offset.identity) and identity != offset.identity
 
 
-__all__ = ["FORMAT", "SourceOffset", "check_offset", "columns_read", "is_of_earlier_stream"]
+__all__ = ["FORMAT", "SourceOffset", "check_offset", "is_of_earlier_stream", "list_columns_read"]

@@ -15,9 +15,9 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOption
 from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
-from ..commit_log.table import origin_of
-from ..positions.bounds import describe_bounds, end_bound, end_option, start_bound
-from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
+from ..commit_log.table import find_origin
+from ..positions.bounds import describe_bounds, find_end_bound, find_end_option, find_start_bound
+from ..positions.snapshot import SegmentSlice, check_cut, check_order, measure_tail
 from ..tables.stream_table import StreamTable
 from .admission import NO_LIMITS, Limits, Walker, admit
 from .event_time_drift import EventTimePace, TimeAhead, keep_in_step
@@ -31,7 +31,7 @@ from .frontier import (
     pause_between_looks,
 )
 from .memory import Admission, QueryMemory
-from .offset import START_ANEW, SourceOffset, check_offset, columns_read
+from .offset import START_ANEW, SourceOffset, check_offset, list_columns_read
 from .progress import Progress
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StreamedTable:
 
     def offset(self, positions: SegmentOffsets, begin: SegmentOffsets | None = None) -> SourceOffset:
         """Return the offset of the positions that are reached; that of a first micro-batch has its `begin`."""
-        columns = columns_read(self.table.schema, self.required)
+        columns = list_columns_read(self.table.schema, self.required)
         return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
 
     def read_offset(self, text: str) -> SourceOffset:
@@ -88,7 +88,7 @@ class TableStream:
     def start(self) -> SourceOffset:
         """Return where a query without a checkpoint begins. Raises InvalidOptionError for an invalid start."""
         options, stream = self._read.options, self._read.stream
-        bound = start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
+        bound = find_start_bound(self._pravega, stream, options, self._read.table.event_time_delay)
         if bound.about is not None:
             LOG.info("Stream %s is read from %s: %s", stream, options.text(o.START_TIMESTAMP), bound.about)
         cut = bound.cut
@@ -127,13 +127,13 @@ class TableStream:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
             if not seen.bytes and not seen.lost:
                 pause_between_looks(len(since.cut.positions))
-                return self._nothing_new(since, seen, memory)
+                return self._is_nothing_new(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
             if not frontier.bytes:
-                return self._nothing_new(since, frontier, memory)
+                return self._is_nothing_new(since, frontier, memory)
             if last is None and not memory.is_due(walker, frontier, limits):
                 cancellation.sleep(TOO_FEW_REST)
-                return self._nothing_new(since, frontier, memory)
+                return self._is_nothing_new(since, frontier, memory)
             ahead = self._admit(frontier, limits, memory.pace)
             tails = frontier.tails
         memory.begin(ahead.frontier)
@@ -172,7 +172,7 @@ class TableStream:
         """Return the metrics of a query that has read up to `reached`."""
         return self._progress.measure(reached, frontier.tails, self.walker(), memory).texts
 
-    def time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
+    def measure_time_ahead(self, frontier: Frontier, pace: EventTimePace) -> TimeAhead | None:
         """Return what the watermarks say of a frontier; None if no watermark lies after unread events."""
         return pace.look(self._pravega, self._read.stream, frontier)
 
@@ -185,7 +185,7 @@ class TableStream:
         ends: Mapping[int, int] = frontier.ends
         drift = self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
         if drift is not None and limits != NO_LIMITS:  # the trigger `once` takes everything
-            ends = keep_in_step({"": self.time_ahead(frontier, pace)}, drift).get("", ends)
+            ends = keep_in_step({"": self.measure_time_ahead(frontier, pace)}, drift).get("", ends)
         return Admission(frontier, admit(self.walker(), frontier.begins, ends, limits))
 
     def _frontier(self, since: SegmentOffsets, bounds: Sequence[StreamCut | None]) -> Frontier:
@@ -197,7 +197,7 @@ class TableStream:
         cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
         return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
 
-    def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
+    def _is_nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 
@@ -214,7 +214,7 @@ class TableStream:
         frontier = Frontier({}, {})
         for segment in sorted(infos.keys() | before.keys() | after.keys()):
             begin, info = before.get(segment, 0), infos.get(segment)
-            end = after.get(segment, self._segments.sealed_end(segment))
+            end = after.get(segment, self._segments.find_sealed_end(segment))
             if end is None and info is not None and info.sealed:
                 end = info.write_offset
             if info is None:
@@ -238,7 +238,7 @@ class TableStream:
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
         """Return empty slices from which real-time mode follows the segments. Raises DataLossError like `end`."""
         options = self._read.options
-        if (end := end_option(options)) is not None and self._end_bound() is not None:
+        if (end := find_end_option(options)) is not None and self._end_bound() is not None:
             raise InvalidOptionError(
                 f"'{options.name(end)}'='{options.text(end)}' ends the query, but real-time mode has no end. Leave the "
                 "option out, or use another trigger."
@@ -253,16 +253,16 @@ class TableStream:
 
     def _find_end_bound(self) -> EndCut | None:
         stream = self._read.stream
-        cut = end_bound(self._pravega, stream, self._read.options).cut
+        cut = find_end_bound(self._pravega, stream, self._read.options).cut
         if cut is None:
             return None
         check_cut(self._pravega, stream, "end-stream-cut", cut)
-        before, _ = self._pravega.controller.segments_between(StreamCut(stream, {}), cut)
+        before, _ = self._pravega.controller.list_segments_between(StreamCut(stream, {}), cut)
         return EndCut(stream, cut.positions, frozenset(before))
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends."""
-        return self._log.measure_settled(lambda published: published or tail_cut(self._pravega, self._read.stream))
+        return self._log.measure_settled(lambda published: published or measure_tail(self._pravega, self._read.stream))
 
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:
@@ -273,7 +273,8 @@ class TableStream:
             open_ended = any(end is None for _, _, end in frontier.lost)
             unknown = " The end of a removed segment is unknown, so nothing may have been lost." if open_ended else ""
             raise DataLossError(
-                f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them.{unknown} "
+                f"{_describe_ranges(frontier.lost)} of stream {stream} were removed before this query could read "
+                f"them.{unknown} "
                 f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to "
                 "continue with what is left."
             )
@@ -286,13 +287,13 @@ class TableStream:
                 "it is recreated, start the query with a new checkpoint location."
             )
         identity = self._read.identity
-        if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":
+        if identity is not None and identity != f"{stream}/{find_origin(self._pravega, stream)}":
             raise CheckpointError(
                 f"Stream {stream} was dropped and recreated while the query was reading it. {START_ANEW}"
             )
 
 
-def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
+def _describe_ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
     texts = [
         f"bytes {first:,} to {'the end' if end is None else f'{end:,}'} of segment {segment}"
         for segment, first, end in lost[:10]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream import make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PermissionDeniedError
 
@@ -48,30 +48,34 @@ class Progress:
         from the size of the next ones. Seconds are those since the publication of the oldest version that is not
         completely read; they are left out if there are no versions.
         """
-        behind, later = self._bytes_behind(reached, tail)
+        behind, later = self._measure_bytes_behind(reached, tail)
         total = sum(behind.values())
         metrics = {"bytesBehind": str(total)}
         if len(behind) <= _FEW_SEGMENTS:
             stream = self._segments.stream
             for segment, size in sorted(behind.items()):
-                metrics[f"bytesBehind.{segment_name(stream, segment).removeprefix(f'{stream}/')}"] = str(size)
+                metrics[f"bytesBehind.{make_segment_name(stream, segment).removeprefix(f'{stream}/')}"] = str(size)
         if total == 0:
             metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
         else:
             metrics["estimatedEventsBehind"] = str(_estimate_events(walker, behind, reached))
-            if (seconds := self._seconds_behind(reached, later, memory)) is not None:
+            if (seconds := self._measure_seconds_behind(reached, later, memory)) is not None:
                 metrics["secondsBehind"] = f"{seconds:.1f}"
         if memory.lost_ranges:
             metrics["lostBytes"] = str(memory.lost_bytes)
             metrics["lostRanges"] = str(memory.lost_ranges)
         return ProgressMetrics(total, metrics)
 
-    def _bytes_behind(self, reached: SegmentOffsets, tail: SegmentOffsets) -> tuple[dict[int, int], Collection[int]]:
+    def _measure_bytes_behind(
+        self, reached: SegmentOffsets, tail: SegmentOffsets
+    ) -> tuple[dict[int, int], Collection[int]]:
         """Return the unread bytes of each segment, and the segments that follow those in `reached`."""
-        if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):
+        if reached.keys() <= tail.keys() and all(
+            self._segments.find_sealed_end(segment) is None for segment in reached
+        ):
             return {segment: tail[segment] - offset for segment, offset in reached.items()}, ()
         cut = StreamCut(self._segments.stream, dict(reached))
-        later, _ = self._pravega.controller.segments_between(cut, None)
+        later, _ = self._pravega.controller.list_segments_between(cut, None)
         infos = self._segments.infos({*reached, *later})
         behind = {
             segment: max(info.write_offset - max(reached.get(segment, 0), info.start_offset), 0)
@@ -79,7 +83,9 @@ class Progress:
         }
         return behind, set(later) - reached.keys()
 
-    def _seconds_behind(self, reached: SegmentOffsets, later: Collection[int], memory: QueryMemory) -> float | None:
+    def _measure_seconds_behind(
+        self, reached: SegmentOffsets, later: Collection[int], memory: QueryMemory
+    ) -> float | None:
         def is_read(version: Version) -> bool:
             # A segment that is neither reached nor later has been read completely.
             return all(
@@ -88,7 +94,7 @@ class Progress:
             )
 
         try:
-            unread = self._first_unread(is_read, memory.unread_version)
+            unread = self._find_first_unread(is_read, memory.unread_version)
         except PermissionDeniedError:
             return None
         if unread is None:
@@ -96,7 +102,7 @@ class Progress:
         memory.unread_version = unread.number
         return max(time.time() - unread.timestamp / 1_000_000, 0.0)
 
-    def _first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
+    def _find_first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
         """Return the first version that is not completely read, searching from `first` in steps that double."""
         low, step = first, 1
         while (found := self._log.versions(low + step - 1, low + step - 1)) and is_read(found[0]):

@@ -26,7 +26,7 @@ from pyspark_pravega.formats.core.batches import Overfull
 from ..scan.dead_letters import DeadLetters
 from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan, RowSource
-from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, list_slices
+from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, cut_chunks, list_slices
 from ..scan.slice_decoder import SliceDecoder, make_event_decoder
 from ..workers.connections import borrow_connection
 
@@ -103,7 +103,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
             data = follower.read(min(until, look))
             window = events.window(data, follower.offset - len(data), expected)
             if window is not None:
-                for first, last in chunks(window.lengths):
+                for first, last in cut_chunks(window.lengths):
                     yield from _decode_rows(decoder, window, first, last)
             if data:
                 time.sleep(max(now + _PAUSE - time.monotonic(), 0))
@@ -146,15 +146,15 @@ class _Events:
         try:
             starts, lengths, consumed = split(content, 0, len(content), position=self.reached)
         except BrokenFrameError as error:
-            raise self._malformed_error(error.message) from None
+            raise self._make_malformed_error(error.message) from None
         base = self.reached
         self._rest = bytes(content[consumed:])
         self.reached = base + consumed
         if len(self._rest) >= 8 and struct.unpack_from(">i", self._rest, 4)[0] > MAX_READ_EVENT:
-            raise self._malformed_error(f"the event at offset {self.reached:,} claims an impossible size")
+            raise self._make_malformed_error(f"the event at offset {self.reached:,} claims an impossible size")
         return Window(content, starts, lengths, base) if len(starts) else None
 
-    def _malformed_error(self, reason: str) -> MalformedEventError:
+    def _make_malformed_error(self, reason: str) -> MalformedEventError:
         return MalformedEventError(
             f"Segment {self._segment} cannot be followed: {reason}. It is unknown where the next event begins. A query "
             "with another trigger can skip these bytes: see the read option 'mode'."

@@ -25,7 +25,7 @@ class BadEventRule:
         return self.mode != DROPMALFORMED
 
 
-def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
+def read_bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
     """Read the rule for a scan of `stream`.
 
     `dead-letter` implies dropping. If a mode and a dead-letter stream contradict each other, the one from the stronger

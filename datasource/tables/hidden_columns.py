@@ -72,13 +72,13 @@ CHANGE_COLUMNS = StructType(
 """The columns that CHANGES has in Spark after those of the table."""
 
 
-def fields_by_name(columns: StructType) -> dict[str, StructField]:
+def map_fields_by_name(columns: StructType) -> dict[str, StructField]:
     """Return the columns that a query can name: those of the table, and hidden ones with other names."""
     hidden = {name: field for name, (field, _) in (HIDDEN_COLUMNS | ORIGIN_COLUMNS).items()}
     return {**hidden, **{field.name: field for field in columns}}
 
 
-def changes_schema(table: StructType, key: Sequence[str]) -> StructType:
+def make_changes_schema(table: StructType, key: Sequence[str]) -> StructType:
     """Return the columns of a table followed by CHANGE_COLUMNS. `key` are those of its primary key, if any.
 
     Raises InvalidSchemaError when a column of the table has the name of one of CHANGE_COLUMNS.

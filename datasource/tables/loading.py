@@ -21,9 +21,8 @@ from pyspark_pravega.formats.core.format import Format, find_format, find_regist
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import FormatTraits, TableSettings, read_table_settings
 
-from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_stored_properties, stored_properties
-from .stream_table import RAW_SCHEMA, StreamTable, find_kind_of_events, kind_of_format
-from .table_name import TableName
+from .stored_properties import CREATING_KEY, SCHEMA_KEY, read_own_properties, read_stored_properties
+from .stream_table import RAW_SCHEMA, StreamTable, TableName, find_kind_of_events, find_kind_of_format
 
 LOG = logging.getLogger(__name__)
 
@@ -60,23 +59,23 @@ def load_table(
     whose schema is missing: as a raw table, it would let bytes be written among its events.
     """
     # If there was a schema before, ask the registry for it at the same time as the controller.
-    asked = partial(_schema, pravega, stream, event_type, schema_version)
+    asked = partial(_find_schema, pravega, stream, event_type, schema_version)
     schemas = run_in_background(asked) if pravega.known_streams.is_registered(stream) else asked
     configuration = pravega.controller.stream_configuration(stream)
-    stored = stored_properties(configuration.tags)
+    stored = read_own_properties(configuration.tags)
     named = stored.get("format")
     if named is not None and (SCHEMA_KEY in stored or find_format(named).registry_format is None):
         _check_unregistered(stream, named, event_type, schema_version)
-        return LoadedTable(_unregistered_table(stream, named, stored), configuration, None, stored)
+        return LoadedTable(_describe_unregistered(stream, named, stored), configuration, None, stored)
     group, schema = schemas()
     pravega.known_streams.note_registered(stream, schema is not None)
     if schema is None or group is None:
         if named is not None:
-            raise SchemaNotFoundError(_missing_schema_message(pravega, stream, named, CREATING_KEY in stored))
+            raise SchemaNotFoundError(_describe_missing_schema(pravega, stream, named, CREATING_KEY in stored))
         _check_unregistered(stream, "raw", event_type, schema_version)
-        return LoadedTable(_unregistered_table(stream, "raw", stored), configuration, group, stored)
+        return LoadedTable(_describe_unregistered(stream, "raw", stored), configuration, group, stored)
     try:
-        found = _format(schema.schema.format, named)
+        found = _choose_format(schema.schema.format, named)
     except InvalidOptionError as error:
         raise UnsupportedOperationError(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
@@ -125,14 +124,14 @@ def warn_of_unread(stream: Stream, format: Format, schema_text: str) -> None:
         )
 
 
-def _format(registry_format: str, named: str | None) -> Format:
+def _choose_format(registry_format: str, named: str | None) -> Format:
     """Return the format of a schema: the format that the table was made with, if it fits, or else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
     return find_registry_format(registry_format)
 
 
-def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
+def _describe_unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
     """Describe a table outside the schema registry: with fixed columns, or with its schema kept with the stream."""
     kept = read_stored_properties(stored)
     if format == "raw":
@@ -149,7 +148,7 @@ def _unregistered_table(stream: Stream, format: str, stored: Mapping[str, str]) 
         promised_key=kept.promised_key,
         event_time=kept.event_time,
         event_time_delay=kept.event_time_delay,
-        kind=kind_of_format(found.name),
+        kind=find_kind_of_format(found.name),
         settings=kept.format_settings,
         scan_properties=kept.scan_properties,
     )
@@ -165,7 +164,7 @@ def _check_unregistered(stream: Stream, format: str, event_type: str | None, ver
         )
 
 
-def _missing_schema_message(pravega: Pravega, stream: Stream, format: str, creating: bool) -> str:
+def _describe_missing_schema(pravega: Pravega, stream: Stream, format: str, creating: bool) -> str:
     address = pravega.config.registry_uri
     what = f"Stream {stream} is a table of 'format'='{format}', "
     if address is None:
@@ -183,7 +182,7 @@ def _missing_schema_message(pravega: Pravega, stream: Stream, format: str, creat
     )
 
 
-def _schema(
+def _find_schema(
     pravega: Pravega, stream: Stream, event_type: str | None, version: int | None
 ) -> tuple[GroupProperties | None, SchemaVersion | None]:
     if pravega.config.registry_uri is None:
@@ -197,7 +196,7 @@ def _schema(
     latest = schemas()
     if not latest:
         return group, None
-    chosen = latest[0] if event_type is None else _of_type(stream, latest, event_type)
+    chosen = latest[0] if event_type is None else _find_of_type(stream, latest, event_type)
     if event_type is None and len(latest) > 1:
         names = sorted(one.version.type for one in latest)
         tables = ", ".join(f"`{TableName(stream.name, name)}`" for name in names)
@@ -207,11 +206,11 @@ def _schema(
             "spark.read.format('pravega').option('format', 'raw')."
         )
     if version is not None:
-        chosen = _version(stream, registry.versions(stream.name), chosen.version.type, version)
+        chosen = _find_version(stream, registry.versions(stream.name), chosen.version.type, version)
     return group, chosen
 
 
-def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
+def _find_of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
     """Return the schema of the type with this full name, or of the only type whose name ends with it."""
     exact = [one for one in latest if one.version.type == event_type]
     ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"${event_type}"))]
@@ -225,7 +224,7 @@ def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -
     return found[0]
 
 
-def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str, version: int) -> SchemaVersion:
+def _find_version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str, version: int) -> SchemaVersion:
     found = [one for one in versions if (one.version.type, one.version.version) == (event_type, version)]
     if not found:
         there = ", ".join(str(one.version.version) for one in versions if one.version.type == event_type)
@@ -246,7 +245,7 @@ def format_traits(format: str) -> FormatTraits:
     return FormatTraits(registered=find_format(format).registry_format is not None, changes=is_change_format(format))
 
 
-def with_statement_settings(table: StreamTable, columns: StructType, options: o.Options) -> StreamTable:
+def apply_statement_settings(table: StreamTable, columns: StructType, options: o.Options) -> StreamTable:
     """Return the table with the settings that one statement gives. `columns` are those of its rows.
 
     Raises InvalidOptionError for settings that do not fit the table.
@@ -254,12 +253,12 @@ def with_statement_settings(table: StreamTable, columns: StructType, options: o.
     settings = dict(table.settings)
     traits = format_traits(table.format)
     for option in o.OPTIONS.values():
-        if option.known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
+        if option.is_known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
-    return replace(table, settings=with_schemas(check_settings(columns, settings)))
+    return replace(table, settings=read_schema_files(check_settings(columns, settings)))
 
 
-def with_schemas(settings: Mapping[str, str]) -> Mapping[str, str]:
+def read_schema_files(settings: Mapping[str, str]) -> Mapping[str, str]:
     """Return the settings with the schemas of the file that they name. Raises InvalidOptionError for a bad file."""
     if AVRO_SCHEMAS not in settings:
         return settings

@@ -1,25 +1,103 @@
-"""Merges the tables of several streams into one that a query reads, if their columns fit each other."""
+"""Merges the tables of several streams into one that a query reads, if their columns fit each other.
+
+The streams are those of a list, or those of a scope whose names match a pattern.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError
+from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError, ScopeNotFoundError, shorten
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import hyphenate, is_internal
 
 from .hidden_columns import ORIGIN_COLUMNS
-from .stream_table import KindName, StreamTable
+from .stream_table import KindName, StreamTable, TableName
+
+
+@dataclass(frozen=True)
+class Member:
+    """A stream, or a part of one, that is read with others as one."""
+
+    stream: Stream
+    part: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, scope: str) -> Member:
+        """Read `name`, `name$part` or `scope/name`. Names without a scope are in `scope`.
+
+        Raises InvalidOptionError for a text that cannot name a stream.
+        """
+        given, slash, rest = text.rpartition("/")
+        name = TableName.parse(rest)
+        if not name.stream or name.part == "" or "/" in given or (slash and not given):
+            raise InvalidOptionError(
+                f"'{shorten(text)}' in '{o.STREAMS.key}' is not a stream. Write the name of a stream in the same "
+                "scope, or scope/stream."
+            )
+        return cls(Stream(hyphenate(given) if slash else scope, hyphenate(name.stream)), name.part)
+
+    def name_in(self, scope: str) -> str:
+        """Return the shortest text that `parse` reads with this scope. It names the member in checkpoints."""
+        name = str(TableName(self.stream.name, self.part))
+        return name if self.stream.scope == scope else f"{self.stream.scope}/{name}"
+
+
+@dataclass(frozen=True)
+class MemberChoice:
+    """Which streams are read as one: the `listed` ones, or those of the scope that match the pattern."""
+
+    scope: str
+    listed: Sequence[Member]
+    pattern: str | None
+
+    @classmethod
+    def of(cls, options: o.Options, scope: str) -> MemberChoice:
+        """Read the options that name several streams; their table is in `scope`. Raises InvalidOptionError."""
+        listed = [Member.parse(text, scope) for text in options.get(o.STREAMS) or ()]
+        twice = [member for member in listed if listed.count(member) > 1]
+        if twice:
+            raise InvalidOptionError(
+                f"'{o.STREAMS.key}' names stream {twice[0].stream} twice. Name each stream once: its events would be "
+                "read twice."
+            )
+        return cls(scope, listed, options.get(o.PATTERN_OF_STREAMS))
+
+    def find(self, pravega: Pravega) -> list[str]:
+        """Return the names of the members: as listed, or those that match the pattern now."""
+        if self.pattern is None:
+            return [member.name_in(self.scope) for member in self.listed]
+        found = pravega.controller.list_streams(self.scope)
+        return [name for name in found if not is_internal(name) and re.fullmatch(self.pattern, name)]
+
+    def find_existing(self, pravega: Pravega) -> list[str]:
+        """Return the names of the members whose streams exist now."""
+        if self.pattern is not None:
+            return self.find(pravega)
+        there = {scope: set(_list_streams(pravega, scope)) for scope in {one.stream.scope for one in self.listed}}
+        return [one.name_in(self.scope) for one in self.listed if one.stream.name in there[one.stream.scope]]
+
+
+def _list_streams(pravega: Pravega, scope: str) -> Sequence[str]:
+    try:
+        return pravega.controller.list_streams(scope)
+    except ScopeNotFoundError:
+        return ()
+
 
 _STREAM, _COMMENT = ORIGIN_COLUMNS["_stream"]
 STREAM_COLUMN = StructField(_STREAM.name, _STREAM.dataType, _STREAM.nullable, {"comment": _COMMENT})
 """The last column of several streams that options name, unless the streams have one of that name."""
 
 
-def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
+def merge_tables(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
     """Return the table of several streams. `stream` is a scope, and the name of the table or what named the members.
 
     Columns come in the order of the first stream that has them. A column is null in the rows of a stream that lacks it.
@@ -32,21 +110,21 @@ def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
         stream=stream,
         format=first.format,
         framing=first.framing,
-        schema=_merged_columns(members),
+        schema=_merge_columns(members),
         kind=KindName.MERGED,
-        scan_properties=_common_properties(members),
+        scan_properties=_find_common_properties(members),
         members=tuple(members),
     )
 
 
-def with_stream_column(merged: StreamTable) -> StreamTable:
+def add_stream_column(merged: StreamTable) -> StreamTable:
     """Return the table of several streams that options name, which has the streams' names as a column."""
     if STREAM_COLUMN.name in {name.lower() for name in merged.schema.fieldNames()}:
         return merged
     return replace(merged, schema=StructType([*merged.schema, STREAM_COLUMN]))
 
 
-def origin_of_member(members: Sequence[StreamTable], member: StreamTable) -> dict[str, str]:
+def describe_origin(members: Sequence[StreamTable], member: StreamTable) -> dict[str, str]:
     """Return the values of the ORIGIN_COLUMNS for a member's events, without columns that `members` have themselves."""
     taken = {name for one in members for name in one.schema.fieldNames()}
     values = {"_stream": member.stream.name, "_scope": member.stream.scope}
@@ -57,7 +135,7 @@ def check_member(merged: StreamTable, member: StreamTable) -> None:
     """Raise DifferentSchemasError if a stream does not fit those that a query reads already."""
     _check_same([*merged.members, member], "format", lambda table: table.format)
     there = {field.name: field for field in member.schema}
-    origin = origin_of_member(merged.members, member)
+    origin = describe_origin(merged.members, member)
     for name in origin:
         if name in there:
             raise DifferentSchemasError(
@@ -85,7 +163,7 @@ def make_missing_column_error(field: StructField, member: StreamTable) -> Differ
     )
 
 
-def _merged_columns(members: Sequence[StreamTable]) -> StructType:
+def _merge_columns(members: Sequence[StreamTable]) -> StructType:
     names: dict[str, str] = {}
     for member in members:
         for name in member.schema.fieldNames():
@@ -94,10 +172,10 @@ def _merged_columns(members: Sequence[StreamTable]) -> StructType:
                     f"Column {name} of stream {member.stream} is spelled {names[name.lower()]} in another stream. "
                     + _advise_leaving_out(member.stream)
                 )
-    return StructType([_merged_column(name, members) for name in names.values()])
+    return StructType([_merge_column(name, members) for name in names.values()])
 
 
-def _merged_column(name: str, members: Sequence[StreamTable]) -> StructField:
+def _merge_column(name: str, members: Sequence[StreamTable]) -> StructField:
     having = [member for member in members if name in member.schema.fieldNames()]
     _check_same(having, f"column {name}", lambda table: table.schema[name].dataType.simpleString())
     first = having[0].schema[name]
@@ -141,7 +219,7 @@ def _advise_leaving_out(stream: Stream) -> str:
     )
 
 
-def _common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
+def _find_common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
     first = members[0]
     for member in members:
         if dict(member.scan_properties) != dict(first.scan_properties):

@@ -1,9 +1,13 @@
-"""Columns that a table's settings name as routing key or event time: which columns can be one, and their values."""
+"""Columns that a table's settings name as routing key or event time: which columns can be one, and their values.
+
+A routing key is a column, or texts and columns put together, such as `concat(site, '/', sensor)`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,22 +15,162 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DateType,
+    DecimalType,
+    IntegralType,
     LongType,
     MapType,
+    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
 from pyspark_pravega.client.routing import hash_keys
-from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.errors import InvalidOptionError, InvalidRowError, UnsupportedTypeError
 from pyspark_pravega.formats.core.columns import find_column
-from pyspark_pravega.sql.options import EVENT_TIME
+from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from .routing_key import RoutingKey
+_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
+"""The types whose values have a unique text."""
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|'(?P<text>[^'\\]*)'|(?P<sign>\|\||[(),]))\s*"""
+)
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """A part of a routing key: the value of a column, or a text that is always the same."""
+
+    column: str | None
+    text: str = ""
+
+    def __str__(self) -> str:
+        if self.column is None:
+            return f"'{self.text}'"
+        if _PLAIN_NAME.fullmatch(self.column):
+            return self.column
+        escaped = self.column.replace("`", "``")
+        return f"`{escaped}`"
+
+
+@dataclass(frozen=True)
+class RoutingKey:
+    """The parts whose texts, one after the other, are the routing key of a row. Its text is what tables keep.
+
+    Examples
+    --------
+    >>> columns = StructType().add("site", "string").add("sensor", "integer")
+    >>> str(RoutingKey.of("site || '/' || SENSOR", columns))
+    "concat(site, '/', sensor)"
+    """
+
+    parts: tuple[KeyPart, ...]
+
+    @classmethod
+    def of(cls, text: str, columns: StructType) -> RoutingKey:
+        """Return the key that a `routing-key` names or describes, with the exact names of columns.
+
+        Raises InvalidOptionError for a text that is neither a column nor such an expression, UnsupportedTypeError for
+        a column whose values have no unique text.
+        """
+        parts = [KeyPart(text)] if _is_column_name(text, columns) else _parse(text)
+        return cls(
+            tuple(part if part.column is None else KeyPart(_spell(text, part.column, columns)) for part in parts)
+        )
+
+    def __str__(self) -> str:
+        if len(self.parts) == 1 and self.parts[0].column is not None:
+            return self.parts[0].column
+        return f"concat({', '.join(map(str, self.parts))})"
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns in it, each once."""
+        return list(dict.fromkeys(part.column for part in self.parts if part.column is not None))
+
+    def is_same(self, other: RoutingKey) -> bool:
+        """Return whether two keys differ in the case of their columns' names at most."""
+        return self._folded() == other._folded()
+
+    def _folded(self) -> list[tuple[str | None, str]]:
+        return [(part.column and part.column.lower(), part.text) for part in self.parts]
+
+    def texts(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the key of each row, as a column of one type of text or of the key's only column.
+
+        Raises InvalidRowError if a row has none.
+        """
+        for name in self.columns:
+            if batch.column(name).null_count:
+                of = "" if len(self.parts) == 1 else f" '{self}' has no value, because column"
+                raise InvalidRowError(
+                    f"the routing key{of} '{name}' is null in a row, but every event needs a key: filter such rows "
+                    f"out, or give them a value with coalesce({name}, ...)"
+                )
+        if len(self.parts) == 1:
+            return batch.column(self.columns[0])
+        texts = [
+            pa.scalar(part.text) if part.column is None else pc.cast(batch.column(part.column), pa.string())
+            for part in self.parts
+        ]
+        return pc.binary_join_element_wise(*texts, "")
+
+
+def _is_column_name(text: str, columns: StructType) -> bool:
+    return not any(sign in text for sign in "('|`") or text in columns.fieldNames()
+
+
+def _spell(key: str, name: str, columns: StructType) -> str:
+    column = find_column(ROUTING_KEY.key, name, columns)
+    if not isinstance(column.dataType, _KEY_TYPES):
+        is_it = "is" if name == key else f"has column '{name}', which is"
+        raise UnsupportedTypeError(
+            f"'routing-key'='{key}' {is_it} a column of type {column.dataType.simpleString()}, whose values have no "
+            "unique text. Allowed are strings, whole numbers, decimals, booleans and dates."
+        )
+    return column.name
+
+
+def _parse(text: str) -> list[KeyPart]:
+    tokens = list(_split_tokens(text))
+    if [token.lower() for _, token in tokens[:2]] == ["concat", "("] and tokens[-1:] == [("sign", ")")]:
+        tokens, separator = tokens[2:-1], ","
+    else:
+        separator = "||"
+    parts = [KeyPart(None, token) if kind == "text" else KeyPart(token) for kind, token in tokens[::2]]
+    between = tokens[1::2]
+    well_formed = len(tokens) % 2 == 1 and all(kind != "sign" for kind, _ in tokens[::2])
+    if not well_formed or any(token != ("sign", separator) for token in between):
+        raise _make_refusal(text)
+    if all(part.column is None for part in parts):
+        raise InvalidOptionError(f"'routing-key'='{text}' has no column, so all events would have the same key.")
+    return parts
+
+
+def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _make_refusal(text)
+        kind = str(found.lastgroup)
+        token = found[kind]
+        yield ("name", token.replace("``", "`")) if kind == "quoted" else (kind, token)
+        at = found.end()
+
+
+def _make_refusal(text: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"'routing-key'='{text}' is neither a column nor an expression that a key can be. Put columns and texts "
+        "together, for example concat(site, '/', sensor) or site || '/' || sensor; for any other expression, add a "
+        "column that has its value."
+    )
+
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 """The types that an event time can have."""
@@ -66,7 +210,7 @@ def compute_key_positions(values: pa.Array) -> npt.NDArray[np.float64]:
     return hash_keys(values if pa.types.is_string(values.type) else pc.cast(values, pa.string()))
 
 
-def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
+def spell_columns(settings: TableSettings, columns: StructType) -> TableSettings:
     """Return settings that spell the columns they name exactly.
 
     Raises InvalidOptionError for a missing column, UnsupportedTypeError for one whose type does not fit its role.

@@ -15,7 +15,7 @@ from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, TableSettings, milliseconds
+from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, TableSettings, count_milliseconds
 
 SCHEMA_KEY = "schema"
 """The tag that keeps the schema of a table outside the schema registry, as text of its format."""
@@ -79,16 +79,16 @@ def read_stored_properties(stored: Mapping[str, str]) -> StoredSettings:
         framing=stored.get(o.FRAMING.key),
         codec=stored.get(o.CODEC.key, "none"),
         routing_key=stored.get(o.ROUTING_KEY.key),
-        promised_key=promised_key(stored),
+        promised_key=find_promised_key(stored),
         event_time=stored.get(o.EVENT_TIME.key),
-        event_time_delay=0 if delay is None else milliseconds(o.EVENT_TIME_DELAY.type.parse(delay)),
+        event_time_delay=0 if delay is None else count_milliseconds(o.EVENT_TIME_DELAY.type.parse(delay)),
         comment=stored.get(_COMMENT),
         format_settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].of_formats},
         scan_properties={key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored},
     )
 
 
-def promised_key(stored: Mapping[str, str]) -> str | None:
+def find_promised_key(stored: Mapping[str, str]) -> str | None:
     """Return the column that a table's properties promise to be the routing key of all events, or None."""
     return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
 
@@ -99,7 +99,7 @@ def format_duration(value: int) -> str:
     return f"{value // size}{unit}"
 
 
-def stored_properties(tags: Iterable[str]) -> dict[str, str]:
+def read_own_properties(tags: Iterable[str]) -> dict[str, str]:
     """Return the table properties in a stream's tags, without tags that are not ours."""
     pieces: dict[str, dict[int, str]] = {}
     for tag in tags:
@@ -117,7 +117,7 @@ def stored_properties(tags: Iterable[str]) -> dict[str, str]:
     return stored
 
 
-def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
+def make_tags(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the tags that keep these properties, in addition to the stream's other tags.
 
     Raises InvalidNameError if they are too long for the tags that a stream can have (about 30 KB).

@@ -1,4 +1,7 @@
-"""Describes a stream as a table, for readers and writers: small and picklable. A `StreamTable` has no secrets."""
+"""Describes a stream, or a part of one, as a table with a name, for readers and writers: small and picklable.
+
+A `StreamTable` has no secrets. One of a key-value table has `KeyColumns`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,101 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import AsOf, ChangeRange
-from .key_columns import KeyColumns
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column, its type as Spark's DESCRIBE spells it, and the number of its bytes in a key."""
+
+    name: str
+    type: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """The columns of the primary key, whose hash decides the partition, and those of the secondary key after it."""
+
+    primary: tuple[KeyColumn, ...]
+    secondary: tuple[KeyColumn, ...] = ()
+
+    @property
+    def all(self) -> tuple[KeyColumn, ...]:
+        """Return the columns in the order of their bytes."""
+        return self.primary + self.secondary
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the columns, in the order of their bytes."""
+        return [column.name for column in self.all]
+
+    @property
+    def primary_length(self) -> int:
+        """Return the bytes of a primary key."""
+        return sum(column.bytes for column in self.primary)
+
+    @property
+    def secondary_length(self) -> int:
+        """Return the bytes of a secondary key, 0 if the table has none."""
+        return sum(column.bytes for column in self.secondary)
+
+    @property
+    def length(self) -> int:
+        """Return the bytes of a key."""
+        return self.primary_length + self.secondary_length
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes equal ones."""
+        return {
+            name: [[column.name, column.type, column.bytes] for column in columns]
+            for name, columns in (("primary", self.primary), ("secondary", self.secondary))
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> KeyColumns:
+        """Make the columns that `to_json` described."""
+        return cls(_read_key_columns(value["primary"]), _read_key_columns(value["secondary"]))
+
+
+def _read_key_columns(values: Sequence[Sequence[Any]]) -> tuple[KeyColumn, ...]:
+    return tuple(KeyColumn(name, type, length) for name, type, length in values)
+
+
+_SIGN = "$"
+"""Between the name of a stream and that of a part. Pravega's own names never have it."""
+
+CHANGELOG = "changelog"
+"""The part that has each event of a table of changes as a row."""
+KEY_VALUE_TABLE = "kvtable"
+"""The suffix that names a key-value table, if a stream has the same name."""
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The name of a table in its scope: `stream`, or `stream$part` for a changelog or the events of one type."""
+
+    stream: str
+    part: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """Read a name as statements give it. The part is empty in a name that ends with the sign."""
+        stream, sign, part = text.partition(_SIGN)
+        return cls(stream, part if sign else None)
+
+    @property
+    def is_key_value_table(self) -> bool:
+        """Return whether the name says that a key-value table is meant."""
+        return self.part == KEY_VALUE_TABLE
+
+    @property
+    def is_changelog(self) -> bool:
+        """Return whether this names a changelog."""
+        return self.part == CHANGELOG
+
+    def __str__(self) -> str:
+        return self.stream if self.part is None else f"{self.stream}{_SIGN}{self.part}"
+
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""
@@ -53,11 +150,11 @@ def make_entries_table(stream: Stream, format: str, columns: StructType, keys: K
 
 def find_kind_of_events(format: str, event_type: str | None) -> KindName:
     """Return the kind of a table of a format that has the events of one type, or of all (None)."""
-    kind = kind_of_format(format)
+    kind = find_kind_of_format(format)
     return KindName.TYPED_EVENTS if kind is KindName.EVENTS and event_type is not None else kind
 
 
-def kind_of_format(format: str) -> KindName:
+def find_kind_of_format(format: str) -> KindName:
     """Return the kind of a table whose events are in `format`. Raises InvalidOptionError for an unknown format."""
     return KindName.CHANGES if is_change_format(format) else KindName.EVENTS
 

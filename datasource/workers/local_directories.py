@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 
 
-def local_directories() -> list[Path]:
+def list_local_directories() -> list[Path]:
     """Return the directories for temporary files, one per disk, in Spark's order; at least one."""
     named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return [Path(path) for path in named if path] or [Path(tempfile.gettempdir())]
 
 
-def spill_directory() -> Path:
+def choose_spill_directory() -> Path:
     """Choose one of the directories at random, so that tasks share the disks."""
-    return random.choice(local_directories())
+    return random.choice(list_local_directories())

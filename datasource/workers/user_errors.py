@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def concise(function: Callable[P, R]) -> Callable[P, R]:
+def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
     """Make the errors of this package leave a function as a sentence with its SQLSTATE, without Python's frames.
 
     The frames go to the debug log. `TaskErrors.java` finds condition, sentence and SQLSTATE in what Spark's worker

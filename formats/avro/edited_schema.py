@@ -15,7 +15,7 @@ from ..core.spark_types import SPARK_METADATA, split_comment
 from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .schema_to_spark import list_targets
-from .spark_to_schema import MICROS, add_avro_default, spark_field_to_avro
+from .spark_to_schema import MICROS, add_avro_default, convert_field_to_avro
 
 _NULLS = ("null", {"type": "null"})
 
@@ -77,7 +77,7 @@ def _edit_field(
     column: EditedColumn, old: dict[str, dict[str, Any]], timestamps: str, full_name: str, path: str
 ) -> dict[str, Any]:
     if column.source is None:
-        return spark_field_to_avro(column.field, full_name, timestamps)
+        return convert_field_to_avro(column.field, full_name, timestamps)
     before = old[column.source]
     new_type = _edit_type(
         before["type"], column, timestamps, full_name.rpartition(".")[0], join_path(path, column.source)
@@ -88,7 +88,7 @@ def _edit_field(
         default = before.get("default")
         field = field | {"default": None} if default is None else add_avro_default(field, default)
     if column.source != column.field.name:
-        spark_field_to_avro(column.field, full_name)  # only to check the name
+        convert_field_to_avro(column.field, full_name)  # only to check the name
         field = field | {"name": column.field.name, "aliases": [*field.get("aliases", []), column.source]}
     return _replace_description(field, column.field)
 
@@ -97,7 +97,7 @@ def _edit_type(node: Any, column: EditedColumn, timestamps: str, namespace: str,
     """Return the new type of an existing column, or of its elements or values."""
     if column.retyped:
         field = StructField("x", column.field.dataType, column.field.nullable)
-        return spark_field_to_avro(field, "", timestamps)["type"]
+        return convert_field_to_avro(field, "", timestamps)["type"]
     if column.parts is not None:
         node = _edit_container(node, column.parts, timestamps, namespace, path)
     if column.relaxed:

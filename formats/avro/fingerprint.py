@@ -71,12 +71,12 @@ def _is_allowed(form: Any) -> bool:
         return all(form.split("."))
     if isinstance(form, list):
         names = [_name_of(branch) for branch in form]
-        return _are_unique(names) and all(map(_is_allowed, form))
+        return _is_each_unique(names) and all(map(_is_allowed, form))
     if not _is_allowed(_name_of(form)):
         return False
     fields = form.get("fields", [])
     parts = [form[part] for part in _PARTS if part in form] + [field["type"] for field in fields]
-    unique = _are_unique([field["name"] for field in fields])
+    unique = _is_each_unique([field["name"] for field in fields])
     return bool(unique and form.get("size", 0) >= 0 and all(map(_is_allowed, parts)))
 
 
@@ -87,5 +87,5 @@ def _name_of(form: Any) -> str:
     return form if isinstance(form, str) else str(form.get("name", form["type"]))
 
 
-def _are_unique(names: list[str]) -> bool:
+def _is_each_unique(names: list[str]) -> bool:
     return len(set(names)) == len(names)

@@ -24,8 +24,8 @@ from .binary import Reader, make_skipping_reader, read_whole
 from .edited_schema import edit_avro, find_former_names
 from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
 from .resolution import link, link_records
-from .schema_to_spark import avro_to_spark
-from .spark_to_schema import MICROS, read_timestamp_unit, spark_to_avro
+from .schema_to_spark import convert_avro_to_spark
+from .spark_to_schema import MICROS, convert_spark_to_avro, read_timestamp_unit
 from .writing import AvroEncoder
 
 
@@ -47,10 +47,10 @@ class AvroFormat:
         settings: Settings = NO_SETTINGS,
     ) -> str:
         unit = read_timestamp_unit(settings)
-        return spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
+        return convert_spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
 
     def spark_schema(self, schema_text: str) -> StructType:
-        return avro_to_spark(schema_text)
+        return convert_avro_to_spark(schema_text)
 
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
@@ -84,7 +84,7 @@ class AvroFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        text = schema_text or spark_to_avro(schema, "event", "", timestamps=read_timestamp_unit(settings))
+        text = schema_text or convert_spark_to_avro(schema, "event", "", timestamps=read_timestamp_unit(settings))
         return AvroEncoder(schema, text, encoding_id, codec)
 
 
@@ -114,7 +114,7 @@ class AvroDecoder(BatchDecoder):
             # Without columns there is no schema to resolve with.
             if not struct.fields:
                 raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
-            table_schema_text = spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
+            table_schema_text = convert_spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
             self._any_name = True
         self._table = avro.parse_avro(table_schema_text)
 

@@ -97,13 +97,13 @@ def _make_symbol_converter(writer: avro.Enum, reader: Scalar) -> ToJson:
     if isinstance(reader, avro.Enum):
         symbols = [symbol if symbol in reader.symbols else reader.default for symbol in writer.symbols]
 
-    def symbol_of(number: int) -> str:
+    def find_symbol(number: int) -> str:
         symbol = symbols[number]
         if symbol is None:
             raise Misfit(f"the symbol '{writer.symbols[number]}' is not one of {describe_type(reader)}")
         return symbol
 
-    return symbol_of
+    return find_symbol
 
 
 def _convert_double(value: float) -> Any:

@@ -177,12 +177,12 @@ def _make_integer(path: str, data_type: DataType) -> Column | None:
     arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
-    def exact(value: int) -> int:
+    def convert_one(value: int) -> int:
         if not -limit <= value < limit:
             raise Misfit(f"the integer {value} is out of the range of {data_type.simpleString()}")
         return value
 
-    return Leaf(path, arrow_type, exact, native=_PLAIN)
+    return Leaf(path, arrow_type, convert_one, native=_PLAIN)
 
 
 def _make_floating(path: str, data_type: DataType, integral: bool) -> Column | None:
@@ -200,14 +200,14 @@ def _make_string(path: str, data_type: DataType) -> Column | None:
     if not data_type.simpleString().startswith("string"):
         return None
 
-    def exact(value: bytes) -> bytes:
+    def convert_one(value: bytes) -> bytes:
         try:
             value.decode()
         except UnicodeDecodeError as error:
             raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
         return value
 
-    return Leaf(path, pa.string(), exact, native=_PLAIN)
+    return Leaf(path, pa.string(), convert_one, native=_PLAIN)
 
 
 def _make_binary(path: str, data_type: DataType) -> Column | None:
@@ -252,12 +252,12 @@ def _make_timestamp(path: str, data_type: DataType, millis: bool) -> Column | No
         array = pa.array(values, pa.int64())
         return (pc.multiply_checked(array, 1000) if millis else array).view(arrow_type)
 
-    def exact(value: int) -> int:
+    def convert_one(value: int) -> int:
         if millis and not -(2**63) <= value * 1000 < 2**63:
             raise Misfit(f"the timestamp of {value} milliseconds is out of the range of microseconds")
         return value
 
-    return Leaf(path, arrow_type, exact, store=store, native=("millis",) if millis else _PLAIN)
+    return Leaf(path, arrow_type, convert_one, store=store, native=("millis",) if millis else _PLAIN)
 
 
 def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
@@ -268,7 +268,7 @@ def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column 
     arrow_type = pa.decimal128(precision, scale)
     wide_type = pa.decimal128(38, written_scale)
 
-    def fast(values: Sequence[bytes | None]) -> pa.Array:
+    def convert_all(values: Sequence[bytes | None]) -> pa.Array:
         numbers = b"".join(
             [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
         )
@@ -279,13 +279,13 @@ def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column 
         array.validate(full=True)
         return array.cast(arrow_type)
 
-    def exact(value: bytes) -> Decimal:
+    def convert_one(value: bytes) -> Decimal:
         number = int.from_bytes(value, "big", signed=True)
         if abs(number) >= 10**38:
             raise Misfit(f"the number is out of the range of {name}")
         return parse_decimal(f"{number}E-{written_scale}", precision, scale)
 
-    return Leaf(path, arrow_type, exact, fast=fast, native=("decimal", written_scale))
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, native=("decimal", written_scale))
 
 
 def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
@@ -301,7 +301,7 @@ def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -
         symbols = [symbol if symbol in reader.symbols else reader.default for symbol in writer.symbols]
     texts = pa.array(symbols, pa.string())
 
-    def exact(value: int) -> int:
+    def convert_one(value: int) -> int:
         if symbols[value] is None:
             raise Misfit(f"the symbol '{writer.symbols[value]}' is not one of {describe_type(reader)}")
         return value
@@ -309,11 +309,11 @@ def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -
     def store(values: Sequence[int | None]) -> pa.Array:
         return texts.take(pa.array(values, pa.int32()))
 
-    def fast(values: Sequence[int | None]) -> pa.Array:
+    def convert_all(values: Sequence[int | None]) -> pa.Array:
         numbers = pa.array(values, pa.int32())
         found = texts.take(numbers)
         if found.null_count != numbers.null_count:
             raise ValueError
         return found
 
-    return Leaf(path, pa.string(), exact, fast=fast, store=store, native=("enum", symbols))
+    return Leaf(path, pa.string(), convert_one, fast=convert_all, store=store, native=("enum", symbols))

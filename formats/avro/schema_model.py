@@ -174,25 +174,25 @@ def is_recursive(record: Record) -> bool:
     """Return whether a record contains itself, or contains a record that does."""
     done: set[int] = set()
 
-    def repeats(node: Node, inside: tuple[Node, ...]) -> bool:
+    def has_repeats(node: Node, inside: tuple[Node, ...]) -> bool:
         match node:
             case Record():
                 if id(node) in done:
                     return False
                 if any(node is outer for outer in inside):
                     return True
-                found = any(repeats(field.type, (*inside, node)) for field in node.fields)
+                found = any(has_repeats(field.type, (*inside, node)) for field in node.fields)
                 done.add(id(node))
                 return found
             case Array():
-                return repeats(node.items, inside)
+                return has_repeats(node.items, inside)
             case Map():
-                return repeats(node.values, inside)
+                return has_repeats(node.values, inside)
             case Union():
-                return any(repeats(branch, inside) for branch in node.branches)
+                return any(has_repeats(branch, inside) for branch in node.branches)
         return False
 
-    return repeats(record, ())
+    return has_repeats(record, ())
 
 
 def parse_avro(text: str) -> Node:
@@ -227,13 +227,13 @@ class _Parser:
         records = [named for named in self._names.values() if isinstance(named, Record)]
         ending: set[int] = set()
 
-        def ends(node: Node) -> bool:
+        def can_end(node: Node) -> bool:
             if isinstance(node, Union):
-                return any(map(ends, node.branches))
+                return any(map(can_end, node.branches))
             return not isinstance(node, Record) or id(node) in ending
 
         while found := [
-            record for record in records if id(record) not in ending and all(ends(f.type) for f in record.fields)
+            record for record in records if id(record) not in ending and all(can_end(f.type) for f in record.fields)
         ]:
             ending.update(map(id, found))
         for record in records:
@@ -255,7 +255,7 @@ class _Parser:
         if kind == "enum":
             return self._enum(value, namespace, where)
         if kind == "fixed":
-            return self._fixed(value, namespace, where)
+            return self._parse_fixed(value, namespace, where)
         if kind == "array":
             if "items" not in value:
                 _refuse(where, "an array without 'items'")
@@ -358,7 +358,7 @@ class _Parser:
         self._names[name] = found = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
         return found
 
-    def _fixed(self, value: dict[str, Any], namespace: str, where: str) -> Node:
+    def _parse_fixed(self, value: dict[str, Any], namespace: str, where: str) -> Node:
         name, aliases, _ = self._name(value, namespace, where)
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:

@@ -69,7 +69,7 @@ _LOGICAL: dict[str, DataType] = {
 }
 
 
-def avro_to_spark(text: str) -> StructType:
+def convert_avro_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
     Raises InvalidSchemaError if the text is not an Avro schema or has parts that no column can hold.
@@ -78,7 +78,7 @@ def avro_to_spark(text: str) -> StructType:
 
 
 def make_spark_struct(root: avro.Node) -> StructType:
-    """Return the columns of a parsed schema, as `avro_to_spark` does."""
+    """Return the columns of a parsed schema, as `convert_avro_to_spark` does."""
     visitor = _AvroToSpark()
     if isinstance(root, avro.Record):
         return visitor.record(root, "")

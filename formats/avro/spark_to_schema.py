@@ -78,7 +78,7 @@ def read_timestamp_unit(settings: Settings) -> str:
     return settings.get(TIMESTAMP_UNIT, MICROS).lower()
 
 
-def spark_to_avro(
+def convert_spark_to_avro(
     schema: StructType,
     name: str,
     namespace: str,
@@ -87,7 +87,7 @@ def spark_to_avro(
     timestamps: str = MICROS,
     any_keys: bool = False,
 ) -> str:
-    """Return the Avro schema of a table as JSON text. `avro_to_spark` gives back exactly the same columns.
+    """Return the Avro schema of a table as JSON text. `convert_avro_to_spark` gives back exactly the same columns.
 
     With `any_keys` maps may have keys that are not strings; their entries are records.
 
@@ -106,8 +106,8 @@ def spark_to_avro(
     return json.dumps(record, ensure_ascii=False)
 
 
-def spark_field_to_avro(field: StructField, full_name: str, timestamps: str = MICROS) -> dict[str, Any]:
-    """Return the field of a column in a record of this full name. Raises as `spark_to_avro` does."""
+def convert_field_to_avro(field: StructField, full_name: str, timestamps: str = MICROS) -> dict[str, Any]:
+    """Return the field of a column in a record of this full name. Raises as `convert_spark_to_avro` does."""
     found: dict[str, Any] = _SparkToAvro(full_name, timestamps).visit(StructType([field]))["fields"][0]
     return found
 

@@ -68,7 +68,7 @@ def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | Non
         case (avro.Map(), avro.Map()):
             return is_alike(writer.values, reader.values, seen)
         case (avro.Union(), avro.Union()):
-            return _are_alike(writer.branches, reader.branches, seen)
+            return _is_each_alike(writer.branches, reader.branches, seen)
         case (avro.Fixed(), avro.Fixed()):
             return _has_same_simple_name(writer, reader) and writer.size == reader.size
         case (avro.Enum(), avro.Enum()):
@@ -78,7 +78,7 @@ def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | Non
     raise AssertionError(writer)
 
 
-def _are_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen: dict[_Pair, bool]) -> bool:
+def _is_each_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen: dict[_Pair, bool]) -> bool:
     return len(writers) == len(readers) and all(
         is_alike(one, other, seen) for one, other in zip(writers, readers, strict=True)
     )
@@ -91,7 +91,7 @@ def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair
         seen[pair] = all(
             one.name == other.name or one.name in other.aliases
             for one, other in zip(writer.fields, reader.fields, strict=False)
-        ) and _are_alike([field.type for field in writer.fields], [field.type for field in reader.fields], seen)
+        ) and _is_each_alike([field.type for field in writer.fields], [field.type for field in reader.fields], seen)
     return seen[pair]
 
 
@@ -116,7 +116,7 @@ def _choose_as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | Non
 def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
     found = None
     for place, candidate in enumerate(wanted):
-        if isinstance(candidate, avro.Record) and not _lacks_required_field(writer, candidate):
+        if isinstance(candidate, avro.Record) and not _is_missing_field(writer, candidate):
             fields = ((one.type, _find_source(candidate, one.name)) for one in writer.fields)
             if any(other is not None and _is_refused(one, other.type) for one, other in fields):
                 continue
@@ -133,7 +133,7 @@ def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
         return _choose_as_java(writer, reader.branches) is None
     match writer, reader:
         case (avro.Record(), avro.Record()):
-            return _lacks_required_field(writer, reader)
+            return _is_missing_field(writer, reader)
         case (avro.Fixed(), avro.Fixed()):
             return not _has_same_simple_name(writer, reader) or writer.size != reader.size
         case (avro.Enum(), avro.Enum()):
@@ -145,7 +145,7 @@ def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
     )
 
 
-def _lacks_required_field(writer: avro.Record, reader: avro.Record) -> bool:
+def _is_missing_field(writer: avro.Record, reader: avro.Record) -> bool:
     """Return whether the writer lacks a field of the reader that has no default."""
     names = {field.name for field in writer.fields}
     return any(

@@ -29,10 +29,9 @@ from pyspark.sql.types import (
 from ..avro.cells import write_varint
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer
+from ..core.events import EventBuffer, find_events, find_texts
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
-from .byte_search import find_events, find_texts
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import make_image_column
@@ -56,7 +55,7 @@ class LetterCase:
         self._folded = {name.lower(): name for name in names}
         self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
 
-    def of_schema(self, names: Iterable[str]) -> str | None:
+    def is_of_schema(self, names: Iterable[str]) -> str | None:
         """Return why a row with these columns is bad: it has a column of the table only in another case; else None."""
         there = frozenset(names)
         for name in sorted(there - self._names):
@@ -77,7 +76,7 @@ class LetterCase:
         # Almost always the row has a known column.
         if not row or not self._names.isdisjoint(row):
             return None
-        return self.of_schema(row)
+        return self.is_of_schema(row)
 
 
 _IMAGES = ("before", "after")
@@ -115,7 +114,7 @@ class ChangeColumns:
         assert isinstance(struct, StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
-        self._encoding_of = encoding_of
+        self._find_encoding = encoding_of
         self._images: dict[tuple[str, Hashable], StructColumn] = {}
         after = next((field.dataType for field in struct.fields if field.name == "after"), None)
         assert after is None or isinstance(after, StructType)
@@ -128,7 +127,7 @@ class ChangeColumns:
     @property
     def wants_numbers(self) -> bool:
         """Return whether exact digits of numbers matter in some column."""
-        return any(_needs_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
+        return any(_has_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
         """Return one array per wanted column. `suspects`: the events that may contain the placeholder."""
@@ -179,15 +178,15 @@ class ChangeColumns:
                 problems.add(row, reason)
 
     def _has_schema(self, kind: Hashable) -> bool:
-        encoding = self._encoding_of(kind)
+        encoding = self._find_encoding(kind)
         return encoding.before is not None or encoding.after is not None
 
     def explain_misnaming(self, kind: Hashable) -> str | None:
         """Return why changes with the schema of a kind are bad: they name columns in another case; else None."""
         if kind not in self._misnamed:
-            encoding = self._encoding_of(kind)
+            encoding = self._find_encoding(kind)
             image = encoding.after if encoding.after is not None else encoding.before
-            self._misnamed[kind] = self.letter_case.of_schema(image.fields) if image is not None else None
+            self._misnamed[kind] = self.letter_case.is_of_schema(image.fields) if image is not None else None
         return self._misnamed[kind]
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
@@ -235,7 +234,7 @@ class ChangeColumns:
     def _column(self, name: str, struct: StructType, kind: Hashable) -> StructColumn:
         found = self._images.get((name, kind))
         if found is None:
-            encoding = self._encoding_of(kind)
+            encoding = self._find_encoding(kind)
             schema = encoding.before if name == "before" else encoding.after
             found = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return found
@@ -288,7 +287,7 @@ class PlaceholderSearch:
         return list(np.unique(np.concatenate(found)))
 
 
-def _needs_exact_numbers(data_type: DataType) -> bool:
+def _has_exact_numbers(data_type: DataType) -> bool:
     # Whole numbers need them, too: 0.99999999999999999 as a double is 1.
     return any(
         isinstance(leaf, StringType | DecimalType | IntegralType | VariantType)

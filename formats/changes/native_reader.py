@@ -22,11 +22,10 @@ from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampT
 from ..core.arrow_types import make_array
 from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
-from ..core.events import EventBuffer, EventPositions
+from ..core.events import EventBuffer, EventPositions, find_rare_events, find_texts
 from ..core.spark_visitor import iterate_leaf_types
 from ..json.values import plan_column
 from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
-from .byte_search import find_rare_events, find_texts
 from .envelope_columns import EnvelopeColumns, find_plain
 
 _log = logging.getLogger(__name__)

@@ -150,7 +150,7 @@ class StructColumn(Column):
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
         """Return the arrays of the members of structs, none of which is null."""
-        columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
+        columns = self._split_dicts(values) if self._kind is dict else self._split_lists(values)
         arrays = []
         for member, column in zip(self.members, columns, strict=True):
             array = member.column.build(column, rows, problems)
@@ -159,7 +159,7 @@ class StructColumn(Column):
             arrays.append(array)
         return arrays
 
-    def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    def _split_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         if self._getter is not None and values:
             try:
                 return list(zip(*map(self._getter, values), strict=True))
@@ -167,7 +167,7 @@ class StructColumn(Column):
                 pass  # Some struct lacks a member, so each member is looked up by itself.
         return [[value.get(member.key, member.missing) for value in values] for member in self.members]
 
-    def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    def _split_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         parts = list(zip(*values, strict=True))
         nothing = [None] * len(values)
         return [nothing if member.key is None or not parts else parts[member.key] for member in self.members]

@@ -59,7 +59,7 @@ def is_read_as_default(field: StructField) -> bool:
     return bool((field.metadata or {}).get(EXISTING_DEFAULT, NO_VALUE) != NO_VALUE)
 
 
-def without_defaults(columns: StructType) -> StructType:
+def remove_defaults(columns: StructType) -> StructType:
     """Return columns without their defaults, for a table that nothing is inserted into."""
     dropped = {CURRENT_DEFAULT, EXISTING_DEFAULT}
     return StructType(

@@ -53,7 +53,7 @@ def make_time_column(path: str, data_type: DataType, read: Callable[[Any], int],
     """
     step = _find_step(data_type)
 
-    def exact(value: Any) -> int:
+    def convert_one(value: Any) -> int:
         nanos = read(value)
         if not 0 <= nanos < _DAY:
             raise Misfit(f"{_show(value)} is not a time of day, from 00:00:00 to before 24:00:00")
@@ -65,7 +65,12 @@ def make_time_column(path: str, data_type: DataType, read: Callable[[Any], int],
         return pa.array(values, pa.int64()).view(TIME_OF_DAY)
 
     return Leaf(
-        path, TIME_OF_DAY, exact, kinds=frozenset((type(None),)), store=store, native=(native[0], step, *native[1:])
+        path,
+        TIME_OF_DAY,
+        convert_one,
+        kinds=frozenset((type(None),)),
+        store=store,
+        native=(native[0], step, *native[1:]),
     )
 
 

@@ -18,8 +18,8 @@ from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_visitor import join_path
 from .schemas.schema_references import make_foreign_portable, make_portable, read_full_schema
-from .schemas.schema_to_spark import json_schema_to_spark
-from .schemas.spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
+from .schemas.schema_to_spark import convert_json_schema_to_spark
+from .schemas.spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, convert_spark_to_json_schema
 from .timestamps import ISO
 from .writing import JsonEncoder
 
@@ -63,7 +63,7 @@ def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, 
         raise UnsupportedOperationError("Its JSON schema has no properties that could be changed.")
     ours = json.loads(make_portable(json.dumps(root))) == old
     if any(key in root for key in _PARTS):
-        _check_other_parts(root["properties"], json_schema_to_spark(text), columns)
+        _check_other_parts(root["properties"], convert_json_schema_to_spark(text), columns)
     root = _edit_object(root, columns, timestamps, "")
     if revision is not None:
         root[REVISION] = revision
@@ -159,6 +159,8 @@ def _explain_elsewhere(path: str) -> str:
 
 def _make_property(column: EditedColumn, timestamps: str) -> dict[str, Any]:
     defaults = write_json_defaults([column.field], timestamps)
-    text = spark_to_json_schema(StructType([column.field]), epoch_timestamps=timestamps != ISO, defaults=defaults)
+    text = convert_spark_to_json_schema(
+        StructType([column.field]), epoch_timestamps=timestamps != ISO, defaults=defaults
+    )
     found: dict[str, Any] = json.loads(text)["properties"][column.field.name]
     return found

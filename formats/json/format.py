@@ -38,10 +38,10 @@ from .edited_schema import edit_json, write_json_defaults
 from .schemas import schema_model as model
 from .schemas.schema_parser import parse_json_schema
 from .schemas.schema_references import make_portable
-from .schemas.schema_to_spark import json_schema_to_spark
-from .schemas.spark_to_schema import spark_to_json_schema
+from .schemas.schema_to_spark import convert_json_schema_to_spark
+from .schemas.spark_to_schema import convert_spark_to_json_schema
 from .timestamps import ISO, read_timestamp_format
-from .values import make_column, make_struct_column, needs_number_text, plan_column, plan_struct
+from .values import has_number_text, make_column, make_struct_column, plan_column, plan_struct
 from .writing import JsonEncoder
 
 
@@ -65,7 +65,7 @@ class JsonFormat:
         timestamps = read_timestamp_format(settings)
         defaults = write_json_defaults(schema, timestamps)
         return make_portable(
-            spark_to_json_schema(
+            convert_spark_to_json_schema(
                 schema,
                 comment,
                 name,
@@ -76,7 +76,7 @@ class JsonFormat:
         )
 
     def spark_schema(self, schema_text: str) -> StructType:
-        return json_schema_to_spark(schema_text)
+        return convert_json_schema_to_spark(schema_text)
 
     def unread(self, schema_text: str) -> Sequence[str]:
         return parse_json_schema(schema_text).unread
@@ -156,10 +156,10 @@ class _JsonReader(PayloadReader):
         self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
         if self._value_field is not None:
             self._value = make_column(self._value_field.dataType, self._value_field.name, root, timestamps)
-            exact_numbers = needs_number_text(self._value_field.dataType, root, timestamps)
+            exact_numbers = has_number_text(self._value_field.dataType, root, timestamps)
         else:
             self._object = make_struct_column(struct, "", root, timestamps)
-            exact_numbers = needs_number_text(struct, root, timestamps)
+            exact_numbers = has_number_text(struct, root, timestamps)
         self._parser = DocumentParser(exact_numbers, "it is empty")
 
     def plan(self) -> Callable[[Any], Any]:

@@ -41,7 +41,7 @@ def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column
     unit = EPOCH_UNITS[timestamps]
     arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
 
-    def exact(value: Any) -> int:
+    def convert_one(value: Any) -> int:
         if type(value) is not int and type(value) is not NumberText:
             raise Misfit(f"expected a timestamp as a number ({timestamps}), found {describe_kind(value)}")
         text = value.decode() if isinstance(value, NumberText) else str(value)
@@ -53,14 +53,14 @@ def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column
     def store(values: Sequence[Any]) -> pa.Array:
         return pa.array(values, pa.int64()).view(arrow_type)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         micros = pc.multiply_checked(pa.array(values, pa.int64()), unit)
         bounds = pc.min_max(micros).as_py()
         if bounds["min"] is not None and not (bounds["min"] >= FIRST_MICROS and bounds["max"] <= LAST_MICROS):
             raise ValueError
         return micros.view(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=frozenset((int, type(None))), store=store)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=frozenset((int, type(None))), store=store)
 
 
 def make_counted_time_column(path: str, data_type: DataType, timestamps: str) -> Column:
@@ -94,15 +94,15 @@ def make_epoch_writer(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArr
     unit = EPOCH_UNITS[timestamps]
     digits = len(str(unit)) - 1
 
-    def one(micros: int) -> str:
+    def format_one(micros: int) -> str:
         whole, rest = divmod(abs(micros), unit)
         fraction = f".{rest:0{digits}d}".rstrip("0") if rest else ""
         return f"{'-' if micros < 0 else ''}{whole}{fraction}"
 
-    def cells(micros: pa.Array) -> pa.LargeStringArray:
+    def write_cells(micros: pa.Array) -> pa.LargeStringArray:
         numbers = micros.to_numpy()
         if not np.any(numbers % unit):
             return pa.array(numbers // unit).cast(pa.large_string())
-        return pa.array([one(value) for value in numbers.tolist()], pa.large_string())
+        return pa.array([format_one(value) for value in numbers.tolist()], pa.large_string())
 
-    return cells
+    return write_cells

@@ -131,19 +131,19 @@ def _read_default(node: model.Node | None) -> Any:
     return repr(node.default).encode()
 
 
-def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
+def has_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
     """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     if isinstance(data_type, StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
         return any(
-            needs_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
+            has_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
         )
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
-        return needs_number_text(data_type.elementType, items, timestamps)
+        return has_number_text(data_type.elementType, items, timestamps)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
-        return needs_number_text(data_type.valueType, values, timestamps)
+        return has_number_text(data_type.valueType, values, timestamps)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType, TimeType)):
         return True
     return isinstance(data_type, DecimalType | VariantType) or isinstance(node, model.Anything)
@@ -163,39 +163,39 @@ def _make_string(path: str) -> Column:
 
 
 def _make_anything(path: str) -> Column:
-    def exact(value: Any) -> str:
+    def convert_one(value: Any) -> str:
         return check_string(value if type(value) is str else write_json(value))
 
-    return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
+    return Leaf(path, pa.string(), convert_one, kinds=_STRINGS, native=("anything",))
 
 
 def _make_boolean(path: str, data_type: DataType) -> Column:
-    def exact(value: Any) -> bool:
+    def convert_one(value: Any) -> bool:
         if type(value) is not bool:
             raise Misfit(f"expected true or false, found {describe_kind(value)}")
         return value
 
-    return Leaf(path, pa.bool_(), exact, kinds=_add_none(bool), native=_NATIVE)
+    return Leaf(path, pa.bool_(), convert_one, kinds=_add_none(bool), native=_NATIVE)
 
 
 def _make_integer(path: str, data_type: DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
-    def exact(value: Any) -> int:
+    def convert_one(value: Any) -> int:
         if type(value) is not int:
             raise Misfit(f"expected an integer, found {describe_kind(value)}")
         if not -limit <= value < limit:
             raise Misfit(f"the integer {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return value
 
-    return Leaf(path, arrow_type, exact, kinds=_add_none(int), native=_NATIVE)
+    return Leaf(path, arrow_type, convert_one, kinds=_add_none(int), native=_NATIVE)
 
 
 def _make_floating(path: str, data_type: DataType) -> Column:
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
 
-    def exact(value: Any) -> float:
+    def convert_one(value: Any) -> float:
         if type(value) is str and value in SPECIAL_FLOATS:
             return SPECIAL_FLOATS[value]
         if type(value) not in (float, int, NumberText):
@@ -208,7 +208,7 @@ def _make_floating(path: str, data_type: DataType) -> Column:
             raise Misfit(f"the number {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return number
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         if not _FLOATS.issuperset(map(type, values)):
             values = [None if value is None else float(value) for value in values]
         array = pa.array(values, arrow_type)
@@ -216,7 +216,9 @@ def _make_floating(path: str, data_type: DataType) -> Column:
             raise OverflowError
         return array
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(float, int, NumberText), native=_NATIVE)
+    return Leaf(
+        path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(float, int, NumberText), native=_NATIVE
+    )
 
 
 def _make_decimal(path: str, data_type: DataType) -> Column:
@@ -224,12 +226,12 @@ def _make_decimal(path: str, data_type: DataType) -> Column:
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
 
-    def exact(value: Any) -> Decimal:
+    def convert_one(value: Any) -> Decimal:
         if type(value) not in (int, NumberText):
             raise Misfit(f"expected a number, found {describe_kind(value)}")
         return parse_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         texts = [
             value.decode() if type(value) is NumberText else None if value is None else str(value) for value in values
         ]
@@ -242,23 +244,23 @@ def _make_decimal(path: str, data_type: DataType) -> Column:
             raise ValueError
         return strings.cast(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(int, NumberText), native=_NATIVE)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_add_none(int, NumberText), native=_NATIVE)
 
 
 def _make_binary(path: str, data_type: DataType) -> Column:
-    def exact(value: Any) -> bytes:
+    def convert_one(value: Any) -> bytes:
         if type(value) is not str:
             raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
         return decode_base64(value)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else decode_base64(value) for value in values], pa.binary())
 
-    return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS, native=_NATIVE)
+    return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=_STRINGS, native=_NATIVE)
 
 
 def _make_date(path: str, data_type: DataType) -> Column:
-    def exact(value: Any) -> int:
+    def convert_one(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
         days = parse_days(value)
@@ -269,12 +271,12 @@ def _make_date(path: str, data_type: DataType) -> Column:
     def store(values: Sequence[Any]) -> pa.Array:
         return pa.array(values, pa.int32()).view(pa.date32())
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         array = pa.array(values, pa.string()).cast(pa.date32())
         _check_range(array.view(pa.int32()), FIRST_DAY, LAST_DAY)
         return array
 
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
+    return Leaf(path, pa.date32(), convert_one, fast=convert_all, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
 def _make_timestamp(path: str, data_type: DataType) -> Column:
@@ -282,7 +284,7 @@ def _make_timestamp(path: str, data_type: DataType) -> Column:
     arrow_type = pa.timestamp("us", "UTC" if zoned else None)
     example = "2024-01-31T12:00:00.5Z" if zoned else "2024-01-31T12:00:00.5"
 
-    def exact(value: Any) -> int:
+    def convert_one(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a timestamp as a string, found {describe_kind(value)}")
         micros = parse_micros(value, zoned)
@@ -294,12 +296,12 @@ def _make_timestamp(path: str, data_type: DataType) -> Column:
     def store(values: Sequence[Any]) -> pa.Array:
         return pa.array(values, pa.int64()).view(arrow_type)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         array = pa.array(values, pa.string()).cast(arrow_type)
         _check_range(array.view(pa.int64()), FIRST_MICROS, LAST_MICROS)
         return array
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
 def _make_time(path: str, data_type: DataType) -> Column:

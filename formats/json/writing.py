@@ -155,13 +155,13 @@ class _Object(JsonCells):
     def parts(self, array: pa.StructArray, rows: Rows) -> list[Any]:
         values = self.values(array, rows)
         if any(value.null_count for value in values) or not values:
-            return self._parts_of_some(values, len(array))
+            return self._join_some_parts(values, len(array))
         parts: list[Any] = []
         for (begin, _, _), column in zip(self._members, values, strict=True):
             parts += [begin, column]
         return [*parts, make_constant(b"}")]
 
-    def _parts_of_some(self, values: Sequence[Any], count: int) -> list[Any]:
+    def _join_some_parts(self, values: Sequence[Any], count: int) -> list[Any]:
         """Return the parts of objects with members left out. The first member that is there has no comma."""
         parts: list[Any] = [make_constant(b"{")]
         begun = np.zeros(count, bool)

@@ -130,9 +130,9 @@ class _WholeEventDecoder:
             # Casting binary to string, Arrow checks that everything is UTF-8.
             return pa.RecordBatch.from_arrays([payloads.cast(self.schema[0].type)], schema=self.schema), []
         except pa.ArrowInvalid:
-            return self._readable(events)
+            return self._read_one_by_one(events)
 
-    def _readable(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+    def _read_one_by_one(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
         """Read texts one by one, because some are not UTF-8."""
         texts: list[str] = []
         bad = []

@@ -27,10 +27,9 @@ from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..core.writing import BINARY, BatchEncoder, make_constant
-from .json_text import NOT_UTF_8
 from .messages import find_length_without_padding, find_message_class, read_message_name, read_message_type
-from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
-from .values import find_field, iterate_missing_fields, make_getter, make_setter
+from .schema_to_spark import convert_protobuf_to_spark, has_json_texts, is_repeated
+from .values import NOT_UTF_8, find_field, iterate_missing_fields, make_getter, make_setter
 
 _DEEPEST = 100
 """Most levels of nested messages for Protobuf's readers, in this library and in Java."""
@@ -72,7 +71,7 @@ class ProtobufFormat:
         )
 
     def spark_schema(self, schema_text: str) -> StructType:
-        return protobuf_to_spark(schema_text)
+        return convert_protobuf_to_spark(schema_text)
 
     def type_name(self, schema_text: str) -> str:
         return read_message_name(schema_text)
@@ -234,7 +233,7 @@ class ProtobufEncoder(BatchEncoder):
     def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None, codec: str) -> None:
         super().__init__(schema, encoding_id, codec)
         message = read_message_type(schema_text)
-        table = protobuf_to_spark(schema_text)
+        table = convert_protobuf_to_spark(schema_text)
         struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         if not table.fields:
@@ -254,12 +253,12 @@ class ProtobufEncoder(BatchEncoder):
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.to_struct(batch)
         columns = [column.to_pylist() for column in batch.columns]
-        payloads = [self._payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
+        payloads = [self._make_payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
         if not payloads:
             return pa.array([], BINARY)
         return self.frame([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
-    def _payload(self, row: int, values: list[Any]) -> bytes:
+    def _make_payload(self, row: int, values: list[Any]) -> bytes:
         message = self._class()
         for place, put, nullable, name in self._setters:
             value = values[place]

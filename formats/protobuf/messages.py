@@ -91,7 +91,7 @@ class _Files:
         for needed in file.dependency:
             self._add(needed, (*within, name))
         try:
-            self._pool.AddSerializedFile(self._without_missing(file).SerializeToString())
+            self._pool.AddSerializedFile(self._remove_missing(file).SerializeToString())
         except (TypeError, ValueError) as error:
             if self._missing:
                 missing = ", ".join(sorted(self._missing))
@@ -115,7 +115,7 @@ class _Files:
         importlib.import_module(module).DESCRIPTOR.CopyToProto(file)
         return file
 
-    def _without_missing(self, file: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorProto:
+    def _remove_missing(self, file: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorProto:
         there = [name for name in file.dependency if name not in self._missing]
         if len(there) == len(file.dependency):
             return file

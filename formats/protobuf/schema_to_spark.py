@@ -78,7 +78,7 @@ WRAPPERS = tuple(
 )
 
 
-def protobuf_to_spark(text: str) -> StructType:
+def convert_protobuf_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema text (see `messages`). Raises InvalidSchemaError."""
     return _Mapping().struct(read_message_type(text), "", ())
 

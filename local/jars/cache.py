@@ -12,7 +12,7 @@ from pyspark_pravega.errors import SetupError, describe_os_error
 from ..directories import find_jar_directory, hold_lock
 from ..java import Java
 from . import ivy
-from .lock_file import Artifact, sha256_of
+from .lock_file import Artifact, hash_file
 
 _MEGABYTE = 1_000_000
 
@@ -63,7 +63,7 @@ def _find_missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifa
             missing.append(artifact)
         elif not artifact.matches(path):
             raise SetupError(
-                f"wrong checksum: {path} has sha256 {sha256_of(path)} ({path.stat().st_size} bytes), expected "
+                f"wrong checksum: {path} has sha256 {hash_file(path)} ({path.stat().st_size} bytes), expected "
                 f"{artifact.sha256} ({artifact.size} bytes). It was changed after it was fetched; delete the "
                 "file and run the command again to fetch it again"
             )
@@ -96,7 +96,7 @@ def _fetch(
                 "of the Ivy settings file (it must expect a Maven layout)"
             )
         if not artifact.matches(fetched):
-            found, size = sha256_of(fetched), fetched.stat().st_size
+            found, size = hash_file(fetched), fetched.stat().st_size
             # Ivy's cache would deliver the same bytes at the next try.
             shutil.rmtree(staging)
             raise SetupError(

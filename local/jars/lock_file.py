@@ -46,10 +46,10 @@ class Artifact:
 
     def matches(self, path: Path) -> bool:
         """Return whether the file exists and has exactly the locked bytes."""
-        return path.is_file() and path.stat().st_size == self.size and sha256_of(path) == self.sha256
+        return path.is_file() and path.stat().st_size == self.size and hash_file(path) == self.sha256
 
 
-def sha256_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the sha256 of a file's content, in lower-case hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:

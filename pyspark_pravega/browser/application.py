@@ -1,15 +1,18 @@
-"""The pages as an application: which address shows what."""
+"""The pages as an application: which address shows what, and the server that serves them until Ctrl-C."""
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote as quote_url
 
+import uvicorn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,16 +24,36 @@ from starlette.types import ASGIApp
 from pyspark_pravega import __version__
 from pyspark_pravega.catalog import PravegaCatalog
 from pyspark_pravega.catalog.api.summary import TableSummary, summarize_table
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
 from pyspark_pravega.sql.identifiers import quote, quote_all, split_name
 from pyspark_pravega.values_as_text import format_bytes, format_cell
 
-from .facts import AskedTable, list_tabs
+from .facts import AskedTable, Problem, list_tabs
 from .guard import Guard
 from .kept_answers import KeptAnswers
-from .name_search import search
-from .problems import Problem
 from .rates import Growths
+
+PER_PAGE = 50
+
+
+@dataclass(frozen=True)
+class PageOfNames:
+    """A page of the names that a search has found. `number` counts from 1."""
+
+    names: Sequence[str]
+    found: int
+    number: int
+    pages: int
+
+
+def search(names: Sequence[str], text: str, number: int) -> PageOfNames:
+    """Return a page of the names that contain a text; the last page if there is no such page."""
+    wanted = text.lower()
+    found = [name for name in names if wanted in name.lower()]
+    pages = max(1, -(-len(found) // PER_PAGE))
+    number = min(max(1, number), pages)
+    return PageOfNames(found[(number - 1) * PER_PAGE : number * PER_PAGE], len(found), number, pages)
+
 
 _HERE = Path(__file__).parent
 PATIENCE = 0.5
@@ -174,3 +197,29 @@ class Pages:
 
     def _render(self, template: str, status: int = 200, **facts: Any) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(facts), status)
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Listen on an address; port 0 is any free one. Raises SetupError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as error:
+        reason = describe_os_error(error) if isinstance(error, OSError) else "it is not the name of a host"
+        raise SetupError(
+            f"Cannot listen on {host} port {port}: {reason}. Choose another address or port with --host and --port."
+        ) from error
+
+
+def make_server(
+    catalog: PravegaCatalog, *, controller: str, hosts: Collection[str] = (), patience: float = PATIENCE
+) -> uvicorn.Server:
+    """Make the server of the pages; `run(sockets=[...])` serves them until it is told to exit.
+
+    The other parameters are those of `make_application`.
+    """
+    application = make_application(catalog, controller=controller, hosts=hosts, patience=patience)
+    config = uvicorn.Config(
+        application, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none"
+    )
+    return uvicorn.Server(config)

@@ -1,4 +1,4 @@
-"""Collects what the parts of a table's page show."""
+"""Collects what the parts of a table's page show, or what a page says instead if that fails."""
 
 from __future__ import annotations
 
@@ -10,15 +10,50 @@ import pyarrow as pa
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
 from pyspark_pravega.catalog.api.summary import SEVERAL_STREAMS, TableSummary, summarize_loaded
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import (
+    AuthenticationError,
+    InvalidNameError,
+    PermissionDeniedError,
+    PravegaError,
+    ScopeNotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    StreamNotFoundError,
+)
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
 
 from .newest_rows import find_newest_rows
-from .problems import Problem
 from .rates import Growths, count_commits
 from .schema_changes import compare_versions
 from .segment_picture import HEIGHT, LEFT, TOP, WIDTH, draw_segments
+
+_STATUS: tuple[tuple[type[PravegaError], int], ...] = (
+    (StreamNotFoundError, 404),
+    (ScopeNotFoundError, 404),
+    (InvalidNameError, 404),
+    (PermissionDeniedError, 403),
+    (AuthenticationError, 403),
+    (ServerUnavailableError, 503),
+    (ServerTimeoutError, 503),
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a page says instead of what was asked for."""
+
+    status: int
+    condition: str
+    sentence: str
+    cure: str
+
+    @classmethod
+    def of(cls, error: PravegaError) -> Problem:
+        """Describe an error. One that belongs to the table, such as a schema that is missing, is a page like others."""
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 200)
+        return cls(status, error.condition, error.sentence, error.cure)
+
 
 _VERSIONS = 200
 _MOST_SEGMENTS = 500

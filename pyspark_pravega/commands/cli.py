@@ -48,11 +48,11 @@ class _Commands(click.Group):
 
             return show
         if name == "ui":
-            from pyspark_pravega.commands.ui import ui
+            from pyspark_pravega.commands.serving import ui
 
             return ui
         if name == "metrics":
-            from pyspark_pravega.commands.metrics import metrics
+            from pyspark_pravega.commands.serving import metrics
 
             return metrics
         if name == "consumers":

@@ -79,13 +79,13 @@ def drop_command(name: str, controller_uri: str | None) -> None:
 @contextmanager
 def _connect(controller_uri: str | None) -> Iterator[Pravega]:
     from pyspark_pravega.client import connect
-    from pyspark_pravega.datasource.connecting import client_config, first_contact
+    from pyspark_pravega.datasource.connecting import read_client_config, read_first_contact
     from pyspark_pravega.sql.options import resolve
 
     settings = {} if controller_uri is None else {"controller-uri": controller_uri}
     try:
         options = resolve(conf=settings, env=os.environ)
-        with connect(client_config(options), first_contact=first_contact(options)) as pravega:
+        with connect(read_client_config(options), first_contact=read_first_contact(options)) as pravega:
             yield pravega
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error

@@ -37,7 +37,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
     """Yield the answers of the servers of a catalog with these settings."""
     from pyspark_pravega.client.controller.controller import Controller
     from pyspark_pravega.client.tls import load_trust_store
-    from pyspark_pravega.datasource.connecting import client_config
+    from pyspark_pravega.datasource.connecting import read_client_config
 
     quick = {"retry-timeout": _RETRY_TIMEOUT, "request-timeout": _RETRY_TIMEOUT}
     try:
@@ -52,7 +52,7 @@ def check_servers(settings: Mapping[str, str], environment: Mapping[str, str]) -
                 'pyspark-pravega local start; eval "$(pyspark-pravega local env)"',
             )
             return
-        config = client_config(options)
+        config = read_client_config(options)
         load_trust_store(config)
     except InvalidOptionError as error:
         yield CheckResult("Connection", False, str(error), "")
@@ -115,7 +115,7 @@ def _count(number: int, thing: str) -> str:
 def _describe_failure(subject: str, uri: str, error: PravegaError, endpoint: Endpoint, tls: bool) -> CheckResult:
     advice = _ADVICE.get(error.condition, "")
     if error.condition in ("PRAVEGA_TLS_FAILED", "PRAVEGA_SERVER_UNAVAILABLE", "PRAVEGA_TIMEOUT"):
-        speaks = speaks_tls(endpoint)
+        speaks = is_tls(endpoint)
         if speaks is not None and speaks != tls:
             advice = _advise_other_scheme(urlsplit(uri).scheme, endpoint)
     return CheckResult(subject, False, f"{uri}: {error}", advice)
@@ -134,7 +134,7 @@ def _advise_other_scheme(scheme: str, endpoint: Endpoint) -> str:
     return f"The server does not speak TLS: write {other}://{endpoint}."
 
 
-def speaks_tls(endpoint: Endpoint) -> bool | None:
+def is_tls(endpoint: Endpoint) -> bool | None:
     """Return whether a server answers a TLS greeting; None if it accepts no connection. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -15,11 +15,10 @@ All are subclasses of PravegaError. Programs match the condition, which Spark's 
 
 from __future__ import annotations
 
-from .events import *  # noqa: F403
 from .root import PravegaError as PravegaError
 from .root import describe_os_error as describe_os_error
 from .root import format_count as format_count
 from .root import shorten as shorten
 from .servers import *  # noqa: F403
-from .statements import *  # noqa: F403
+from .statements import *  # noqa: F403  # noqa: F403
 from .streams import *  # noqa: F403

@@ -1,21 +1,149 @@
-"""Measures again and again, and shows Prometheus the newest measurement."""
+"""Shows Prometheus the newest measurement: names the metrics, says what each means, and measures again and again."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from pyspark_pravega.errors import PravegaError, SetupError, describe_os_error
 
-from .changes_between import Changes
-from .families import Family, make_families
-from .measurement import Measurement
+from .measurement import Changes, ConsumerReading, Measurement, StreamReading
+
+Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
+
+_OF_STREAM = ("scope", "stream")
+_OF_CONSUMER = ("scope", "stream", "consumer")
+_OF_QUERY = ("query",)
+
+_ALWAYS = {
+    "pravega_up": "1 if the last measurement succeeded. 0: no other metric of Pravega is shown.",
+    "pravega_measurement_timestamp_seconds": "When the measurement that is shown began, in seconds since 1970.",
+    "pravega_measurement_duration_seconds": "How long it took.",
+}
+_UNREAD = "Streams, scopes or lists that could not be read, by the condition of the error."
+_GAUGES_OF_STREAM = {
+    "pravega_stream_bytes": "Bytes of all events that still exist.",
+    "pravega_stream_segments": "Segments that take events.",
+    "pravega_stream_version": "Number of the newest version: the commits of INSERT, append and streaming queries.",
+    "pravega_stream_last_commit_timestamp_seconds": "When the newest version was committed, in seconds since 1970.",
+    "pravega_stream_commits_waiting": "Transactions in the queue of commits. The first one is being committed.",
+    "pravega_stream_commit_age_seconds": "How long this program has seen the same transaction being committed.",
+    "pravega_stream_retention_minimum_bytes": "Retention by size: what is kept in any case.",
+    "pravega_stream_retention_maximum_bytes": "Retention by size: what is kept at most, read by consumers or not.",
+    "pravega_stream_retention_minimum_seconds": "Retention by time: what is kept in any case.",
+    "pravega_stream_retention_maximum_seconds": "Retention by time: what is kept at most, read by consumers or not.",
+}
+_COUNTERS_OF_STREAM = {
+    "pravega_stream_appended_bytes": "Bytes appended since this program began to watch the stream.",
+    "pravega_stream_committed_events": "Events of all versions; missing if a writer did not say how many it wrote.",
+}
+_GAUGES_OF_CONSUMER = {
+    "pravega_consumer_bytes_behind": "Bytes from the consumer's position to the end of the stream.",
+    "pravega_consumer_seconds_behind": "Age of the oldest version that the consumer has not read completely. 0 if it "
+    "has read all; missing if only other programs write the stream.",
+    "pravega_consumer_bytes_read": "Bytes from the stream's head to the consumer's position, which retention may free.",
+    "pravega_consumer_overtaken": "1 if events after the consumer's position were removed.",
+}
+_GAUGES_OF_QUERY = {
+    "pravega_query_rows_per_second": "Rows that the query read in its last micro-batch, per second.",
+    "pravega_query_bytes_behind": "Unread bytes of the query's streams, by its last micro-batch.",
+    "pravega_query_seconds_behind": "Age of the oldest unread version, by its last micro-batch.",
+    "pravega_query_failures": "Failures in a row, since a micro-batch was completed.",
+}
+_STATE = "1 for the state that the query is in: RUNNING, RETRYING, WAITING, FAILED, FINISHED and others."
+
+
+def make_families(measurement: Measurement | None, changes: Changes) -> Iterator[Family]:
+    """Yield the metrics of a measurement; None for one that has failed."""
+    values = {"pravega_up": float(measurement is not None)}
+    if measurement is not None:
+        values["pravega_measurement_timestamp_seconds"] = measurement.began
+        values["pravega_measurement_duration_seconds"] = measurement.seconds
+    for name, value in values.items():
+        yield GaugeMetricFamily(name, _ALWAYS[name], value=value)
+    if measurement is None:
+        return
+    unread = GaugeMetricFamily("pravega_unread", _UNREAD, labels=("condition",))
+    for condition, count in measurement.unread.items():
+        unread.add_metric((condition,), count)
+    yield unread
+    by_stream: dict[tuple[str, ...], _Values] = {
+        (one.stream.scope, one.stream.name): _describe_stream(one, changes) for one in measurement.streams
+    }
+    yield from _fill(_GAUGES_OF_STREAM, _OF_STREAM, by_stream)
+    yield from _fill(_COUNTERS_OF_STREAM, _OF_STREAM, by_stream, counters=True)
+    by_consumer: dict[tuple[str, ...], _Values] = {
+        (one.stream.scope, one.stream.name, one.name): _describe_consumer(one) for one in measurement.consumers
+    }
+    yield from _fill(_GAUGES_OF_CONSUMER, _OF_CONSUMER, by_consumer)
+    by_query: dict[tuple[str, ...], _Values] = {
+        (query["name"],): {name: query[name.removeprefix("pravega_query_")] for name in _GAUGES_OF_QUERY}
+        for query in measurement.queries
+    }
+    yield from _fill(_GAUGES_OF_QUERY, _OF_QUERY, by_query)
+    states = GaugeMetricFamily("pravega_query_state", _STATE, labels=("query", "state"))
+    for query in measurement.queries:
+        states.add_metric((query["name"], query["state"]), 1)
+    yield states
+
+
+_Values: TypeAlias = Mapping[str, float | None]
+"""The values of one thing, by the names of metrics."""
+
+
+def _fill(
+    about: Mapping[str, str],
+    labels: tuple[str, ...],
+    values: Mapping[tuple[str, ...], _Values],
+    *,
+    counters: bool = False,
+) -> Iterator[Family]:
+    for name, text in about.items():
+        family: Family = (CounterMetricFamily if counters else GaugeMetricFamily)(name, text, labels=labels)
+        for key, found in values.items():
+            if (value := found.get(name)) is not None:
+                family.add_metric(key, value)
+        yield family
+
+
+def _describe_stream(reading: StreamReading, changes: Changes) -> _Values:
+    log, retention = reading.log, reading.retention
+    values: dict[str, float | None] = {
+        "pravega_stream_bytes": reading.bytes,
+        "pravega_stream_segments": reading.open_segments,
+        "pravega_stream_appended_bytes": changes.appended_bytes(reading.stream),
+    }
+    if log is not None:
+        values["pravega_stream_version"] = log.version
+        values["pravega_stream_commits_waiting"] = len(log.queue)
+        values["pravega_stream_commit_age_seconds"] = changes.commit_age(reading.stream, time.time())
+        if log.version:
+            values["pravega_stream_last_commit_timestamp_seconds"] = log.timestamp_ms / 1000
+            values["pravega_stream_committed_events"] = None if log.content is None else log.content.events
+    if retention is not None:
+        unit, size = ("bytes", 1) if retention.kind == "size" else ("seconds", 1000)
+        values[f"pravega_stream_retention_minimum_{unit}"] = retention.minimum / size
+        if retention.maximum is not None:
+            values[f"pravega_stream_retention_maximum_{unit}"] = retention.maximum / size
+    return values
+
+
+def _describe_consumer(reading: ConsumerReading) -> _Values:
+    return {
+        "pravega_consumer_bytes_behind": reading.bytes_behind,
+        "pravega_consumer_seconds_behind": reading.seconds_behind,
+        "pravega_consumer_bytes_read": reading.bytes_read,
+        "pravega_consumer_overtaken": None if reading.bytes_behind is None else float(reading.is_overtaken),
+    }
+
 
 _log = logging.getLogger(__name__)
 

@@ -70,7 +70,7 @@ def find_first_mistake(script: Sequence[Statement]) -> str | None:
                 if _VARIABLE not in text:
                     confs[key] = text
                     read_stream_settings(confs)
-            elif _inserts_from_stream(statement):
+            elif _is_insert_from_stream(statement):
                 if find_spark_version(os.environ) < FIRST_SPARK:
                     raise InvalidScriptError(OLDER_SPARK)
                 if known and CHECKPOINT.key not in confs:
@@ -97,7 +97,7 @@ def _check_brackets(statement: Statement) -> None:
         )
 
 
-def _inserts_from_stream(statement: Statement) -> bool:
+def _is_insert_from_stream(statement: Statement) -> bool:
     """Return whether an INSERT names a STREAM itself; a stream behind a view goes unnoticed."""
     words = statement.words
     if words[:2] != ("INSERT", "INTO"):

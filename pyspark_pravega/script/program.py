@@ -17,7 +17,7 @@ from pyspark_pravega.errors import InvalidScriptError, PravegaError, describe_os
 from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.spark.catalog_conf import PREFIX
 from pyspark_pravega.spark.launch import Launch
-from pyspark_pravega.spark.logging import quiet_query_contexts
+from pyspark_pravega.spark.logging import silence_query_contexts
 from pyspark_pravega.sql.script import Statement, split_script
 
 from .checks import find_first_mistake
@@ -65,7 +65,7 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
         return FAILED
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
-    quiet_query_contexts()
+    silence_query_contexts()
 
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

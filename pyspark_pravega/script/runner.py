@@ -21,8 +21,8 @@ from .streaming_insert import (
     StreamingInsert,
     analyze_streaming_insert,
     build_not_streaming_error,
+    can_end_by_itself,
     choose_name,
-    ends_by_itself,
     parse,
     read_session_settings,
     start,
@@ -166,7 +166,7 @@ class ScriptRunner:
                     "table."
                 )
             query = start(insert, settings)
-            self._running.append(_Running(insert, query, ends_by_itself(insert, settings)))
+            self._running.append(_Running(insert, query, can_end_by_itself(insert, settings)))
             self._display.message(f"Line {statement.line}: started {name}")
             return
         if not statement.changes_session_only:

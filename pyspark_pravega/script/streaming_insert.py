@@ -141,7 +141,7 @@ def choose_name(insert: StreamingInsert, settings: Options) -> str:
     return settings.get(STREAM_NAME) or ".".join(insert.known_as)
 
 
-def ends_by_itself(insert: StreamingInsert, settings: Options) -> bool:
+def can_end_by_itself(insert: StreamingInsert, settings: Options) -> bool:
     """Return whether a streaming statement with these settings ends."""
     return insert.bounded or isinstance(settings.get(TRIGGER_OF_BATCHES), str)
 

@@ -27,7 +27,7 @@ from pyspark_pravega.spark.arguments import (
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, build_catalog_conf
 from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options
 from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
-from pyspark_pravega.spark.logging import quiet_logging
+from pyspark_pravega.spark.logging import make_quiet_logging
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def plan(
         # The program's confs do not reach the Spark Connect server that it starts; these do.
         options = list_leading_options(with_jar, without=("--remote",))
         added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
-    added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
+    added.update(make_quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
     added.update(secrets)
     if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):
@@ -139,10 +139,10 @@ def _choose_java_options(
 ) -> dict[str, str]:
     """Return the conf by which the driver starts from the archive of Spark's classes; empty if it cannot."""
 
-    def setting(option: str, conf: str) -> str:
+    def read_setting(option: str, conf: str) -> str:
         return find_setting(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
-    options = choose_driver_options(spark_home, environment, setting)
+    options = choose_driver_options(spark_home, environment, read_setting)
     return {JAVA_OPTIONS_CONF: options} if options else {}
 
 

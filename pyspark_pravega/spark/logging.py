@@ -24,7 +24,7 @@ _OWN_FILE = re.compile(r"-Dlog4j2?\.configuration(File)?=")
 _OWN_FILES = ("log4j2*.properties", "log4j2*.xml", "log4j2*.y*ml", "log4j2*.js*n")
 
 
-def quiet_query_contexts() -> None:
+def silence_query_contexts() -> None:
     """Keep PySpark from printing errors that it raises, unless the program already uses those loggers.
 
     `logging.getLogger("SQLQueryContextLogger").setLevel("ERROR")` brings the lines back.
@@ -36,7 +36,7 @@ def quiet_query_contexts() -> None:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def quiet_logging(
+def make_quiet_logging(
     arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> dict[str, str]:
     """Return the environment variable with which Spark's JVM uses our profile.
@@ -45,14 +45,14 @@ def quiet_logging(
     the JVM, by LOG4J_CONFIGURATION_FILE, in Spark's configuration directory, or by structured logging.
     """
 
-    def conf(key: str) -> str:
+    def read_conf(key: str) -> str:
         return find_conf(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     # Programs that a session of this package has started already have it.
     before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
     options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
-    options += [conf(key) for key in _CONFS]
+    options += [read_conf(key) for key in _CONFS]
     options.append(find_option_value("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
     directories += find_option_value("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
@@ -60,7 +60,7 @@ def quiet_logging(
         find_switches(arguments, mixed=mixed) & {"--verbose", "-v"}
         or any(_OWN_FILE.search(text) for text in options)
         or "LOG4J_CONFIGURATION_FILE" in environment
-        or conf("spark.log.structuredLogging.enabled") == "true"
+        or read_conf("spark.log.structuredLogging.enabled") == "true"
         or any(
             found
             for directory in filter(None, directories)

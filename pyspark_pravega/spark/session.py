@@ -12,7 +12,7 @@ from pyspark_pravega.spark.arguments import add_jar, find_conf, find_jars, find_
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, CatalogConf, build_catalog_conf
 from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options
 from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
-from pyspark_pravega.spark.logging import quiet_logging, quiet_query_contexts
+from pyspark_pravega.spark.logging import make_quiet_logging, silence_query_contexts
 from pyspark_pravega.sql.connection_settings import convert_keywords
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def configure(
     """
     from pyspark import SparkContext
 
-    quiet_query_contexts()
+    silence_query_contexts()
     given = build_catalog_conf(catalog, convert_keywords(options), os.environ)
     running = SparkContext._active_spark_context
     if _is_remote(builder):
@@ -110,13 +110,13 @@ def _start_from_archive(builder: SparkSession.Builder) -> None:
         return
     spark_home = find_spark_home(os.environ)
 
-    def setting(option: str, conf: str) -> str:
+    def read_setting(option: str, conf: str) -> str:
         of_builder = str(builder._options.get(conf, ""))
         return of_builder or find_setting(
             option, conf, _read_submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home
         )
 
-    if options := choose_driver_options(spark_home, os.environ, setting):
+    if options := choose_driver_options(spark_home, os.environ, read_setting):
         builder.config(JAVA_OPTIONS_CONF, options)
 
 
@@ -125,7 +125,7 @@ def _log_quietly(builder: SparkSession.Builder) -> None:
     confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
     arguments = [*confs, *_read_submit_arguments()]
     os.environ.update(
-        quiet_logging(arguments, mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
+        make_quiet_logging(arguments, mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
     )
 
 

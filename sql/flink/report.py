@@ -57,7 +57,7 @@ class Findings:
         """Add a difference that somebody has to look at."""
         self._add(Severity.CHECK, text)
 
-    def untranslated(self, text: str) -> None:
+    def note_untranslated(self, text: str) -> None:
         """Add that the statement, or a part of it, is now a comment."""
         self._add(Severity.UNTRANSLATED, text)
 

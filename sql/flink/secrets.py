@@ -73,8 +73,8 @@ def remove_login(uri: str) -> str:
 def hide(text: str) -> str:
     """Return a piece of a script, such as a comment, without the values of options that may be secret."""
     text = _HINT.sub(_hide_hint, text)
-    text = _PAIR.sub(lambda found: _mask(found, found[1], f"'{found[1]}'{found[2]}", f"'{HIDDEN}'"), text)
-    text = _SETTING.sub(lambda found: _mask(found, found[2], "".join(found.groups()[:3]), HIDDEN), text)
+    text = _PAIR.sub(lambda found: _hide_found(found, found[1], f"'{found[1]}'{found[2]}", f"'{HIDDEN}'"), text)
+    text = _SETTING.sub(lambda found: _hide_found(found, found[2], "".join(found.groups()[:3]), HIDDEN), text)
     return hide_logins(text)
 
 
@@ -88,7 +88,7 @@ def hide_in_statement(statement: FlinkStatement) -> str:
     return hide(text)
 
 
-def _mask(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
+def _hide_found(found: re.Match[str], key: str, kept: str, hidden: str) -> str:
     return found[0] if is_harmless(key) else kept + hidden
 
 

@@ -31,7 +31,7 @@ class FlinkStatement:
         quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 
-    def begins_with(self, *words: str) -> bool:
+    def has_first_words(self, *words: str) -> bool:
         """Return whether it begins with these words."""
         return self.words[: len(words)] == words
 

@@ -17,10 +17,58 @@ from .expressions.zones import NOT_IN_UTC, Zone, report_zone_dependence
 from .job import Job
 from .queries import QueryTranslator, apply_hints, copy_comments, parse_query
 from .report import Finding, Findings, Severity, Untranslatable, choose_exit_code
-from .secrets import hide, hide_in_statement
-from .settings import CHECKPOINT_DIRECTORIES, translate_setting
+from .secrets import hide, hide_in_statement, hide_logins
 from .statements import FlinkStatement, find_trailing_comments, slice_source, split_flink_script
+from .table_options import parse_milliseconds
 from .tables import DeclaredTable, quote_text
+
+_OF_THE_ENGINE = (
+    "execution.checkpointing.",
+    "execution.attached",
+    "execution.target",
+    "heartbeat.",
+    "jobmanager.",
+    "pipeline.",
+    "rest.",
+    "restart-strategy",
+    "sql-client.",
+    "state.backend",
+    "state.savepoints.",
+    "table.dml-sync",
+    "table.dynamic-table-options.enabled",
+    "table.exec.async-",
+    "table.exec.mini-batch.",
+    "table.exec.resource.",
+    "table.optimizer.",
+    "taskmanager.",
+)
+"""Keys that say how Flink works, not what a job means."""
+CHECKPOINT_DIRECTORIES = ("execution.checkpointing.dir", "state.checkpoints.dir")
+
+
+def translate_setting(key: str, value: str, findings: Findings) -> str | None:
+    """Return the SET for a setting; None, with a finding, for one that has no equivalent."""
+    if key == "execution.checkpointing.interval" and (length := parse_milliseconds(value)) is not None:
+        findings.note("Rows become visible with each micro-batch, as they did in Flink with each checkpoint")
+        return f"SET pravega.stream.trigger = {quote_text(f'{length} ms')}"
+    if key in CHECKPOINT_DIRECTORIES:
+        if hide_logins(value) != value:
+            findings.check(
+                f"'{key}' contains a login, which is not copied: write SET pravega.stream.checkpoint without it"
+            )
+            return None
+        findings.note("Flink's checkpoints cannot be read: the job starts where its scan options say")
+        return f"SET pravega.stream.checkpoint = {quote_text(value)}"
+    if key == "table.local-time-zone":
+        return f"SET spark.sql.session.timeZone = {value}"
+    if key == "parallelism.default":
+        return f"SET spark.sql.shuffle.partitions = {value}"
+    if key.startswith(_OF_THE_ENGINE):
+        findings.note(f"'{key}' is left out: it says how Flink works, not what the job means")
+    else:
+        findings.check(f"The setting '{key}' is not known, and was left out")
+    return None
+
 
 _NO_CHECKPOINT = (
     "Streaming statements need a directory for checkpoints: give --checkpoint, or write SET pravega.stream.checkpoint"
@@ -80,10 +128,10 @@ class _Translator:
             made = self._translate(statement, findings)
         except (Untranslatable, InvalidScriptError) as error:
             made = []
-            findings.untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
+            findings.note_untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
         except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
             made = []
-            findings.untranslated("It does not have the form that Flink's documentation describes")
+            findings.note_untranslated("It does not have the form that Flink's documentation describes")
         lines = [hide(statement.comments)] if statement.comments else []
         lines += [f"-- {_join_lines(finding)}" for finding in findings.found]
         if any(finding.severity is Severity.UNTRANSLATED for finding in findings.found) or not made:
@@ -134,7 +182,7 @@ class _Translator:
 
     def _translate_setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
         tokens = statement.tokens
-        if statement.begins_with("RESET"):
+        if statement.has_first_words("RESET"):
             findings.check("RESET is left out: Spark settings are reset by RESET <key>")
             return []
         if len(tokens) == 1:

@@ -20,7 +20,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.states import RowStates
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.test_debezium import create_stream, write
 from tests.debezium import Record
 
@@ -132,7 +132,7 @@ class Shop:
 
     def removed(self) -> None:
         """Let retention remove all there is."""
-        self.pravega.controller.truncate_stream(tail_cut(self.pravega, self.stream))
+        self.pravega.controller.truncate_stream(measure_tail(self.pravega, self.stream))
 
 
 def brief(rows: list[dict[str, Any]]) -> list[tuple[int, str, int, str]]:

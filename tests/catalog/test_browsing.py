@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.catalog import connect
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.stored_properties import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import make_tags
 from pyspark_pravega.local.state import ClusterInfo
 
 TABLES = 40
@@ -28,7 +28,7 @@ def namespace(spark: SparkSession, pravega: Pravega, scope: str) -> str:
     """A namespace of many tables, each with a comment of its own, and one that cannot be read."""
 
     def make(number: int) -> None:
-        tags = tags_for({"format": "raw", "comment": f"number {number}"})
+        tags = make_tags({"format": "raw", "comment": f"number {number}"})
         pravega.controller.create_stream(Stream(scope, f"t-{number:02}"), StreamConfiguration(tags=tags))
 
     with ThreadPoolExecutor(8) as threads:

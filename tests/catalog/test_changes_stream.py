@@ -18,7 +18,7 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.changes_streams import Target, target
 from tests.catalog.test_changes import change
 from tests.catalog.test_debezium import write
@@ -245,7 +245,7 @@ def test_events_that_retention_removed_before_they_were_read(
     target.take(spark.readStream.changes(name))
     with connect(client_config) as pravega:
         spark.sql(f"INSERT INTO {name} VALUES (2), (3)")
-        pravega.controller.truncate_stream(tail_cut(pravega, Stream(scope, "plain")))
+        pravega.controller.truncate_stream(measure_tail(pravega, Stream(scope, "plain")))
     with pytest.raises(PySparkException, match="PRAVEGA_DATA_LOSS"):
         target.take(spark.readStream.changes(name))
     spark.sql(f"INSERT INTO {name} VALUES (4)")
@@ -285,7 +285,7 @@ def test_a_first_batch_that_failed_begins_where_it_began(
     with pytest.raises(StreamingQueryException, match="the target is down"):
         run(fail)
     with connect(client_config) as pravega:
-        pravega.controller.truncate_stream(tail_cut(pravega, Stream(scope, "plain")))
+        pravega.controller.truncate_stream(measure_tail(pravega, Stream(scope, "plain")))
     with pytest.raises(PySparkException, match="PRAVEGA_DATA_LOSS"):
         run(keep)
     assert found == []

@@ -13,7 +13,7 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.changes_streams import Shop, Target, parts, scale, shop, target
 from tests.catalog.test_changes import after_changes, change
 from tests.catalog.test_debezium import create_stream, declare, write
@@ -59,7 +59,7 @@ def test_limited_batches_of_captured_streams_lead_to_their_tables(
 
 def test_limits_by_bytes_and_rows(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
     shop.write(*(change("c", 10 + number, None, {"id": number, "v": "x" * 100}) for number in range(100)))
-    size = sum(tail_cut(shop.pravega, shop.stream).positions.values())
+    size = sum(measure_tail(shop.pravega, shop.stream).positions.values())
     by_rows = sizes(spark.readStream.option("maxRowsPerTrigger", "30").changes(shop.name), tmp_path / "rows")
     # Each of two segments has its share of the limit in whole events.
     assert {len(batch) for batch in by_rows[:3]} <= {28, 29, 30} and sum(map(len, by_rows)) == 100

@@ -18,7 +18,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.consumers.consumer import drop_consumer, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.streams import ParquetSink, into_memory, run_available, running
 
 RETENTION = "'retention.type'='size', 'retention.minimum'='1', 'scaling.min-segments'='2'"
@@ -57,7 +57,7 @@ class Kept:
         return self._pravega.controller.head(self.stream)
 
     def tail(self) -> StreamCut:
-        return tail_cut(self._pravega, self.stream)
+        return measure_tail(self._pravega, self.stream)
 
     def position(self) -> StreamCut | None:
         (found,) = list_consumers(self._pravega, self.stream)

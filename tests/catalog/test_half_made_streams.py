@@ -17,7 +17,7 @@ from pyspark_pravega.catalog.tables.namespaces import drop_namespace, list_table
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables.stored_properties import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import make_tags
 from pyspark_pravega.errors import ServerFailedError
 
 TOO_MANY = StreamConfiguration(ScalingPolicy(min_segments=60_000))
@@ -61,7 +61,7 @@ def test_they_go_with_their_namespace(catalog: Catalog, scope: str) -> None:
 def test_create_table_leaves_none(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the server has begun is undone when it fails."""
     monkeypatch.setattr(
-        table_properties, "make_stream_configuration", lambda settings, kept: replace(TOO_MANY, tags=tags_for(kept))
+        table_properties, "make_stream_configuration", lambda settings, kept: replace(TOO_MANY, tags=make_tags(kept))
     )
     schema = StructType([StructField("id", IntegerType())])
     with pytest.raises(ServerFailedError):

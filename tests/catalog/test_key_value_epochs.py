@@ -13,8 +13,8 @@ from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.catalog.storage.spelling import find_address
 from pyspark_pravega.catalog.tables.key_value_tables import load
-from pyspark_pravega.catalog.writing.entry_epochs import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
 from pyspark_pravega.catalog.writing.insert import InsertStart, MicroBatch
+from pyspark_pravega.catalog.writing.key_value import KEPT_BATCHES, KEPT_QUERIES, begin_epoch_of_entries
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import KeyValueTableNotFoundError, QueryFencedError

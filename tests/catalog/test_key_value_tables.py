@@ -67,7 +67,7 @@ def test_tables_of_other_programs_are_tables_of_bytes(spark: SparkSession, prave
     plain.create(3, 4)
     entries = [(struct.pack(">i", number), b"%d" % number, ANY) for number in range(2500)]
     for partition in range(3):
-        writes = [entry for entry in entries if plain.partition_of(entry[0]) == partition]
+        writes = [entry for entry in entries if plain.find_partition(entry[0]) == partition]
         for at in range(0, len(writes), 256):
             plain.put_many(writes[at : at + 256])
     both = pravega.key_value_table(scope, "halves", primary_key_length=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_pravega.catalog.storage.catalogs import Catalog
-from pyspark_pravega.catalog.tables.lineage import name_dataset
+from pyspark_pravega.catalog.tables.description import name_dataset
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream

@@ -13,10 +13,10 @@ from pyspark.sql import Row, SparkSession
 from pyspark_pravega.catalog.metadata.tables_of_streams import TABLES
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
-from pyspark_pravega.client.stream import Stream, segment_id
+from pyspark_pravega.client.stream import Stream, make_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.positions.time_travel import create_tag
 from tests.datasource.transactions import begin_insert
 
@@ -50,7 +50,7 @@ def test_versions_tags_and_transactions(spark: SparkSession, pravega: Pravega, s
     now = time.time()
     history = rows(spark, table, "history")
     assert [(row.version, row.operation, row.rows) for row in history] == [(1, "INSERT", 2), (2, "INSERT", 1)]
-    assert StreamCut.from_text(history[1].stream_cut) == tail_cut(pravega, stream)
+    assert StreamCut.from_text(history[1].stream_cut) == measure_tail(pravega, stream)
     assert all(abs(row.committed_at.timestamp() - now) < 3600 for row in history)
     assert len({row.transaction for row in history}) == 2
     create_tag(pravega, stream, "first", "1")
@@ -67,22 +67,24 @@ def test_versions_tags_and_transactions(spark: SparkSession, pravega: Pravega, s
 
 def test_segments_and_how_they_were_scaled(spark: SparkSession, pravega: Pravega, stream: Stream, table: str) -> None:
     pravega.controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
-    pravega.controller.scale_stream(stream, [segment_id(3, 1), 1], [(0.25, 1.0)])
-    pravega.controller.truncate_stream(StreamCut(stream, {segment_id(2, 1): 0, segment_id(3, 1): 0, 1: 0}))
+    pravega.controller.scale_stream(stream, [make_segment_id(3, 1), 1], [(0.25, 1.0)])
+    pravega.controller.truncate_stream(StreamCut(stream, {make_segment_id(2, 1): 0, make_segment_id(3, 1): 0, 1: 0}))
     segments = {row.segment_id: row for row in rows(spark, table, "segments")}
-    assert sorted(segments) == [1, segment_id(2, 1), segment_id(3, 1), segment_id(4, 2)]
+    assert sorted(segments) == [1, make_segment_id(2, 1), make_segment_id(3, 1), make_segment_id(4, 2)]
     shown = {(row.number, row.epoch, row.key_range_start, row.key_range_end, row.sealed) for row in segments.values()}
     assert shown == {(1, 0, 0.5, 1, True), (2, 1, 0, 0.25, False), (3, 1, 0.25, 0.5, True), (4, 2, 0.25, 1, False)}
     assert segments[1].bytes == segments[1].end_offset - segments[1].start_offset > 0
-    assert segments[1].created_at < segments[segment_id(2, 1)].created_at < segments[segment_id(4, 2)].created_at
+    assert (
+        segments[1].created_at < segments[make_segment_id(2, 1)].created_at < segments[make_segment_id(4, 2)].created_at
+    )
     query = f"SELECT count(*) FROM {table} t JOIN {table}.segments s ON t._segment = s.segment WHERE s.number = 1"
     in_it = f"SELECT count(*) FROM {table} WHERE _segment LIKE '%/1.#epoch.0'"
     assert spark.sql(query).first()[0] == spark.sql(in_it).first()[0]
     events = rows(spark, table, "scale_events")
     shown_events = [(row.epoch, row.segments, row.splits, row.merges) for row in events]
     assert shown_events == [(0, 2, 0, 0), (1, 3, 1, 0), (2, 2, 0, 1)]
-    assert [row.sealed_segments for row in events] == [[], [0], [1, segment_id(3, 1)]]
-    assert [row.created_segments for row in events][2] == [segment_id(4, 2)]
+    assert [row.sealed_segments for row in events] == [[], [0], [1, make_segment_id(3, 1)]]
+    assert [row.created_segments for row in events][2] == [make_segment_id(4, 2)]
     assert events[1].scaled_at < events[2].scaled_at
 
 
@@ -103,9 +105,9 @@ def test_schemas_positions_and_properties(spark: SparkSession, pravega: Pravega,
     Consumer.register(pravega, stream, "nightly", head)
     [consumer] = rows(spark, table, "consumers")
     assert (consumer.consumer, consumer.scope, consumer.holding) == ("nightly", stream.scope, "manual")
-    assert consumer.bytes_behind == sum(tail_cut(pravega, stream).positions.values())
+    assert consumer.bytes_behind == sum(measure_tail(pravega, stream).positions.values())
     cuts = {(row.kind, row.name): StreamCut.from_text(row.stream_cut) for row in rows(spark, table, "stream_cuts")}
-    assert cuts == {("head", None): head, ("tail", None): tail_cut(pravega, stream), ("consumer", "nightly"): head}
+    assert cuts == {("head", None): head, ("tail", None): measure_tail(pravega, stream), ("consumer", "nightly"): head}
     spark.sql(f"DROP TABLE {table}")  # with its consumer
 
 

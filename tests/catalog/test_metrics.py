@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.test_bad_event_modes import metrics_in_the_ui
 
 ROWS = 1000
@@ -30,7 +30,7 @@ def table(spark: SparkSession, scope: str) -> str:
 
 def size(pravega: Pravega, scope: str, name: str) -> int:
     """The bytes of a stream that has never been truncated."""
-    return sum(tail_cut(pravega, Stream(scope, name)).positions.values())
+    return sum(measure_tail(pravega, Stream(scope, name)).positions.values())
 
 
 def shown(spark: SparkSession, *names: str) -> list[int]:
@@ -75,3 +75,24 @@ def test_a_streaming_query(spark: SparkSession, table: str, pravega: Pravega, sc
         2, size(pravega, scope, "numbers"), 0, 100, size(pravega, scope, "copy"), 0
     ]  # fmt: skip
     assert [batch["numInputRows"] for batch in query.recentProgress if batch["numInputRows"]] == [ROWS]
+
+
+@pytest.mark.parametrize("columnar", ["true", "false"])
+def test_scans_of_a_key_value_table(spark: SparkSession, scope: str, columnar: str) -> None:
+    name = f"pravega.`{scope}`.devices"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, text STRING) USING pravega "
+        "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id', 'value-format'='json', 'partitions'='2')"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT id, repeat('x', 20) FROM range({ROWS})")
+    table = spark.read.option("columnar-reads", columnar).table(name)
+    entry = 8 + len('{"text":"' + 20 * "x" + '"}')
+    assert len(table.collect()) == ROWS
+    assert shown(spark, *READ, SIEVED) == [2, ROWS * entry, 0, 0]
+    assert len(table.where("text < 'a' OR id % 2 = 0").collect()) == ROWS // 2
+    assert shown(spark, *READ, SIEVED)[:3] == [2, ROWS * entry, 0]
+    assert table.where("id IN (1, 2, 3)").count() == 3
+    partitions, read, repeated = shown(spark, *READ)
+    assert partitions in (1, 2) and repeated == 0 and read <= 3 * entry
+    assert len(table.select("id").limit(3).collect()) == 3
+    assert shown(spark, *READ)[0] >= 1

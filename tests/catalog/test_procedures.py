@@ -26,7 +26,7 @@ from pyspark_pravega.client.registry.types import Compatibility, Rule
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.scan.dead_letters import DeadLetters, Letter
 from pyspark_pravega.errors import TransactionNotOpenError
 from pyspark_pravega.local.state import ClusterInfo
@@ -191,7 +191,7 @@ def test_truncation_is_between_events_only(called: Called, pravega: Pravega) -> 
 def test_truncation_of_what_others_wrote(raw: Called, pravega: Pravega) -> None:
     """A cut that no version ends at is found to lie between events by reading."""
     stream = raw.stream
-    first = tail_cut(pravega, stream)
+    first = measure_tail(pravega, stream)
     insert_into_all(pravega, stream, 2, rows=3)
     between = StreamCut(stream, {each: offset + 32 for each, offset in first.positions.items()})
     assert raw.call("truncate_stream", f"before => '{between.to_text()}'").removed_bytes == 4 * 32

@@ -18,7 +18,7 @@ from pyspark_pravega.catalog import connect as open_catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.bad_input import SECRET
 from tests.catalog.changes_streams import forget, scale
 from tests.catalog.test_bad_event_modes import metrics_in_the_ui
@@ -86,7 +86,7 @@ class Table:
         return sorted(self.directory.glob("*/*.whole"))
 
     def size(self) -> int:
-        return sum(tail_cut(self.pravega, self.stream).positions.values())
+        return sum(measure_tail(self.pravega, self.stream).positions.values())
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_second_select_reads_no_event_and_a_later_one_what_is_new(table: Table
 def test_a_limit_and_an_earlier_end_write_nothing(table: Table) -> None:
     table.create(1)
     table.write(change("c", 1, "a", 10))
-    middle = tail_cut(table.pravega, table.stream).to_text()
+    middle = measure_tail(table.pravega, table.stream).to_text()
     table.write(change("u", 1, "b", 20))
     assert len(table.rows("id", "LIMIT 3")) == 1
     assert table.rows("v", **{"end-stream-cut": middle}) == [("a",)]
@@ -127,7 +127,7 @@ def test_a_limit_and_an_earlier_end_write_nothing(table: Table) -> None:
     assert table.rows("v") == [("b",)] and len(table.states()) == 1
     # A state of later events is not used; one of earlier events is.
     assert table.rows("v", **{"end-stream-cut": middle}) == [("a",)] and table.read > 0
-    late = tail_cut(table.pravega, table.stream).to_text()
+    late = measure_tail(table.pravega, table.stream).to_text()
     table.write(change("u", 1, "c", 30))
     assert table.rows("v", **{"end-stream-cut": late}) == [("b",)] and table.read == 0
     assert table.rows("v") == [("c",)]
@@ -246,7 +246,7 @@ def test_retention_that_removes_events_removes_their_rows(table: Table) -> None:
     table.create(1)
     table.write(change("c", 1, "a", 10))
     assert table.rows("v") == [("a",)]
-    table.pravega.controller.truncate_stream(tail_cut(table.pravega, table.stream))
+    table.pravega.controller.truncate_stream(measure_tail(table.pravega, table.stream))
     table.write(change("c", 2, "b", 11))
     assert table.rows("v") == table.all_rows("v") == [("b",)]
     assert table.rows("v") == [("b",)] and table.read == 0

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega import catalog
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.datasource.tables.routing_key import RoutingKey
+from pyspark_pravega.datasource.tables.named_columns import RoutingKey
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 from tests.catalog.test_routing_keys import ids, one_segment, promised, refused, segments
 

@@ -25,7 +25,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.dispatch.dispatch_task import DispatchMessage
 from pyspark_pravega.datasource.insert.reports import InsertMessage
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.insert.test_atomicity import wait_until
 
@@ -204,7 +204,7 @@ def test_a_commit_without_the_reports_of_all_tasks_aborts(
     assert "nothing was committed" in error["message"]
     left = replace(insert, transaction=transaction)
     wait_until(lambda: left.ended(client), "the abort")
-    assert set(tail_cut(client, insert.stream).positions.values()) == {0}
+    assert set(measure_tail(client, insert.stream).positions.values()) == {0}
 
 
 def test_the_end_of_the_driver_ends_what_waits(service: Service) -> None:

@@ -9,14 +9,14 @@ from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.protocol.replies import MicroBatchEnd, PlannedRead
 from pyspark_pravega.catalog.storage.catalogs import BY_OPTIONS, Catalog
 from pyspark_pravega.catalog.storage.dropping import drop_stream
-from pyspark_pravega.catalog.streaming import merged_streams
+from pyspark_pravega.catalog.streaming import micro_batches
 from pyspark_pravega.catalog.tables.description import identify_members
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.stream_source.admission import NO_LIMITS
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from pyspark_pravega.datasource.table_of_options import table_of_options
+from pyspark_pravega.datasource.table_of_options import load_table_of_options
 from pyspark_pravega.errors import StreamNotFoundError
 from tests.datasource.scans import KEYED, insert_numbers
 
@@ -32,18 +32,20 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
         for name in "abc":
             made = create(catalog, r.CreateTable.of([scope], name, KEYED, {"format": "json"}, adopt=False))
             insert_numbers(pravega, made.table, 0, 10)
-        table = identify_members(catalog, table_of_options(pravega, catalog.options(read=options), None))
+        table = identify_members(catalog, load_table_of_options(pravega, catalog.options(read=options), None))
         query = (table, None, table.schema, options)
-        start = merged_streams.answer(catalog, memory, r.StartOfStream(*query))
+        start = micro_batches.answer_for_several_streams(catalog, memory, r.StartOfStream(*query))
         assert isinstance(start, str)
-        end = merged_streams.answer(catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint"))
+        end = micro_batches.answer_for_several_streams(
+            catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint")
+        )
         assert isinstance(end, MicroBatchEnd)
         drop_stream(catalog, Stream(scope, "b"))
         asked = r.PlanMicroBatch(*query, start, end.offset, "checkpoint")
         if strict == "true":
             with pytest.raises(StreamNotFoundError, match="'b' in scope .* any more: it has been dropped"):
-                merged_streams.answer(catalog, memory, asked)
+                micro_batches.answer_for_several_streams(catalog, memory, asked)
             return
-        planned = merged_streams.answer(catalog, memory, asked)
+        planned = micro_batches.answer_for_several_streams(catalog, memory, asked)
     assert isinstance(planned, PlannedRead) and planned.tasks is not None
     assert len(planned.tasks.partitions) == 2

@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.routing import hash_key
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.interop.foreign import Foreign, ForeignClient
 from tests.streams import ParquetSink
 
@@ -88,9 +88,9 @@ def test_truncation_of_a_stream_that_was_scaled(spark: SparkSession, pravega: Pr
     [old] = pravega.controller.current_segments(stream)
     pravega.controller.scale_stream(stream, [old.segment_id], [(0.0, 0.5), (0.5, 1.0)])
     spark.sql(f"INSERT INTO {table} SELECT CAST(id AS INT) FROM range(10, 20)")
-    end = tail_cut(pravega, stream)
+    end = measure_tail(pravega, stream)
     spark.sql(f"TRUNCATE TABLE {table}")
-    assert pravega.controller.head(stream) == end == tail_cut(pravega, stream)
+    assert pravega.controller.head(stream) == end == measure_tail(pravega, stream)
     assert rows(spark, f"SELECT count(*) FROM {table}") == [(0,)]
     spark.sql(f"TRUNCATE TABLE {table}")
     spark.sql(f"INSERT INTO {table} VALUES (20)")

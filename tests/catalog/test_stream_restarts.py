@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.streams import ParquetSink, run_available
 
 
@@ -144,7 +144,7 @@ def test_events_that_retention_removed(
     sink.take(spark.readStream.table(table))
     spark.sql(f"INSERT INTO {table} VALUES (3, 'yard')")
     stream = Stream(scope, "sensor")
-    pravega.controller.truncate_stream(tail_cut(pravega, stream))
+    pravega.controller.truncate_stream(measure_tail(pravega, stream))
     spark.sql(f"INSERT INTO {table} VALUES (4, 'yard')")
     with pytest.raises(StreamingQueryException, match=r"PRAVEGA_DATA_LOSS.*Bytes [\d,]+ to [\d,]+ of segment 0 of"):
         sink.take(spark.readStream.table(table))

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from tests.catalog.changes_streams import scale
 from tests.streams import PATIENCE, ParquetSink, into_memory, running
 
@@ -111,7 +111,7 @@ def test_bounds_without_sense(spark: SparkSession, table: str, tmp_path: Path) -
 
 def test_latest_and_a_stream_cut(spark: SparkSession, table: str, scope: str, pravega: Pravega, tmp_path: Path) -> None:
     spark.sql(f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y')")
-    cut = tail_cut(pravega, Stream(scope, "sensor")).to_text()
+    cut = measure_tail(pravega, Stream(scope, "sensor")).to_text()
     rows = spark.readStream.option("start-stream-cut", "latest").table(table)
     sink = ParquetSink(spark, tmp_path / "latest")
     sink.take(rows)

@@ -17,7 +17,7 @@ from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions import time_travel
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.positions.tags import Tags
 from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
@@ -102,7 +102,7 @@ def test_streams_of_other_writers(spark: SparkSession, pravega: Pravega, scope: 
     assert "'first' (20" in str(caught.value)
     assert "Did you mean 'first'?" in str(caught.value)
     with pytest.raises(PySparkException, match="is a cut of stream"):
-        other = tail_cut(pravega, stream).to_text()
+        other = measure_tail(pravega, stream).to_text()
         spark.sql(f"CREATE TABLE pravega.`{scope}`.other (a INT)")
         spark.sql(f"SELECT * FROM pravega.`{scope}`.other VERSION AS OF '{other}'").collect()
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_number
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, get_segment_number
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import StreamNotFoundError
 
@@ -17,7 +17,7 @@ CONTROLLER = "pyspark_pravega.client.controller.channel"
 
 def learn(pravega: Pravega, stream: Stream) -> None:
     """Note what the controller says of the segments, as the first scan of a stream does."""
-    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    segments, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     infos = pravega.segments.segment_infos(stream, segments)
     pravega.known_streams.learn_segments(stream, segments, infos)
 
@@ -73,7 +73,7 @@ def test_a_stream_that_another_program_scales_truncates_and_makes_again(
         make(other, stream, 5)
         assert known.segment_infos(stream) is None
         assert known.origin(stream) == min(
-            segment_number(segment.segment_id) for segment in other.controller.current_segments(stream)
+            get_segment_number(segment.segment_id) for segment in other.controller.current_segments(stream)
         )
         assert known.origin(stream) > origin
 
@@ -81,7 +81,7 @@ def test_a_stream_that_another_program_scales_truncates_and_makes_again(
 def test_nothing_is_noted_of_a_stream_that_was_scaled_or_sealed_meanwhile(pravega: Pravega, scope: str) -> None:
     stream, known = Stream(scope, "stream"), pravega.known_streams
     make(pravega, stream, 1)
-    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    segments, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     infos = pravega.segments.segment_infos(stream, segments)
     pravega.controller.scale_stream(stream, segments, [(0, 0.5), (0.5, 1)])
     known.learn_segments(stream, segments, infos)
@@ -100,26 +100,26 @@ def test_positions_of_segments_that_were_a_position_before(
         begin = other.controller.head(stream)
         first, second = sorted(begin.positions)
         ahead = StreamCut(stream, {first: 5, second: 0})
-        assert known.infos_between(begin, ahead) is None  # nobody has said yet that it is a position
+        assert known.find_infos_between(begin, ahead) is None  # nobody has said yet that it is a position
         assert known.is_cut(begin)
         caplog.set_level(logging.DEBUG, CONTROLLER)
         assert known.is_cut(ahead)
-        found = known.infos_between(begin, ahead)
-        assert found is not None and sorted(found) == sorted(other.controller.segments_between(begin, begin)[0])
-        assert known.infos_between(ahead, begin) is None
+        found = known.find_infos_between(begin, ahead)
+        assert found is not None and sorted(found) == sorted(other.controller.list_segments_between(begin, begin)[0])
+        assert known.find_infos_between(ahead, begin) is None
         assert [record for record in caplog.records if "isStreamCutValid" in record.getMessage()] == []
         assert not known.is_cut(StreamCut(stream, {first: 0})) and not known.is_cut(StreamCut(stream, {}))
 
         other.controller.scale_stream(stream, [first], [(0, 0.25), (0.25, 0.5)])
         after = StreamCut(stream, {each.segment_id: 0 for each in other.controller.current_segments(stream)})
-        assert known.infos_between(begin, after) is None
+        assert known.find_infos_between(begin, after) is None
         assert known.is_cut(ahead) and known.is_cut(after) and known.is_cut(ahead)
         assert any("isStreamCutValid" in message for message in caplog.messages)
 
-        assert known.infos_between(begin, ahead) is not None
+        assert known.find_infos_between(begin, ahead) is not None
         other.controller.truncate_stream(after)
-        assert known.infos_between(begin, ahead) is None  # one of their segments is gone
+        assert known.find_infos_between(begin, ahead) is None  # one of their segments is gone
         assert known.is_cut(after)
         drop(other, stream)
         make(other, stream, 2)
-        assert not known.is_cut(begin) and not known.is_cut(after) and known.infos_between(begin, begin) is None
+        assert not known.is_cut(begin) and not known.is_cut(after) and known.find_infos_between(begin, begin) is None

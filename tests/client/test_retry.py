@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.client.retry import LONGEST_PAUSE, limit_retries, retry
+from pyspark_pravega.client.retry import LONGEST_PAUSE, count_repeats, limit_retries, retry
 from pyspark_pravega.errors import (
     AuthenticationError,
     DataLossError,
@@ -37,6 +37,17 @@ def test_failures_that_pass_are_tried_again() -> None:
     assert len(operation.seconds_left) == 3
     assert operation.seconds_left == sorted(operation.seconds_left, reverse=True)
     assert operation.seconds_left[0] <= 30.0
+
+
+def test_repeats_are_counted_where_that_is_asked_for() -> None:
+    with count_repeats() as outer:
+        retry(Operation(ServerUnavailableError("a")), timeout=30.0)
+        with count_repeats() as repeats:
+            assert retry(Operation(), timeout=30.0) == "done" and repeats == [0]
+            retry(Operation(ServerUnavailableError("a"), ServerUnavailableError("b")), timeout=30.0)
+        assert repeats == [2]
+    retry(Operation(ServerUnavailableError("a")), timeout=30.0)
+    assert outer == [1]
 
 
 @pytest.mark.parametrize(

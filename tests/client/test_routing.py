@@ -17,12 +17,12 @@ from pyspark_pravega.client.routing import MAX_KEY, SegmentRouter, hash_key, has
 from pyspark_pravega.client.stream import (
     SegmentRange,
     Stream,
-    key_value_table_stream,
-    segment_epoch,
-    segment_id,
-    segment_name,
-    segment_number,
-    transaction_epoch,
+    get_segment_epoch,
+    get_segment_number,
+    get_transaction_epoch,
+    make_key_value_table_stream,
+    make_segment_id,
+    make_segment_name,
 )
 from pyspark_pravega.errors import InvalidRowError, ProtocolError
 
@@ -151,14 +151,17 @@ def test_router_refuses_gaps_and_overlaps(ranges: list[SegmentRange]) -> None:
 def test_segment_names_as_java() -> None:
     for identifier, transaction, name in rows("names.tsv"):
         if transaction == "table":
-            assert segment_name(key_value_table_stream("scope", "t"), segment_id(int(identifier), 0)) == name
+            assert (
+                make_segment_name(make_key_value_table_stream("scope", "t"), make_segment_id(int(identifier), 0))
+                == name
+            )
         else:
             owner = uuid.UUID(transaction) if transaction else None
-            assert segment_name(Stream("scope", "stream"), int(identifier), owner) == name
+            assert make_segment_name(Stream("scope", "stream"), int(identifier), owner) == name
 
 
 @given(st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 31) - 1))
 def test_segment_ids_are_made_of_number_and_epoch(number: int, epoch: int) -> None:
-    identifier = segment_id(number, epoch)
-    assert (segment_number(identifier), segment_epoch(identifier)) == (number, epoch)
-    assert transaction_epoch(uuid.UUID(int=epoch << 96 | number)) == epoch
+    identifier = make_segment_id(number, epoch)
+    assert (get_segment_number(identifier), get_segment_epoch(identifier)) == (number, epoch)
+    assert get_transaction_epoch(uuid.UUID(int=epoch << 96 | number)) == epoch

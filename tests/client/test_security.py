@@ -25,7 +25,7 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials, TokenCredentials
 from pyspark_pravega.client.segments.delegation import REFRESH_AT, DelegationTokens, compute_refresh_time
-from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, key_value_table_stream
+from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, make_key_value_table_stream
 from pyspark_pravega.client.tls import make_connection_error, make_ssl_context
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
@@ -163,7 +163,7 @@ def test_a_reader_reads(connect_as: Callable[[str], Controller], stream: Stream)
     assert reader.stream_configuration(stream) == StreamConfiguration()
     head = reader.head(stream)
     assert [segment.segment_id for segment in reader.current_segments(stream)] == list(head.positions)
-    segments, token = reader.segments_between(head, None)
+    segments, token = reader.list_segments_between(head, None)
     assert (segments, expires(token)) == ([0], True)
     assert reader.successors(stream, 0) == {}
     assert reader.is_stream_cut_valid(head)
@@ -234,7 +234,7 @@ def test_key_value_tables_are_read_under_the_name_of_their_segments(
 ) -> None:
     connect_as("admin").create_key_value_table(secure_scope, "table", 2, 8)
     reader = connect_as("reader")
-    pretended = key_value_table_stream(secure_scope, "table")
+    pretended = make_key_value_table_stream(secure_scope, "table")
     assert reader.key_value_table_partitions(secure_scope, "table") == 2
     assert reader.segment_location(pretended, 0).port > 0
     assert reader.delegation_token(pretended, Access.READ)
@@ -290,7 +290,7 @@ def test_a_crowd_asks_for_a_token_once(connect_as: Callable[[str], Controller], 
 def test_a_token_from_elsewhere_is_used(connect_as: Callable[[str], Controller], stream: Stream) -> None:
     source = CountingSource(connect_as("reader"))
     tokens = DelegationTokens(source)
-    _, token = source.controller.segments_between(source.controller.head(stream), None)
+    _, token = source.controller.list_segments_between(source.controller.head(stream), None)
     tokens.seed(stream, Access.READ, token)
     assert tokens.token(stream, Access.READ) == token
     tokens.invalidate(stream, Access.READ)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_pravega.client.stream import Stream, segment_id
+from pyspark_pravega.client.stream import Stream, make_segment_id
 from pyspark_pravega.client.stream_cut import UNBOUNDED, StreamCut
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.local.jars.cache import provide_class_path
@@ -22,7 +22,7 @@ from pyspark_pravega.local.java import find_java
 
 INTEROP = Path(__file__).parents[1] / "interop"
 
-SEGMENT_IDS = st.builds(segment_id, st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 31) - 1))
+SEGMENT_IDS = st.builds(make_segment_id, st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 31) - 1))
 CUTS = st.builds(
     StreamCut,
     st.just(Stream("my.scope-1", "my-stream")),
@@ -91,7 +91,7 @@ def test_blanks_around_the_text_do_not_matter() -> None:
 
 def test_a_cut_over_thousands_of_segments() -> None:
     offsets = random.Random(1)
-    cut = StreamCut(Stream("s", "t"), {segment_id(each, 1): offsets.randrange(1 << 40) for each in range(10_000)})
+    cut = StreamCut(Stream("s", "t"), {make_segment_id(each, 1): offsets.randrange(1 << 40) for each in range(10_000)})
     assert len(cut.to_text()) > 50_000
     assert StreamCut.from_text(cut.to_text()) == cut
 

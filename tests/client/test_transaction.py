@@ -19,9 +19,9 @@ from pyspark_pravega.client.stream import (
     ScalingPolicy,
     Stream,
     StreamConfiguration,
-    segment_epoch,
-    segment_number,
-    transaction_epoch,
+    get_segment_epoch,
+    get_segment_number,
+    get_transaction_epoch,
 )
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
@@ -173,9 +173,10 @@ def test_the_segments_of_a_transaction_carry_its_epoch(controller: Controller, s
     """Also the one that is older than the transaction: it took no part in the scaling."""
     controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
     transaction = Transaction.begin(controller, stream, SHORTEST_LEASE)
-    assert transaction_epoch(transaction.id) == 1
+    assert get_transaction_epoch(transaction.id) == 1
     numbers_and_epochs = [
-        (segment_number(segment.segment_id), segment_epoch(segment.segment_id)) for segment in transaction.segments
+        (get_segment_number(segment.segment_id), get_segment_epoch(segment.segment_id))
+        for segment in transaction.segments
     ]
     assert numbers_and_epochs == [(2, 1), (3, 1), (1, 1)]
     assert Transaction.rejoin(controller, stream, transaction.id, SHORTEST_LEASE).segments == transaction.segments

@@ -15,7 +15,7 @@ import pytest
 
 from pyspark_pravega.client import ClientConfig, Pravega, connect
 from pyspark_pravega.client.retry import LOG_AFTER_SECONDS
-from pyspark_pravega.datasource.connecting import FIRST_CONTACT, first_contact
+from pyspark_pravega.datasource.connecting import FIRST_CONTACT, read_first_contact
 from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerUnavailableError
 from pyspark_pravega.sql.options import resolve
 
@@ -118,5 +118,5 @@ def test_a_call_that_ends_sooner_tells_nothing(dead_port: int, caplog: pytest.Lo
 
 def test_the_first_contact_is_short_unless_the_user_says_how_long() -> None:
     servers = {"controller-uri": "tcp://127.0.0.1:1"}
-    assert first_contact(resolve(conf=servers)) == FIRST_CONTACT == 10
-    assert first_contact(resolve(conf={**servers, "retry-timeout": "60s"})) is None
+    assert read_first_contact(resolve(conf=servers)) == FIRST_CONTACT == 10
+    assert read_first_contact(resolve(conf={**servers, "retry-timeout": "60s"})) is None

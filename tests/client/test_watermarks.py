@@ -13,27 +13,27 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
-from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_id
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, make_segment_id
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.client.watermarks import Watermark, find_watermarks_end, read_watermarks
 
-LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
-NEW_LEFT, NEW_RIGHT = segment_id(3, 2), segment_id(4, 2)
+LEFT, RIGHT, MERGED = 0, 1, make_segment_id(2, 1)
+NEW_LEFT, NEW_RIGHT = make_segment_id(3, 2), make_segment_id(4, 2)
 
 
 def test_what_precedes_a_byte_of_the_same_segment() -> None:
     mark = Watermark(7, 7, {LEFT: 10, RIGHT: 0}, {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0)})
-    assert [mark.precedes(LEFT, offset) for offset in (0, 9, 10, 11)] == [False, False, True, True]
-    assert mark.precedes(RIGHT, 0)
-    assert mark.precedes(MERGED, 0) and mark.precedes(NEW_LEFT, 0)
+    assert [mark.is_before(LEFT, offset) for offset in (0, 9, 10, 11)] == [False, False, True, True]
+    assert mark.is_before(RIGHT, 0)
+    assert mark.is_before(MERGED, 0) and mark.is_before(NEW_LEFT, 0)
 
 
 def test_a_predecessor_is_not_preceded_and_another_part_of_the_keys_does_not_count() -> None:
     mark = Watermark(7, 7, {LEFT: 10, NEW_RIGHT: 3}, {LEFT: (0.0, 0.5), NEW_RIGHT: (0.5, 1.0)})
-    assert not mark.precedes(RIGHT, 1 << 40) and not mark.precedes(RIGHT, 1 << 40, (0.5, 1.0))
-    assert not mark.precedes(MERGED, 1 << 40) and not mark.precedes(MERGED, 1 << 40, (0.0, 1.0))
+    assert not mark.is_before(RIGHT, 1 << 40) and not mark.is_before(RIGHT, 1 << 40, (0.5, 1.0))
+    assert not mark.is_before(MERGED, 1 << 40) and not mark.is_before(MERGED, 1 << 40, (0.0, 1.0))
     # A successor of LEFT alone, older than NEW_RIGHT: only its part of the keys shows that it is later.
-    assert not mark.precedes(MERGED, 0) and mark.precedes(MERGED, 0, (0.0, 0.5))
+    assert not mark.is_before(MERGED, 0) and mark.is_before(MERGED, 0, (0.0, 0.5))
 
 
 def test_a_reader_may_read_them(secure_client_config: Callable[..., ClientConfig], secure_scope: str) -> None:

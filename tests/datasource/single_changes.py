@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_pravega.datasource.changes.rows.snapshots import TABLE_OF_MARK
+from pyspark_pravega.datasource.changes.rows.clearing import TABLE_OF_MARK
 from pyspark_pravega.formats.changes.feed import POSITION_TYPE
 
 ROW = pa.struct([("id", pa.int64()), ("v", pa.string()), ("w", pa.string())])

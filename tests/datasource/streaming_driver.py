@@ -15,7 +15,7 @@ from pyspark_pravega import configure
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 
 ROWS, BATCHES = 100, 6
 
@@ -34,7 +34,7 @@ def truncate(controller: str, table: str) -> None:
     """Let retention remove all events."""
     scope, name = table.replace("`", "").split(".")[1:]
     with connect(ClientConfig(controller)) as pravega:
-        pravega.controller.truncate_stream(tail_cut(pravega, Stream(scope, name)))
+        pravega.controller.truncate_stream(measure_tail(pravega, Stream(scope, name)))
 
 
 def main(master: str, table: str, controller: str, registry: str, log: str) -> None:

@@ -29,10 +29,10 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import commit_log
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, make_row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch, EpochRecorder
-from pyspark_pravega.datasource.positions.snapshot import tail_cut, take_snapshot
+from pyspark_pravega.datasource.positions.snapshot import measure_tail, take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
 from tests.datasource.transactions import (
     EVENT_BYTES,
@@ -158,7 +158,7 @@ class TestOneWriter:
         assert before == first
         assert last.positions.keys() == end.positions.keys()
         assert sum(last.positions.values()) == sum(end.positions.values()) + 3 * EVENT_BYTES
-        assert tail_cut(pravega, stream) == last
+        assert measure_tail(pravega, stream) == last
 
     def test_nothing_to_withdraw_makes_no_row(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         logged, untouched = new_stream(name="logged"), new_stream(name="untouched")
@@ -492,7 +492,7 @@ class TestTimes:
         log = CommitLog(pravega, stream)
         self.publish(log, tail(pravega, stream), monkeypatch, [10, 20, 90, 30, 40, 100])
         assert [version.timestamp // 10**6 for version in log.versions()] == [10, 20, 90, 90, 90, 100]
-        found = [log.newest_by(second * 10**6) for second in (9, 10, 50, 90, 99, 100)]
+        found = [log.find_newest_by(second * 10**6) for second in (9, 10, 50, 90, 99, 100)]
         assert [one and one.number for one in found] == [None, 1, 2, 5, 5, 6]
 
     def test_of_versions_that_older_releases_published(
@@ -507,13 +507,17 @@ class TestTimes:
         for row, clock in zip(versions, clocks, strict=True):
             row["timestamp_ms"] = clock * 1000
         for number, row in enumerate([head, *versions]):
-            table.put(row_key(stream, number), json.dumps(row).encode())
+            table.put(make_row_key(stream, number), json.dumps(row).encode())
         log = CommitLog(pravega, stream)
         seconds, wanted = (9, 25, 45, 60), [None, 2, 5, 6]
-        assert [version and version.number for version in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        assert [
+            version and version.number for version in (log.find_newest_by(one * 10**6) for one in seconds)
+        ] == wanted
         self.publish(log, tail(pravega, stream), monkeypatch, [60, 55])
         wanted[-1] = 8
-        assert [version and version.number for version in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        assert [
+            version and version.number for version in (log.find_newest_by(one * 10**6) for one in seconds)
+        ] == wanted
 
 
 def events_of_versions(pravega: Pravega, stream: Stream) -> dict[int, Counter[str]]:

@@ -22,9 +22,9 @@ from pyspark_pravega.client.key_value.table import KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, Version, row_key
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, Version, make_row_key
 from pyspark_pravega.datasource.commit_log.versions import FOLDED, encode_checkpoint, read_checkpoint
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 from tests.datasource.test_commit_log import events_of_versions
 from tests.datasource.transactions import die_in_commit, insert_into_all, insert_many, log_rows, record_versions
@@ -40,7 +40,7 @@ def rows_of_log(pravega: Pravega, stream: Stream) -> tuple[int, int]:
 
 def publish(pravega: Pravega, stream: Stream, versions: int) -> None:
     """Publish versions of transactions without events, which takes a small part of the time of INSERTs."""
-    log, end = CommitLog(pravega, stream), tail_cut(pravega, stream)
+    log, end = CommitLog(pravega, stream), measure_tail(pravega, stream)
     for number in range(versions):
         transaction = uuid.uuid4()
         assert log.enter(transaction, rows=number, operation="TEST")
@@ -55,9 +55,9 @@ def check(log: CommitLog, versions: list[Version]) -> None:
         assert log.versions(number, number) == [versions[number - 1]]
         assert log.versions(number, number + 2) == versions[number - 1 : number + 2]
         assert log.versions(2, number) == versions[1:number]
-        found = log.newest_by(versions[number - 1].timestamp)
+        found = log.find_newest_by(versions[number - 1].timestamp)
         assert found == [version for version in versions if version.timestamp <= versions[number - 1].timestamp][-1]
-    assert log.newest_by(versions[0].timestamp - 1) is None
+    assert log.find_newest_by(versions[0].timestamp - 1) is None
     assert log.has_version_of(versions[3].transaction)
     assert not log.has_version_of(uuid.uuid4())
 
@@ -130,7 +130,7 @@ def test_a_folder_that_is_killed(
 
 
 def publish_without_folding(pravega: Pravega, stream: Stream) -> None:
-    log, end, transaction = CommitLog(pravega, stream), tail_cut(pravega, stream), uuid.uuid4()
+    log, end, transaction = CommitLog(pravega, stream), measure_tail(pravega, stream), uuid.uuid4()
     assert log.enter(transaction, rows=0, operation="TEST")
     log.wait_for_turn(transaction, lambda: end)
     head = log.head()
@@ -283,7 +283,7 @@ def test_a_commit_stands_that_cannot_fold(
     log = CommitLog(pravega, stream)
     head = log.head()
     assert log._replace(head, replace(head, version=2 * FOLDED - 1))
-    pravega.key_value_table(stream.scope, TABLE_NAME).put(row_key(stream, FOLDED), value)
+    pravega.key_value_table(stream.scope, TABLE_NAME).put(make_row_key(stream, FOLDED), value)
     publish(pravega, stream, 1)
     assert "were not folded" in caplog.text
     assert log.newest() == 2 * FOLDED
@@ -304,7 +304,7 @@ def test_older_releases_refuse_checkpoints_by_name(
     now = log.head()
     before = iter([replace(now, version=FOLDED - 2), replace(now, version=FOLDED - 1), replace(now, version=FOLDED)])
     monkeypatch.setattr(log, "head", lambda: next(before, now))
-    assert log.measure_settled(lambda until: until) == tail_cut(pravega, stream)
+    assert log.measure_settled(lambda until: until) == measure_tail(pravega, stream)
 
 
 def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.datasource.changes.states import RowStates
-from pyspark_pravega.datasource.workers.local_directories import local_directories, spill_directory
+from pyspark_pravega.datasource.workers.local_directories import choose_spill_directory, list_local_directories
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_the_files_of_tasks_share_the_disks(disks: list[Path]) -> None:
-    assert {spill_directory() for _ in range(64)} == set(disks)
+    assert {choose_spill_directory() for _ in range(64)} == set(disks)
 
 
 def test_states_of_rows_stay_in_one_place(disks: list[Path]) -> None:
@@ -31,4 +31,4 @@ def test_states_of_rows_stay_in_one_place(disks: list[Path]) -> None:
 def test_without_an_executor_it_is_the_systems_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert local_directories() == [tmp_path]
+    assert list_local_directories() == [tmp_path]

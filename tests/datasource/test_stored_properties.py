@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from pyspark_pravega.catalog.storage.creation_mark import CreationMark, mark_in
+from pyspark_pravega.catalog.storage.creation_mark import CreationMark, read_mark
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.tables.loading import read_declared_settings
 from pyspark_pravega.datasource.tables.stored_properties import (
     make_stored_properties,
+    make_tags,
+    read_own_properties,
     read_stored_properties,
-    stored_properties,
-    tags_for,
 )
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.sql.options import resolve
@@ -33,8 +33,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 @pytest.mark.parametrize("comment", [None, "of a day", "Größe = 10\nzweite Zeile", "base64:eA==", "x" * 1000])
 def test_properties_are_read_as_they_were_written(name: str, comment: str | None) -> None:
     settings = read_declared_settings(resolve(conf={}, properties=TABLES[name]))
-    tags = tags_for(make_stored_properties(settings, comment), settings.tags)
-    read = read_stored_properties(stored_properties(tags))
+    tags = make_tags(make_stored_properties(settings, comment), settings.tags)
+    read = read_stored_properties(read_own_properties(tags))
     assert read.format == settings.format
     assert read.framing in (None, settings.framing)
     assert (
@@ -52,12 +52,12 @@ def test_properties_are_read_as_they_were_written(name: str, comment: str | None
 def test_a_mark_is_read_as_it_was_written() -> None:
     config = ClientConfig("tcp://localhost:9090", registry_uri="http://localhost:9092")
     mark = CreationMark.new(config, "schema")
-    stored = stored_properties(tags_for({"format": "json", **mark.stored}, ["red"]))
-    assert mark_in(stored) == mark
+    stored = read_own_properties(make_tags({"format": "json", **mark.stored}, ["red"]))
+    assert read_mark(stored) == mark
     assert mark.is_for(config, "schema") and not mark.is_for(config, "another")
-    assert mark_in({"format": "json"}) is None
+    assert read_mark({"format": "json"}) is None
 
 
 def test_properties_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidNameError, match="shorten 'comment'"):
-        tags_for({"comment": "x" * 40_000})
+        make_tags({"comment": "x" * 40_000})

@@ -19,7 +19,7 @@ from pyspark_pravega.datasource.insert.commit import WriteSettings
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.reports import InsertMessage
 from pyspark_pravega.datasource.insert.task import InsertWriter
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 
 SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
@@ -66,7 +66,7 @@ def die_in_commit(config: ClientConfig, stream: Stream, segments: int, moment: s
     log = CommitLog(pravega, stream)
     assert log.enter(insert.transaction.id, rows=segments, operation="INSERT")
     if moment != "before":
-        log.wait_for_turn(insert.transaction.id, lambda: tail_cut(pravega, stream))
+        log.wait_for_turn(insert.transaction.id, lambda: measure_tail(pravega, stream))
     if moment == "during":
         pravega.controller.commit_transaction(stream, insert.transaction.id)
     elif moment == "after":
@@ -90,7 +90,7 @@ class _Gathering(CommitLog):
 
 def record_versions(pravega: Pravega, stream: Stream, versions: int) -> None:
     """Record versions without events, none of them folded, as older releases leave them: hundreds in one step."""
-    log, end = CommitLog(pravega, stream), tail_cut(pravega, stream)
+    log, end = CommitLog(pravega, stream), measure_tail(pravega, stream)
     for first in range(0, versions, _IN_ONE_STEP):
         assert log.enter(uuid.uuid4(), rows=first, operation="TEST")
         head = log.head()

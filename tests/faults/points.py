@@ -53,8 +53,8 @@ OTHER_POINTS = (
 
 POINTS_OF_LARGE_TASKS = (
     # Between two blocks of a task that outgrows its memory, and in the copy of what the winners of such tasks wrote.
-    Point("block", "worker", "datasource.insert.block_sender:BlockSender.send:after"),
-    Point("sent", "worker", "datasource.insert.block_sender:BlockSender._append:after"),
-    Point("mixed", "service", "datasource.insert.copying:_Copying.copy:before"),
-    Point("copied", "service", "datasource.insert.copying:_Copying.copy:after"),
+    Point("block", "worker", "datasource.insert.blocks:BlockSender.send:after"),
+    Point("sent", "worker", "datasource.insert.blocks:BlockSender._append:after"),
+    Point("mixed", "service", "datasource.insert.sealing:_Copying.copy:before"),
+    Point("copied", "service", "datasource.insert.sealing:_Copying.copy:after"),
 )

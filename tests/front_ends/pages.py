@@ -17,7 +17,7 @@ from pyspark_pravega.catalog import PravegaCatalog
 def serving(catalog: PravegaCatalog, patience: float = 60) -> Iterator[httpx.Client]:
     """Serve the pages of a catalog on a free port, and return a client of them. Lists wait until they are complete."""
     pytest.importorskip("starlette", reason="the extra 'ui' is not installed: make setup")
-    from pyspark_pravega.browser.serving import make_server, open_socket
+    from pyspark_pravega.browser.application import make_server, open_socket
 
     with open_socket("127.0.0.1", 0) as listening:
         server = make_server(catalog, controller="tcp://localhost:9090", patience=patience)

@@ -28,7 +28,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.commands.cli import main
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.local.state import ClusterInfo
 from tests.spark_servers import free_port
 
@@ -103,7 +103,7 @@ def test_streams_and_consumers(scraped: Scraped, cluster: ClusterInfo, pravega: 
         assert before["pravega_consumer_bytes_read"] == before["pravega_consumer_overtaken"] == {("things",): 0}
         assert before["pravega_consumer_seconds_behind"]["things",] > 0
 
-        consumer.move(tail_cut(pravega, stream))
+        consumer.move(measure_tail(pravega, stream))
         middle = scraped.read()
         assert middle["pravega_consumer_bytes_behind"] == middle["pravega_consumer_seconds_behind"] == {("things",): 0}
         assert middle["pravega_consumer_bytes_read"] == {("things",): size}
@@ -116,7 +116,7 @@ def test_streams_and_consumers(scraped: Scraped, cluster: ClusterInfo, pravega: 
     age = after["pravega_measurement_timestamp_seconds"][()] - second
     assert after["pravega_consumer_seconds_behind"]["things",] >= age
 
-    pravega.controller.truncate_stream(tail_cut(pravega, stream))
+    pravega.controller.truncate_stream(measure_tail(pravega, stream))
     assert scraped.read()["pravega_consumer_overtaken"] == {("things",): 1}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,8 +19,12 @@ LOCK = Path(__file__).with_name("broker.lock")
 _PATIENCE_S = 120
 
 
+QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""A JVM that starts soon and takes little memory."""
+
+
 @contextmanager
-def broker(directory: Path) -> Iterator[str]:
+def broker(directory: Path, jvm: Sequence[str] = QUICK, partitions: int = 3) -> Iterator[str]:
     """Run a broker with its files in a directory, and give its address."""
     ports = find_free_ports()
     address, controller = f"127.0.0.1:{ports.controller}", f"127.0.0.1:{ports.registry}"
@@ -32,13 +36,13 @@ def broker(directory: Path) -> Iterator[str]:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(directory / "topics"),
         "offsets.topic.replication.factor": "1",
-        "num.partitions": "3",
+        "num.partitions": str(partitions),
     }
     conf, log = directory / "server.properties", directory / "broker.log"
     conf.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
     found = find_java()
     jars = provide_class_path(read_lock(LOCK), java=found, report=print)
-    java = [str(found.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java = [str(found.executable), *jvm]
     java += ["-cp", os.pathsep.join(map(str, jars))]
     format_ = [
         *java,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import SetupError
+from pyspark_pravega.local import certificates
 from pyspark_pravega.local.cluster import LocalCluster
-from pyspark_pravega.local.tls import certificates
 
 
 def test_files_are_their_owners(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_files_are_their_owners(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "pyspark_pravega.local.tls.authority", raising=False)
+    monkeypatch.delitem(sys.modules, "pyspark_pravega.local.certificate_authority", raising=False)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(SetupError, match=r"'cryptography', which is not installed.* pip install '\.\[local\]'"):
         LocalCluster.start(tmp_path / "cluster", tls=True)

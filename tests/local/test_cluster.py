@@ -26,10 +26,10 @@ from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, Perm
 from pyspark_pravega.local import cluster as cluster_module
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.command import local
+from pyspark_pravega.local.directories import STORE_PASSWORD
 from pyspark_pravega.local.ports import Ports, find_free_ports
 from pyspark_pravega.local.processes import ServerProcess
 from pyspark_pravega.local.state import ClusterInfo, ClusterState
-from pyspark_pravega.local.tls.files import STORE_PASSWORD
 from tests import tutorial
 
 _PATIENCE_S = 120.0

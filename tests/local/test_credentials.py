@@ -13,8 +13,8 @@ import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.local.accounts import SERVER_USER, Account, fill_in_passwords, format_password_file
-from pyspark_pravega.local.tls.certificates import create_certificates
-from pyspark_pravega.local.tls.files import Certificates
+from pyspark_pravega.local.certificates import create_certificates
+from pyspark_pravega.local.directories import Certificates
 
 
 def _handshake(files: Certificates, host: str) -> None:

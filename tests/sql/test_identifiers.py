@@ -14,7 +14,7 @@ from pyspark_pravega.sql.identifiers import (
     is_internal,
     quote,
     quote_all,
-    underscore,
+    replace_hyphens,
 )
 
 
@@ -46,11 +46,16 @@ def test_quoted_parts_can_be_told_apart(parts: list[str]) -> None:
 def test_every_name_is_spelled_so_that_it_is_found_again(name: str) -> None:
     """But for names with `_` and without it in front, which no server makes."""
     if "_" not in name[1:] or is_internal(name):
-        assert hyphenate(underscore(name)) == name
+        assert hyphenate(replace_hyphens(name)) == name
 
 
 def test_underscores_of_sql() -> None:
-    assert [underscore(name) for name in ("sensor-agg", "a-b.c", "-a", "_a")] == ["sensor_agg", "a_b.c", "-a", "_a"]
+    assert [replace_hyphens(name) for name in ("sensor-agg", "a-b.c", "-a", "_a")] == [
+        "sensor_agg",
+        "a_b.c",
+        "-a",
+        "_a",
+    ]
     assert [hyphenate(name) for name in ("sensor_agg", "a_b-c", "_a_b", "a")] == ["sensor-agg", "a-b-c", "_a_b", "a"]
 
 

@@ -2,11 +2,15 @@
 
 A truncation has no key, and a snapshot has no event for a missing row. So their events may lie in other segments than
 the rows that they clear. What they clear does not depend on the order in which they and the rows are read.
+
+Debezium marks the first and the last row of a table in a snapshot (`source.snapshot`; the only row of a table as the
+last one). An interrupted snapshot has a first row only, and begins again with another one. A snapshot is complete when
+its last row has come, and then replaces everything that was there when it began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,9 +27,121 @@ from .names import (
     Names,
     OlderPositions,
     is_position_older,
-    numbers_of,
+    read_numbers,
 )
-from .snapshots import CompleteSnapshot, Mark, find_complete, has_older_position
+
+BEGINS = ("first", "first_in_data_collection")
+LAST_OF_TABLE = "last_in_data_collection"
+ENDS = ("last", LAST_OF_TABLE)
+MARKS_OF_SNAPSHOTS = (*BEGINS, *ENDS)
+TABLE_OF_MARK = ("connector", "name", "db", "schema", "table")
+"""The members of a source block that identify a table."""
+_TIME_OF_CHANGE = "oracle/"
+"""LogMiner says when a row was changed, not when the change was committed."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The first or the last (`ends`) row in a snapshot of a `table` (TABLE_OF_MARK joined by `/`)."""
+
+    origin: str | None
+    segment: int
+    moment: Moment
+    ends: bool
+    table: str = ""
+
+    def is_read_with(self, begin: Mark) -> bool:
+        """Return whether this may end the snapshot with that begin: all rows of a snapshot have one position."""
+        return self.origin == begin.origin and self.moment.position == begin.moment.position
+
+
+@dataclass(frozen=True)
+class CompleteSnapshot:
+    """A complete snapshot: the place of its first row, and when the connector handled the last one (`ended`).
+
+    `since` is the database's time from which its rows were read, UNKNOWN if its first row is not known.
+    """
+
+    origin: str | None
+    segment: int
+    moment: Moment
+    ended: int
+    since: int = UNKNOWN
+
+    def clears(self, numbers: Columns, names: Names) -> Mask:
+        """Return which entries were made before the snapshot began. Rows that it has read are left out.
+
+        The place decides in the same segment, and the connector's time in another one, unless position and database
+        time both contradict it. A change that is older in both was delivered again.
+        """
+        moment = self.moment
+        ts, time = numbers["ts"], numbers["time"]
+        here = numbers["segment"] == self.segment
+        before: Mask = np.where(here, numbers["offset"] < moment.offset, (ts != UNKNOWN) & (ts < moment.ts))
+        origin = names.origin(self.origin)
+        if origin < 0:
+            return before
+        older_position = has_older_position(moment.position, numbers)
+        changes = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT)
+        changes &= (time != UNKNOWN) & (moment.time != UNKNOWN)
+        newer = changes & ~here & ~older_position & (time >= moment.time)
+        before &= ~newer
+        if not str(self.origin).startswith(_TIME_OF_CHANGE):
+            before |= changes & older_position & (time < moment.time)
+        found: Mask = before & ~self._find_at_position(numbers, origin)
+        return found
+
+    def has_read(self, numbers: Columns, names: Names) -> Mask:
+        """Return which entries are rows of the snapshot, given that none of them is from before it."""
+        found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
+        origin = names.origin(self.origin)
+        if origin >= 0:
+            found |= self._find_at_position(numbers, origin)
+        rows: Mask = found & (numbers["kind"] == SNAPSHOT)
+        return rows
+
+    def _find_at_position(self, numbers: Columns, origin: int) -> Mask:
+        """Return which rows were read at the snapshot's position: they belong to it wherever its first row lies."""
+        found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
+        for name, value in zip(POSITION, self.moment.position, strict=True):
+            found &= numbers[name] == value
+        # A log that has started over has the same positions again, at another time.
+        if self.since != UNKNOWN:
+            found &= (numbers["time"] == UNKNOWN) | (numbers["time"] >= self.since)
+        return found
+
+
+def has_older_position(position: tuple[int, int, int], numbers: Columns) -> Mask:
+    """Return which entries have an older position than this one."""
+    count = len(numbers["major"])
+    return is_position_older([numbers[name] for name in POSITION], [np.full(count, number) for number in position])
+
+
+def find_complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
+    """Return the complete snapshots, in their order; none for a stream with several tables.
+
+    In such a stream the rows of different tables cannot be distinguished, and a snapshot replaces the rows that it
+    read. An end without a begin is that of a table with one row, or the rest of a longer snapshot, whose rows have its
+    position. If that is unknown, it means nothing.
+    """
+    found: list[CompleteSnapshot] = []
+    begin: Mark | None = None
+    marks = list(marks)
+    if len({mark.table for mark in marks}) > 1:
+        return found
+    order = sorted(marks, key=lambda mark: (mark.moment.ts, mark.ends, mark.segment, mark.moment.offset))
+    for mark in order:
+        if not mark.ends:
+            begin = mark
+            continue
+        if begin is not None and None not in (begin.origin, mark.origin) and not mark.is_read_with(begin):
+            begin = None  # it was interrupted
+        first = begin or (mark if mark.origin is not None else None)
+        if first is not None:
+            since = UNKNOWN if begin is None else begin.moment.time
+            found.append(CompleteSnapshot(first.origin, first.segment, first.moment, mark.moment.ts, since))
+        begin = None
+    return found
 
 
 @dataclass(frozen=True)
@@ -112,7 +228,7 @@ class Clearings:
         """Return which entries are cleared; see `clears` of Truncation and of CompleteSnapshot."""
         if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
-        return self.find_cleared_numbers({name: numbers_of(entries, name) for name in NUMBERS}, names)
+        return self.find_cleared_numbers({name: read_numbers(entries, name) for name in NUMBERS}, names)
 
     def find_cleared_numbers(self, numbers: Columns, names: Names) -> Mask:
         """Return which entries, given by their NUMBERS, are cleared."""

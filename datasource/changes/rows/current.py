@@ -28,7 +28,7 @@ from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold, LeftOut
 from .history import RowState
-from .names import DELETED, Mask, Names, Numbers, OlderPositions, numbers_of
+from .names import DELETED, Mask, Names, Numbers, OlderPositions, read_numbers
 from .order import KeyOrder, find_last, replace_columns, take_rows
 
 
@@ -76,7 +76,7 @@ class CurrentRows(KeyFold):
         self.add(self._reader.read(changes, locations, self.clearings))
 
     def rows(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:
-        """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this.
+        """Yield the current rows, each once: columns by `name_value`, and NUMBERS. Nothing may be fed after this.
 
         `keep` gets the entries with which another fold can go on.
         """
@@ -85,7 +85,7 @@ class CurrentRows(KeyFold):
     def rows_among(self, states: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield the rows among the last entries of keys."""
         for entries in states:
-            there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
+            there = (read_numbers(entries, "kind") != DELETED) & ~self.clearings.find_cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found
@@ -112,7 +112,7 @@ class _Latest:
 
     def _is_remembered(self, entries: pa.Table, last: Numbers) -> Mask:
         """Return which of the last entries stay: a deletion only if its position can show that a later one is older."""
-        found: Mask = (numbers_of(entries, "kind")[last] != DELETED) | (numbers_of(entries, "origin")[last] >= 0)
+        found: Mask = (read_numbers(entries, "kind")[last] != DELETED) | (read_numbers(entries, "origin")[last] >= 0)
         return found
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
@@ -121,5 +121,5 @@ class _Latest:
     def fork(self) -> _Latest:
         return self
 
-    def needs_all(self) -> bool:
+    def has_to_read_all(self) -> bool:
         return True

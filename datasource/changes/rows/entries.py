@@ -18,9 +18,8 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
 from pyspark_pravega.formats.core.arrow_types import make_array
 
-from .clearing import Clearings, Truncation
+from .clearing import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Clearings, Mark, Truncation
 from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, fill_nulls
-from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Mark
 
 _Codes = npt.NDArray[np.int32]
 
@@ -64,9 +63,9 @@ class EntryReader:
         Truncations go to the `clearings`, as do marks of snapshots if changes have MARKS. Raises MalformedEventError
         for a change whose row is unknown, naming the place of its event.
         """
-        codes = _operation_codes(changes)
+        codes = _find_operation_codes(changes)
         there = {letter for letter, count in zip(OPERATIONS, np.bincount(codes).tolist(), strict=False) if count}
-        numbers = {"kind": _KINDS[codes], **entry_numbers(changes, locations, self._names)}
+        numbers = {"kind": _KINDS[codes], **find_entry_numbers(changes, locations, self._names)}
         if TRUNCATE in there:
             note_truncates(codes == OPERATIONS.index(TRUNCATE), numbers, self._names, clearings)
         if READ in there and MARKS.name in changes.schema.names:
@@ -83,7 +82,7 @@ class EntryReader:
         if len(chosen) < len(codes):
             entries = {name: array.take(make_array(chosen)) for name, array in entries.items()}
             numbers = {name: column[chosen] for name, column in numbers.items()}
-        table = entry_table(entries, numbers)
+        table = make_entry_table(entries, numbers)
         return table if not len(moved) else self._insert_moves(table, chosen, moved, before)
 
     def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], locations: EventLocations) -> None:
@@ -123,20 +122,20 @@ class EntryReader:
         return both.take(make_array(order))
 
 
-def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
+def read_operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
     """Return the letter of each change, an empty text where there is none."""
-    letters: npt.NDArray[np.str_] = _LETTERS[_operation_codes(changes)]
+    letters: npt.NDArray[np.str_] = _LETTERS[_find_operation_codes(changes)]
     return letters
 
 
-def _operation_codes(changes: pa.RecordBatch) -> _Codes:
+def _find_operation_codes(changes: pa.RecordBatch) -> _Codes:
     """Return the place of each change's letter in OPERATIONS, one more than the last where there is none."""
     codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), len(OPERATIONS))
     found: _Codes = codes.to_numpy(zero_copy_only=False)
     return found
 
 
-def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
+def find_entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
     """Return the NUMBERS of some changes, except for the kind."""
     position = flatten_struct(changes.column("position"))
     return {
@@ -156,7 +155,7 @@ def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Nam
 def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, found: Clearings) -> None:
     """Note the truncations among changes."""
     for place in np.flatnonzero(there).tolist():
-        found.add(Truncation(*_place(numbers, place, names)))
+        found.add(Truncation(*_read_place(numbers, place, names)))
 
 
 def _note_marks(
@@ -167,24 +166,24 @@ def _note_marks(
     marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
     for place in np.flatnonzero(marked).tolist():
         table = "/".join(str(told[name][place].as_py()) for name in TABLE_OF_MARK if name in told)
-        found.add(Mark(*_place(numbers, place, names), texts[place].as_py() in ENDS, table))
+        found.add(Mark(*_read_place(numbers, place, names), texts[place].as_py() in ENDS, table))
 
 
-def _place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:
+def _read_place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:
     value = {name: int(column[place]) for name, column in numbers.items()}
     moment = Moment((value["major"], value["minor"], value["row"]), value["time"], value["ts"], value["offset"])
     return names.origin_text(value["origin"]), value["segment"], moment
 
 
-def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
+def make_entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
     """Return entries with these values, by column, and numbers."""
     return pa.table(
         [*values.values(), *map(make_array, numbers.values())],
-        names=[*(value_name(name) for name in values), *numbers],
+        names=[*(name_value(name) for name in values), *numbers],
     )
 
 
-def value_name(column: str) -> str:
+def name_value(column: str) -> str:
     """Return the name of a table's column in an entry, which differs from those of NUMBERS."""
     return VALUE + column
 

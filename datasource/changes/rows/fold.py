@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client.routing import hash_keys
 
-from ...workers.local_directories import spill_directory
-from .entries import value_name
-from .names import Numbers, numbers_of
+from ...workers.local_directories import choose_spill_directory
+from .entries import name_value
+from .names import Numbers, read_numbers
 
 _REDUCE_ENTRIES = 1 << 18
 """The fewest entries that are worth a reduction."""
@@ -51,7 +51,7 @@ class Reduction(Protocol):
         """Return the reduction for a part of the keys, whose entries so far are given again."""
         ...
 
-    def needs_all(self) -> bool:
+    def has_to_read_all(self) -> bool:
         """Return whether keys without new entries may be among the results."""
         ...
 
@@ -153,14 +153,14 @@ class KeyFold:
         former, entries = self._former or (), self._entries
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None
-        if keep is not None and not self._reduction.needs_all():
-            keys = _unique([_keys(part, self._key) for part in entries])
+        if keep is not None and not self._reduction.has_to_read_all():
+            keys = _find_unique([_make_keys(part, self._key) for part in entries])
         self.kept_all = keys is None or not changed
         given: list[pa.Table] = []
         for files in former:
-            for states in _last_states(files, self._key, None if self.kept_all else keys):
+            for states in _find_last_states(files, self._key, None if self.kept_all else keys):
                 if keys is not None and keep is not None and not changed:
-                    touched = _is_in(_keys(states, self._key), keys)
+                    touched = _is_in(_make_keys(states, self._key), keys)
                     keep(states.filter(pc.invert(touched)))
                     states = states.filter(touched)
                 given += self.add(states)
@@ -189,7 +189,7 @@ class _Files:
 
     def __init__(self, key: tuple[str, ...], depth: int) -> None:
         self._key, self._depth = key, depth
-        self._directory = tempfile.TemporaryDirectory(prefix="pravega-changes-", dir=spill_directory())
+        self._directory = tempfile.TemporaryDirectory(prefix="pravega-changes-", dir=choose_spill_directory())
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
 
     def add(self, entries: pa.Table) -> None:
@@ -221,13 +221,13 @@ class _Files:
         self._directory.cleanup()
 
 
-def _last_states(former: Former, key: Sequence[str], wanted: pa.Array | None) -> Iterator[pa.Table]:
+def _find_last_states(former: Former, key: Sequence[str], wanted: pa.Array | None) -> Iterator[pa.Table]:
     """Yield the last state of each key, or of the wanted ones."""
     newer: list[pa.Array] = []
     for number, file in enumerate(former):
-        replaced = _unique(newer)
+        replaced = _find_unique(newer)
         for states in file:
-            keys = _keys(states, key)
+            keys = _make_keys(states, key)
             chosen = pa.array(np.ones(len(states), np.bool_)) if wanted is None else _is_in(keys, wanted)
             if len(replaced):
                 chosen = pc.and_not(chosen, _is_in(keys, replaced))
@@ -238,7 +238,7 @@ def _last_states(former: Former, key: Sequence[str], wanted: pa.Array | None) ->
                 yield left
 
 
-def _unique(keys: Sequence[pa.Array]) -> pa.Array:
+def _find_unique(keys: Sequence[pa.Array]) -> pa.Array:
     return pc.unique(pa.chunked_array(keys)) if keys else pa.array([], pa.string())
 
 
@@ -246,10 +246,10 @@ def _is_in(keys: pa.Array, some: pa.Array) -> pa.Array:
     return pc.is_in(keys, value_set=some if len(some) else some.cast(keys.type))
 
 
-def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
+def _make_keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
     """Return a value for each entry that is equal exactly for equal keys."""
     if len(key) == 1:
-        column = entries.column(value_name(key[0]))
+        column = entries.column(name_value(key[0]))
         if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
             return column.combine_chunks()
     return _join_key(entries, key)
@@ -257,12 +257,12 @@ def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
 
 def _join_key(entries: pa.Table, key: Sequence[str]) -> pa.Array:
     """Return the key of each entry as one text, which is equal for equal keys."""
-    texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
+    texts = [convert_to_text(entries.column(name_value(name)).combine_chunks()) for name in key]
     shown = [pc.fill_null(text, "\0") for text in texts]
     return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
 
 
-def text_of(array: pa.Array) -> pa.Array:
+def convert_to_text(array: pa.Array) -> pa.Array:
     """Return a text for each value, equal for equal ones."""
     if pa.types.is_binary(array.type):
         return pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
@@ -286,5 +286,5 @@ class LeftOut:
             return
         self.count += len(left_out)
         if self.first is None:
-            segment, offset = (numbers_of(entries, name)[left_out[0]] for name in ("segment", "offset"))
+            segment, offset = (read_numbers(entries, name)[left_out[0]] for name in ("segment", "offset"))
             self.first = int(segment), int(offset)

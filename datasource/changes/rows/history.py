@@ -24,13 +24,25 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.core.arrow_types import make_array
 
-from .clearing import AllClearings, Clearing, Clearings, Truncation
-from .entries import EntryReader, EventLocations, value_name
+from .clearing import AllClearings, Clearing, Clearings, CompleteSnapshot, Mark, Truncation
+from .entries import EntryReader, EventLocations, name_value
 from .fold import Former, KeyFold, LeftOut
-from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of
+from .names import (
+    DELETED,
+    NUMBERS,
+    POSITION,
+    SNAPSHOT,
+    UNKNOWN,
+    Mask,
+    Names,
+    Numbers,
+    OlderPositions,
+    compute_version,
+    compute_versions,
+    make_ascending,
+    read_numbers,
+)
 from .order import KeyOrder, replace_columns, take_rows
-from .snapshots import CompleteSnapshot, Mark
-from .versions import make_ascending, version_of, versions_of
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """The kinds of rows in a history: inserted, deleted, before an update, and after it."""
@@ -93,11 +105,11 @@ class RowHistory(KeyFold):
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> list[pa.Table]:
         """Take the changes of some events, after all earlier events; return the part of the history that is known.
 
-        Tables have the columns by `value_name`, `change` (INSERT, ...), `version` and `timestamp` in microseconds.
+        Tables have the columns by `name_value`, `change` (INSERT, ...), `version` and `timestamp` in microseconds.
         Raises MalformedEventError for a change whose row is unknown.
         """
         entries = self._reader.read(changes, locations, self._noted)
-        entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
+        entries = entries.append_column("version", pa.array(compute_versions(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
     def finish(self, keep: Callable[[RowState], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
@@ -131,7 +143,7 @@ class RowHistory(KeyFold):
 def _mark_settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Table]:
     """Mark entries as former ones, and renumber their origins."""
     for entries in file:
-        renumbered = replace_columns(entries, origin=numbers[numbers_of(entries, "origin")])
+        renumbered = replace_columns(entries, origin=numbers[read_numbers(entries, "origin")])
         yield renumbered.append_column("settled", pa.array(np.ones(len(entries), np.int64)))
 
 
@@ -176,7 +188,7 @@ class _Steps:
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        due = self._due_truncations(entries)
+        due = self._find_due_truncations(entries)
         if not due:
             return self._step(entries)
         entries = entries.combine_chunks()
@@ -191,19 +203,19 @@ class _Steps:
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        clearings: list[Truncation | CompleteSnapshot] = [*self._pending(), *self._new_snapshots()]
+        clearings: list[Truncation | CompleteSnapshot] = [*self._list_pending(), *self._find_new_snapshots()]
         for clearing in sorted(clearings, key=_order_in_database):
             state, deletes = self._clear(state, clearing)
             given += deletes
         return state, given
 
-    def needs_all(self) -> bool:
-        return bool(self._pending() or self._new_snapshots())
+    def has_to_read_all(self) -> bool:
+        return bool(self._list_pending() or self._find_new_snapshots())
 
-    def _pending(self) -> list[Truncation]:
+    def _list_pending(self) -> list[Truncation]:
         return [truncation for truncation in self._truncations if truncation not in self._applied]
 
-    def _new_snapshots(self) -> list[CompleteSnapshot]:
+    def _find_new_snapshots(self) -> list[CompleteSnapshot]:
         """Return the snapshots that are complete now, but were not where the history begins."""
         if not self._noted.marks:
             return []
@@ -211,13 +223,13 @@ class _Steps:
         known = self._before.snapshots()
         return [snapshot for snapshot in every.snapshots() if snapshot not in known and snapshot not in self._applied]
 
-    def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
+    def _find_due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Return the truncations that come before some new entry, each after the place of that entry, in order."""
-        pending = self._pending()
+        pending = self._list_pending()
         if not pending:
             return []
-        new = np.flatnonzero(numbers_of(entries, "settled") == 0)
-        numbers = {name: numbers_of(entries, name)[new] for name in NUMBERS}
+        new = np.flatnonzero(read_numbers(entries, "settled") == 0)
+        numbers = {name: read_numbers(entries, name)[new] for name in NUMBERS}
         found = []
         for truncation in pending:
             later = truncation.is_before(numbers, self._names, self._ages)
@@ -231,13 +243,13 @@ class _Steps:
         moment = clearing.moment
         if isinstance(clearing, Truncation):
             self._cleared.add(clearing)
-        numbers = {name: numbers_of(state, name) for name in NUMBERS}
+        numbers = {name: read_numbers(state, name) for name in NUMBERS}
         gone = np.flatnonzero((numbers["kind"] != DELETED) & self._clears(clearing, numbers))
         if not len(gone):
             return state, []
         marks = self._make_deletions(state.take(pa.array(gone)), clearing)
-        former = numbers_of(state, "version")[gone]
-        marks = replace_columns(marks, version=np.maximum(former + 1, numbers_of(marks, "version")))
+        former = read_numbers(state, "version")[gone]
+        marks = replace_columns(marks, version=np.maximum(former + 1, read_numbers(marks, "version")))
         given = self._make_history(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         marks = replace_columns(marks, time=np.maximum(numbers["time"][gone], moment.time))
         if isinstance(clearing, CompleteSnapshot):
@@ -256,7 +268,7 @@ class _Steps:
         moment = clearing.moment
         deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
         deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
-        deletion["version"] = version_of(clearing.origin, moment.position)
+        deletion["version"] = compute_version(clearing.origin, moment.position)
         return replace_columns(
             entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()}
         )
@@ -268,7 +280,7 @@ class _Steps:
         still follow in another segment of the group.
         """
         chosen = order.entries
-        numbers = {name: numbers_of(entries, name)[chosen] for name in NUMBERS}
+        numbers = {name: read_numbers(entries, name)[chosen] for name in NUMBERS}
         parts, places = [entries.take(pa.array(chosen))], [chosen * 2 + 1]
         left = ~order.first[1:] & (numbers["kind"][:-1] != DELETED)
         for snapshot in snapshots:
@@ -287,10 +299,10 @@ class _Steps:
         """Process entries that no truncation separates."""
         stale = self._cleared.find_cleared(entries, self._names) | self._before.find_cleared(entries, self._names)
         if stale.any():
-            entries = entries.filter(pa.array(~stale | (numbers_of(entries, "settled") != 0)))
+            entries = entries.filter(pa.array(~stale | (read_numbers(entries, "settled") != 0)))
         order = KeyOrder(entries, self._key, self._ages)
         self._left_out.note(entries, order.left_out)
-        if snapshots := self._new_snapshots():
+        if snapshots := self._find_new_snapshots():
             entries = self._insert_deletions(entries.combine_chunks(), order, snapshots)
             order = KeyOrder(entries, self._key, self._ages)
         entries = self._number_versions(order.fill_in(self._columns, self._names), order)
@@ -301,7 +313,7 @@ class _Steps:
         return state, self._find_changes(entries, order)
 
     def _number_versions(self, entries: pa.Table, order: KeyOrder) -> pa.Table:
-        versions = numbers_of(entries, "version")
+        versions = read_numbers(entries, "version")
         sorted_versions = versions[order.entries]
         ascending = make_ascending(sorted_versions, order.first)
         if ascending is sorted_versions:
@@ -313,9 +325,9 @@ class _Steps:
     def _find_changes(self, entries: pa.Table, order: KeyOrder) -> list[pa.Table]:
         """Return what the new entries do to rows, in the order of their events."""
         former = order.find_former()
-        there = numbers_of(entries, "kind") != DELETED
+        there = read_numbers(entries, "kind") != DELETED
         is_there, was_there = there[order.entries], ~order.first & there[former]
-        new = numbers_of(entries, "settled")[order.entries] == 0
+        new = read_numbers(entries, "settled")[order.entries] == 0
         updated = np.flatnonzero(new & is_there & was_there)
         updated = updated[~self._is_known_before(entries, order.entries[updated], former[updated])]
         counts, kinds = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
@@ -333,15 +345,15 @@ class _Steps:
         self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers
     ) -> list[pa.Table]:
         """Return the wanted part of the history that these changes cause."""
-        versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
-        times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
+        versions, time = read_numbers(causes, "version"), read_numbers(causes, "time")
+        times = np.where(time != UNKNOWN, time, read_numbers(causes, "ts"))
         versions, times = versions[cause], times[cause]
         wanted = self._within(versions, times)
         if not wanted.any():
             return []
         if not wanted.all():
             row, kinds, versions, times = row[wanted], kinds[wanted], versions[wanted], times[wanted]
-        names = [value_name(name) for name in (*self._key, *self._columns)]
+        names = [name_value(name) for name in (*self._key, *self._columns)]
         table = rows.select(names).combine_chunks().take(make_array(row))
         for name, numbers in (("change", kinds), ("version", versions), ("timestamp", times)):
             table = table.append_column(name, make_array(numbers))
@@ -352,16 +364,16 @@ class _Steps:
 
         `former` are the entries before them.
         """
-        again = numbers_of(entries, "origin")[now] >= 0
+        again = read_numbers(entries, "origin")[now] >= 0
         for name in ("minor", "origin", "major", "row"):
-            numbers = numbers_of(entries, name)
+            numbers = read_numbers(entries, name)
             again &= numbers[now] == numbers[former]
-        suspects = np.flatnonzero(again | (numbers_of(entries, "kind")[now] == SNAPSHOT))
+        suspects = np.flatnonzero(again | (read_numbers(entries, "kind")[now] == SNAPSHOT))
         known = np.zeros(len(now), np.bool_)
         if len(suspects):
             same = np.ones(len(suspects), np.bool_)
             for name in self._columns:
-                column = entries.column(value_name(name)).combine_chunks()
+                column = entries.column(name_value(name)).combine_chunks()
                 left, right = (column.take(make_array(places[suspects])) for places in (former, now))
                 same &= _is_equal(left, right)
             known[suspects] = same

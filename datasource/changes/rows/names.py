@@ -1,8 +1,8 @@
-"""Defines the numbers that an entry of a fold consists of, and which of two changes is older.
+"""Defines the numbers that an entry of a fold consists of, its version, and which of two changes is older.
 
 Positions in the database's log decide. If the database's time contradicts them, the log has started over under its
 name (after RESET MASTER, from a restored backup, or on a new server behind the same connector), and the order of events
-decides.
+decides. The version of a change is its position as one number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pyspark_pravega.formats.changes.positions import compute_commit_versions
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -45,7 +47,7 @@ class OlderPositions(StrEnum):
             found |= ~known | (left == right)
         return found
 
-    def begins_log(self, time: int, newest: int) -> bool:
+    def is_first_in_log(self, time: int, newest: int) -> bool:
         """Return whether a change with an older position counts; `newest` is the greatest time of those before it."""
         if self is OlderPositions.REDELIVERY:
             return False
@@ -63,7 +65,7 @@ def is_position_older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask
     return result
 
 
-def comparable_times(times: Numbers) -> Numbers:
+def make_comparable_times(times: Numbers) -> Numbers:
     """Return times that are the same whenever a change is delivered.
 
     For the same change, some releases of a connector send microseconds, and others only milliseconds.
@@ -153,18 +155,18 @@ class Names:
         # Arrow can only join lists whose elements may be null.
         joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
         coded = pc.fill_null(joined, "").dictionary_encode()
-        numbers = [self._missing_set(text) for text in coded.dictionary.to_pylist()]
+        numbers = [self._number_missing_set(text) for text in coded.dictionary.to_pylist()]
         found: Numbers = np.array(numbers, np.int64)[coded.indices.to_numpy()]
         return found
 
-    def _missing_set(self, joined: str) -> int:
+    def _number_missing_set(self, joined: str) -> int:
         columns = frozenset(joined.split("\0")) if joined else self.missing[0]
         if columns not in self.missing:
             self.missing.append(columns)
         return self.missing.index(columns)
 
 
-def numbers_of(entries: pa.Table, name: str) -> Numbers:
+def read_numbers(entries: pa.Table, name: str) -> Numbers:
     """Return one of NUMBERS of all entries."""
     numbers: Numbers = entries.column(name).to_numpy()
     return numbers
@@ -175,3 +177,38 @@ def fill_nulls(array: pa.Array, value: int) -> Numbers:
     whole = pc.fill_null(array, value) if array.null_count else array
     numbers: Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers
+
+
+def compute_version(origin: str | None, position: tuple[int, int, int]) -> int:
+    """Return a position as one number; 0 if the origin is unknown."""
+    if origin is None:
+        return 0
+    major, minor = (np.array([number]) for number in position[:2])
+    return int(compute_commit_versions(origin, major, minor)[0])
+
+
+def compute_versions(entries: pa.Table, names: Names) -> Numbers:
+    """Return the position of each change as one number; 0 if it has none."""
+    origin, major, minor = (read_numbers(entries, name) for name in ("origin", "major", "minor"))
+    versions = np.zeros(len(entries), np.int64)
+    for number in np.unique(origin[origin >= 0]).tolist():
+        there = origin == number
+        versions[there] = compute_commit_versions(names.origin_text(number) or "", major[there], minor[there])
+    return versions
+
+
+def make_ascending(versions: Numbers, first: Mask) -> Numbers:
+    """Make the versions of each key ascend: Spark nets changes of a row in the order of their versions.
+
+    A version that does not is replaced by one more than the one before. `first` marks the first entry of each key.
+    """
+    back = np.append(False, versions[1:] <= versions[:-1]) & ~first
+    if not back.any():
+        return versions
+    fixed = versions.copy()
+    for begin in np.flatnonzero(back).tolist():
+        place = begin
+        while place < len(fixed) and not first[place] and fixed[place] <= fixed[place - 1]:
+            fixed[place] = fixed[place - 1] + 1
+            place += 1
+    return fixed

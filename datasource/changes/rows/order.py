@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.core.arrow_types import make_array
 
-from .entries import value_name
+from .entries import name_value
 from .names import (
     POSITION,
     SNAPSHOT,
@@ -25,7 +25,7 @@ from .names import (
     Numbers,
     OlderPositions,
     is_position_older,
-    numbers_of,
+    read_numbers,
 )
 
 
@@ -39,7 +39,7 @@ class KeyOrder:
     def __init__(self, table: pa.Table, key: Sequence[str], ages: OlderPositions) -> None:
         """Sort the entries of a table by the columns of `key`; `ages` says what older positions mean."""
         self._table = table
-        groups = groups_of(table, key)
+        groups = number_groups(table, key)
         outdated = _find_outdated(table, groups, ages)
         self.left_out: Numbers = np.flatnonzero(outdated)
         kept = np.flatnonzero(~outdated)
@@ -51,7 +51,7 @@ class KeyOrder:
 
     def newest(self, last: Numbers) -> Numbers:
         """Return the greatest time of each key among comparable positions; `last` are the keys' last entries."""
-        kind, origin, time = (numbers_of(self._table, name)[self.entries] for name in ("kind", "origin", "time"))
+        kind, origin, time = (read_numbers(self._table, name)[self.entries] for name in ("kind", "origin", "time"))
         starts = self.first | (kind == SNAPSHOT)
         starts[1:] |= origin[1:] != origin[:-1]
         begins = np.flatnonzero(starts)
@@ -72,7 +72,7 @@ class KeyOrder:
         This covers only columns for which an entry keeps the value of an earlier one of its key. Null if there is no
         value.
         """
-        missing = numbers_of(self._table, "missing")
+        missing = read_numbers(self._table, "missing")
         wanted = {
             name for number in np.unique(missing[self.entries[indices]]).tolist() for name in names.missing[number]
         }
@@ -97,10 +97,10 @@ class KeyOrder:
             every, there = np.arange(len(table)), np.ones(len(table), np.bool_)
             every[self.entries] = pc.fill_null(sources, 0).to_numpy()
             there[self.entries] = sources.is_valid().to_numpy(zero_copy_only=False)
-            name = value_name(column)
+            name = name_value(column)
             taken = table.column(name).take(pa.array(every, mask=~there))
             table = table.set_column(table.column_names.index(name), name, taken)
-        if not numbers_of(table, "missing").any():
+        if not read_numbers(table, "missing").any():
             return table
         return replace_columns(table, missing=np.zeros(len(table), np.int64))
 
@@ -108,7 +108,7 @@ class KeyOrder:
         """Return the entries at these indices, with missing values filled in."""
         taken = take_rows(self._table, self.entries[indices])
         for column, sources in self.find_sources(columns, names, indices).items():
-            name = value_name(column)
+            name = name_value(column)
             taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
         return replace_columns(taken, missing=np.zeros(len(taken), np.int64))
 
@@ -118,10 +118,10 @@ def find_last(entries: pa.Table, key: Sequence[str]) -> Numbers | None:
 
     None if some entry lacks values, or a position or time is less than one before it.
     """
-    time = numbers_of(entries, "time")
-    if numbers_of(entries, "missing").any() or (time[1:] < time[:-1]).any() or not _are_positions_ordered(entries):
+    time = read_numbers(entries, "time")
+    if read_numbers(entries, "missing").any() or (time[1:] < time[:-1]).any() or not _has_ordered_positions(entries):
         return None
-    groups = groups_of(entries, key)
+    groups = number_groups(entries, key)
     last = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
     last[groups] = np.arange(len(groups))  # of equal indices the last one counts
     there = np.zeros(len(groups), np.bool_)
@@ -151,11 +151,11 @@ def replace_columns(table: pa.Table, **columns: Numbers) -> pa.Table:
     return table
 
 
-def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
+def number_groups(entries: pa.Table, key: Sequence[str]) -> Numbers:
     """Return the number of each entry's key, from 0."""
     groups = np.zeros(len(entries), np.int64)
     for number, name in enumerate(key):
-        coded = entries.column(value_name(name)).combine_chunks().dictionary_encode(null_encoding="encode")
+        coded = entries.column(name_value(name)).combine_chunks().dictionary_encode(null_encoding="encode")
         codes = coded.indices.to_numpy().astype(np.int64)
         if number:
             dense = make_array(groups * len(coded.dictionary) + codes).dictionary_encode()
@@ -178,12 +178,12 @@ def _sort_numbers(numbers: Numbers) -> Numbers:
 def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
     """Return which entries must not replace what came before them."""
     outdated = np.zeros(len(entries), np.bool_)
-    if _are_positions_ordered(entries):
+    if _has_ordered_positions(entries):
         return outdated
-    origin = numbers_of(entries, "origin")
-    position = [numbers_of(entries, name) for name in POSITION]
+    origin = read_numbers(entries, "origin")
+    position = [read_numbers(entries, name) for name in POSITION]
     order = _sort_numbers(groups)
-    kind, time = numbers_of(entries, "kind"), numbers_of(entries, "time")
+    kind, time = read_numbers(entries, "kind"), read_numbers(entries, "time")
     before, after = order[:-1], order[1:]
     suspect = (groups[before] == groups[after]) & (origin[before] == origin[after]) & (origin[after] >= 0)
     suspect &= (kind[after] != SNAPSHOT) & is_position_older(
@@ -197,7 +197,7 @@ def _find_outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> 
     places = zip(*(column[order].tolist() for column in position), strict=True)
     current, newest = None, UNKNOWN
     for entry, change in zip(order.tolist(), map(_Change, *columns, places), strict=True):
-        if current is None or change.starts_over(current):
+        if current is None or change.is_restarted(current):
             current, newest = change, change.time
         elif change.is_older(current, newest, ages):
             outdated[entry] = True
@@ -215,7 +215,7 @@ class _Change(NamedTuple):
     time: int
     position: tuple[int, ...]
 
-    def starts_over(self, current: _Change) -> bool:
+    def is_restarted(self, current: _Change) -> bool:
         """Return whether this change cannot be compared with `current`."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 
@@ -225,14 +225,14 @@ class _Change(NamedTuple):
             return False
         if current.kind == SNAPSHOT:
             return UNKNOWN < self.time < current.time
-        return not ages.begins_log(self.time, newest)
+        return not ages.is_first_in_log(self.time, newest)
 
 
-def _are_positions_ordered(entries: pa.Table) -> bool:
+def _has_ordered_positions(entries: pa.Table) -> bool:
     """Return whether positions never decrease, so that none is older than one before it."""
-    origin = numbers_of(entries, "origin")
+    origin = read_numbers(entries, "origin")
     known = origin >= 0
-    position = [numbers_of(entries, name) for name in POSITION]
+    position = [read_numbers(entries, name) for name in POSITION]
     if not known.all():
         origin, position = origin[known], [column[known] for column in position]
     if (origin[1:] != origin[:-1]).any():

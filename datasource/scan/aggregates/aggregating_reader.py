@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
-from ..counts import COUNTS_COLUMN, find_counts, make_counts_batch, no_counts
+from ..counts import COUNTS_COLUMN, find_counts, make_counts_batch, make_null_counts
 from ..planned_scan import RowSource
 from ..reader import PlannedReader
 from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
@@ -54,7 +54,7 @@ class PartialGroups:
 
     def __init__(self, aggregation: Aggregation, columns: StructType, operands: StructType) -> None:
         """Begin without groups. `columns` are those of the table. The batches to feed begin with the `operands`."""
-        self._schema: pa.Schema = arrow_schema(aggregation.partial_rows(columns))
+        self._schema: pa.Schema = arrow_schema(aggregation.begin_rows(columns))
         self._functions = aggregation.functions
         self._keys = self._schema.names[: len(aggregation.groups)]
         self._partials = self._schema.names[len(aggregation.groups) :]
@@ -90,7 +90,7 @@ class PartialGroups:
             return
         self._pending.append(rows)
         enough = sum(map(len, self._pending)) >= max(PENDING_ROWS, len(self._groups))
-        if enough or sum(map(_bytes, self._pending)) >= PENDING_BYTES:
+        if enough or sum(map(_measure_bytes, self._pending)) >= PENDING_BYTES:
             yield from self._merge_pending()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -114,7 +114,7 @@ class PartialGroups:
         for function, place, type in zip(self._functions, self._places, types, strict=True):
             column = None if place is None else batch.column(place)
             if column is None or (function.name == COUNT and column.null_count == 0):
-                arrays.append(_ones(batch.num_rows))
+                arrays.append(_make_ones(batch.num_rows))
             else:
                 arrays.append((column.is_valid() if function.name == COUNT else column).cast(type))
         return pa.Table.from_arrays(arrays, schema=self._schema)
@@ -128,25 +128,25 @@ class PartialGroups:
         if groups is None:
             self._one_by_one = self._adds_floating
             for name in self._added:
-                self._returned[name] += len(pending) * _magnitude(pending.column(name))
+                self._returned[name] += len(pending) * _find_magnitude(pending.column(name))
             yield from self._release_groups()
             yield from pending.to_batches()
             return
         self._groups = groups
         self._fed += len(pending)
-        if len(groups) > MOST_GROUPS or _bytes(groups) > MOST_BYTES:
+        if len(groups) > MOST_GROUPS or _measure_bytes(groups) > MOST_BYTES:
             self._one_by_one = self._adds_floating or self._fed < 2 * len(groups)
             yield from self._release_groups()
 
     def _add_rows(self, pending: pa.Table) -> pa.Table | None:
         """Return the groups with more rows; None if the result might differ from Spark's."""
         for name in self._added:
-            before = self._returned[name] + _magnitude(self._groups.column(name))
-            if before + len(pending) * _magnitude(pending.column(name)) > _LARGEST:
+            before = self._returned[name] + _find_magnitude(self._groups.column(name))
+            if before + len(pending) * _find_magnitude(pending.column(name)) > _LARGEST:
                 return None
         rows = pa.concat_tables([self._groups, pending])
         for name in self._ordered:
-            rows = rows.set_column(rows.column_names.index(name), name, _ranks(rows.column(name)))
+            rows = rows.set_column(rows.column_names.index(name), name, _convert_to_ranks(rows.column(name)))
         keys = self._keys
         if not keys:
             # Without a key, Arrow adds in another order.
@@ -159,40 +159,40 @@ class PartialGroups:
             # Spark keeps the first of two zeros.
             if _has_any(columns[name], _ZEROS) and _has_any(rows.column(name), _ZEROS[:1]):
                 return None
-            columns[name] = _of_ranks(columns[name], self._schema.field(name).type)
+            columns[name] = _convert_from_ranks(columns[name], self._schema.field(name).type)
         return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
 
     def _release_groups(self) -> Iterator[pa.RecordBatch]:
         """Yield the groups, and begin new ones."""
         for name in self._added:
-            self._returned[name] += _magnitude(self._groups.column(name))
+            self._returned[name] += _find_magnitude(self._groups.column(name))
         groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
         yield from groups.to_batches()
 
 
-def _ones(count: int) -> pa.Array:
+def _make_ones(count: int) -> pa.Array:
     """Return a one for each of `count` rows."""
     return _ONES.slice(0, count) if count <= len(_ONES) else pa.array(np.ones(count, np.int64))
 
 
-def _bytes(rows: pa.Table) -> int:
+def _measure_bytes(rows: pa.Table) -> int:
     return int(rows.nbytes)
 
 
-def _magnitude(column: pa.ChunkedArray) -> int:
+def _find_magnitude(column: pa.ChunkedArray) -> int:
     """Return the greatest distance of the numbers from 0."""
     extremes = pc.min_max(column).as_py().values()
     return max((abs(extreme) for extreme in extremes if extreme is not None), default=0)
 
 
-def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _convert_to_ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return whole numbers in the order in which Spark has floating-point ones: NaN is the greatest."""
     doubles = column.cast(pa.float64())
     doubles = pc.if_else(pc.is_nan(doubles), _NAN, doubles)
     return _flip_negative(pa.chunked_array([chunk.view(pa.int64()) for chunk in doubles.chunks], pa.int64()))
 
 
-def _of_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
+def _convert_from_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
     bits = _flip_negative(ranks)
     return pa.chunked_array([chunk.view(pa.float64()) for chunk in bits.chunks], pa.float64()).cast(type)
 
@@ -249,7 +249,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
     def _row(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays = rows.columns
         if self._plan.counted:
-            arrays = [*arrays, no_counts(rows.num_rows)]
+            arrays = [*arrays, make_null_counts(rows.num_rows)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
 
     def _schema(self) -> pa.Schema:
@@ -259,7 +259,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
 
 def begin_aggregates(source: RowSource, aggregation: Aggregation, columns: StructType) -> RowSource:
     """Return the groups that tasks make of the rows of a source, which are the aggregation's operands."""
-    rows = aggregation.partial_rows(columns)
+    rows = aggregation.begin_rows(columns)
     if not isinstance(source.reader, PlannedReader):
         return RowSource.unplanned(rows)
     output = StructType([*rows, COUNTS_COLUMN]) if source.counted else rows

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ...tables.hidden_columns import fields_by_name
+from ...tables.hidden_columns import map_fields_by_name
 
 COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max", "Avg"
 """The names of Spark's classes in `org.apache.spark.sql.connector.expressions.aggregate`."""
@@ -77,16 +77,16 @@ class Aggregation:
 
         Raises KeyError for one that the table does not have.
         """
-        known = fields_by_name(columns)
+        known = map_fields_by_name(columns)
         names = [*self.groups, *(function.column for function in self.functions if function.name != COUNT_STAR)]
         return StructType([known[name] for (name,) in dict.fromkeys(names)])
 
-    def partial_rows(self, columns: StructType) -> StructType:
+    def begin_rows(self, columns: StructType) -> StructType:
         """Return the columns of the rows that tasks make: the groups, then the partial value of each function."""
-        known = fields_by_name(columns)
+        known = map_fields_by_name(columns)
         groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]
         begun = [
-            StructField(f"partial_{number}", _partial_type(function, known))
+            StructField(f"partial_{number}", _find_partial_type(function, known))
             for number, function in enumerate(self.functions)
         ]
         return StructType([*groups, *begun])
@@ -98,7 +98,7 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
     Spark. AVG adds whole numbers as doubles, which differs from dividing their sum.
     """
-    known = fields_by_name(columns)
+    known = map_fields_by_name(columns)
     averaged = {function.column for function in written.functions if function.name == AVG}
     return (
         bool(aggregation.groups or aggregation.functions)
@@ -108,11 +108,11 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
             and (function.column not in averaged or _has_type(function.column, known, _FLOATING))
             for function in aggregation.functions
         )
-        and not _adds_in_another_order(aggregation, known)
+        and not _has_another_order_of_adding(aggregation, known)
     )
 
 
-def _adds_in_another_order(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
+def _has_another_order_of_adding(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
     """Return whether Spark may add floating-point numbers of a group in another order than that of the rows.
 
     It sorts the rows to find a least or greatest text, and sorting by one number is not stable.
@@ -144,7 +144,7 @@ def _has_type(column: tuple[str, ...], known: Mapping[str, StructField], types: 
     return len(column) == 1 and column[0] in known and known[column[0]].dataType in types
 
 
-def _partial_type(function: AggregateFunction, known: Mapping[str, StructField]) -> DataType:
+def _find_partial_type(function: AggregateFunction, known: Mapping[str, StructField]) -> DataType:
     if function.name in (COUNT_STAR, COUNT):
         return LongType()
     type = known[function.column[0]].dataType

@@ -63,7 +63,7 @@ class _Resolution:
     def value(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
         """Return a step that reads values of any type. Raises InvalidSchemaError if no value can be read."""
         if isinstance(writer, avro.Union):
-            return _make_union_step(list(self._branches(writer, reader, path)))
+            return _make_union_step(list(self._list_branches(writer, reader, path)))
         wanted, nullable = avro.split_null(reader)
         if avro.is_null(writer):
             if nullable:
@@ -76,7 +76,7 @@ class _Resolution:
             raise make_resolution_error(writer, reader, path)
         return self._single(writer, wanted[place], path)
 
-    def _branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
+    def _list_branches(self, writer: avro.Union, reader: avro.Node, path: str) -> Iterator[_Step]:
         wanted, nullable = avro.split_null(reader)
         for node, place in zip(writer.branches, choose_places(writer, reader, wanted), strict=True):
             try:
@@ -108,10 +108,10 @@ class _Resolution:
         if pair in self._records:
             return self._records[pair]
 
-        def later(data: bytes, at: int) -> Any:
+        def read_later(data: bytes, at: int) -> Any:
             return step(data, at)
 
-        self._records[pair] = later
+        self._records[pair] = read_later
         try:
             step = self._record(writer, reader, path)
         except InvalidSchemaError as error:
@@ -155,15 +155,15 @@ def _make_refusing_step(reason: str) -> _Step:
 
 
 def _make_scalar_step(read: Reader, convert: Callable[[Any], Any]) -> _Step:
-    def step(data: bytes, at: int) -> tuple[Any, int]:
+    def take_step(data: bytes, at: int) -> tuple[Any, int]:
         value, at = read(data, at)
         return convert(value), at
 
-    return step
+    return take_step
 
 
 def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, Any]) -> _Step:
-    def step(data: bytes, at: int) -> Any:
+    def take_step(data: bytes, at: int) -> Any:
         values = dict(blank)
         for name, read in fields:
             found = read(data, at)
@@ -174,7 +174,7 @@ def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, A
                 values[name] = value
         return values, at
 
-    return step
+    return take_step
 
 
 def _make_array_step(node: avro.Array, item: _Step) -> _Step:
@@ -182,7 +182,7 @@ def _make_array_step(node: avro.Array, item: _Step) -> _Step:
         # All elements are equal.
         return make_array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
 
-    def step(data: bytes, at: int) -> Any:
+    def take_step(data: bytes, at: int) -> Any:
         values: list[Any] = []
         while True:
             count, at = read_bounded_block(data, at)
@@ -195,11 +195,11 @@ def _make_array_step(node: avro.Array, item: _Step) -> _Step:
                 value, at = found
                 values.append(value)
 
-    return step
+    return take_step
 
 
 def _make_map_step(item: _Step) -> _Step:
-    def step(data: bytes, at: int) -> Any:
+    def take_step(data: bytes, at: int) -> Any:
         values: dict[str, Any] = {}
         while True:
             count, at = read_bounded_block(data, at)
@@ -212,14 +212,14 @@ def _make_map_step(item: _Step) -> _Step:
                     found = yield found
                 values[decode_text(key)], at = found
 
-    return step
+    return take_step
 
 
 def _make_union_step(branches: list[_Step]) -> _Step:
-    def step(data: bytes, at: int) -> Any:
+    def take_step(data: bytes, at: int) -> Any:
         branch, at = read_long(data, at)
         if not 0 <= branch < len(branches):
             raise Undecodable(f"it has the branch number {branch} of a union of {len(branches)} types")
         return branches[branch](data, at)
 
-    return step
+    return take_step

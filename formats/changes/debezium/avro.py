@@ -30,15 +30,14 @@ from ...avro import schema_model as avro
 from ...avro.binary import read_whole
 from ...avro.cells import write_varint
 from ...avro.format import AvroFormat
-from ...avro.spark_to_schema import spark_to_avro
+from ...avro.spark_to_schema import convert_spark_to_avro
 from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems
-from ...core.events import EventBuffer, EventPositions
+from ...core.events import EventBuffer, EventPositions, find_texts
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
-from ..byte_search import find_texts
 from ..changelog_columns import (
     NO_CHANGE,
     Change,
@@ -238,7 +237,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._rules = Rules.of(settings)
         self._find = find
         self._writers: dict[int, Writer] = {}
-        self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._encoding_of)
+        self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._find_encoding)
         self._search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
 
     def suspects(self, payloads: EventBuffer) -> Iterable[int]:
@@ -248,7 +247,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._writers[id(writer)] = writer
         return self._columns.explain_misnaming(id(writer)) is not None
 
-    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
         writer = self._writers.get(kind) if isinstance(kind, int) else None
         if writer is None:
             return SourceEncoding(None, None, self._rules)
@@ -290,7 +289,7 @@ class DebeziumAvroEncoder(BatchEncoder):
                 f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
-        self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
+        self._rows = AvroEncoder(schema, schema_text or convert_spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
         texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
         self._end = texts + write_varint(now) + _write_avro_text("c") + write_varint(now)

@@ -23,13 +23,12 @@ from pyspark_pravega import native
 
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems, StructColumn, describe_kind
-from ...core.events import EventBuffer, EventPositions
+from ...core.events import EventBuffer, EventPositions, find_rare_events
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native import Unplanned
-from ..byte_search import find_rare_events
 from ..changelog_columns import (
     NO_CHANGE,
     Change,
@@ -144,7 +143,7 @@ class _EnvelopeReader(EnvelopeReader):
         placeholder = Rules.of(settings).placeholder
         self._search = PlaceholderSearch(placeholder, table, avro=False)
         self._schemas = _Schemas()
-        self._columns = ChangeColumns(wanted, table, placeholder, self._encoding_of)
+        self._columns = ChangeColumns(wanted, table, placeholder, self._find_encoding)
         self._documents = DocumentParser(self._columns.wants_numbers)
 
     def native(self) -> PayloadReader | None:
@@ -176,7 +175,7 @@ class _EnvelopeReader(EnvelopeReader):
         except Undecodable:
             return None  # reading it will report why
 
-    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+    def _find_encoding(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
             before, after = self._schemas.images(kind)

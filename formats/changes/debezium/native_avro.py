@@ -155,7 +155,9 @@ class _Envelope:
             assert isinstance(image, StructType)
             plan_image = partial(_plan_image, image, schema, self._finish[name])
             members[name] = _Member(find_arrow_type(image), plan_image)
-        members["source"] = _Member(source, partial(_plan_record, {f.name: _source_member(f) for f in source}, True))
+        members["source"] = _Member(
+            source, partial(_plan_record, {f.name: _make_source_member(f) for f in source}, True)
+        )
         members |= {name: _Member(pa.int64(), _plan_whole) for name in ("ts_ms", "ts_us")}
         spec, plan = _plan_record(members, False, writer.node)
         self.decoder = module.Decoder.avro(spec, plan)
@@ -210,7 +212,7 @@ def _plan_nullable(plan: Callable[[avro.Node], _Plan], writer: avro.Node) -> _Pl
     return spec, ("nullable", null_branch, inner)
 
 
-def _source_member(field: pa.Field) -> _Member:
+def _make_source_member(field: pa.Field) -> _Member:
     return _Member(field.type, _plan_text if pa.types.is_string(field.type) else _plan_whole)
 
 

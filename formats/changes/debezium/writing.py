@@ -47,7 +47,7 @@ from ...core.spark_visitor import find_map_without_string_keys, iterate_leaf_typ
 from ...core.times_of_day import UNITS as CLOCK_UNITS
 from ...core.times_of_day import find_wrong_times
 from ...core.writing import BatchEncoder, make_constant
-from ...json.schemas.schema_to_spark import json_schema_to_spark
+from ...json.schemas.schema_to_spark import convert_json_schema_to_spark
 from ...json.variants import write_variants
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
@@ -73,7 +73,7 @@ class DebeziumJsonEncoder(BatchEncoder):
         check_writable(schema)
         if schema_text:
             JsonEncoder(schema, schema_text)  # raises if it does not fit the table
-            schema = _apply_nullability(schema, json_schema_to_spark(schema_text))
+            schema = _apply_nullability(schema, convert_json_schema_to_spark(schema_text))
         self._rows = RowDocuments(schema, settings)
         now = int(settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
@@ -106,7 +106,7 @@ class RowDocuments:
         assert isinstance(struct, StructType)
         self._fields = struct.fields
         self._units = [
-            (rules.unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
+            (rules.find_unit_of_times(field.name) if _has_times(field) else rules.unit(field.name)) or "us"
             for field in struct.fields
         ]
         self._decimal = rules.decimal

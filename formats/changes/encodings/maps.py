@@ -44,7 +44,7 @@ class EntriesColumn(MapColumn):
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
         maps = [self._entries(value, row, problems) for value, row in zip(values, rows, strict=True)]
-        return self._of_entries(maps, rows, problems)
+        return self._build_of_entries(maps, rows, problems)
 
     def _entries(self, value: Any, row: int, problems: Problems) -> _Entries | None:
         if value is None:
@@ -55,7 +55,7 @@ class EntriesColumn(MapColumn):
             self.note_misfit(row, error, problems)
             return None
 
-    def _of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
+    def _build_of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
         keys, owners = self._keys(maps, rows, problems)
         kept = self._drop_twins(maps, keys.to_pylist(), rows, problems)
         if kept != maps:

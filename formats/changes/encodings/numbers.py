@@ -46,7 +46,7 @@ def make_decimal_column(
     rounding = rounding or (schema is None and mode == "double")
     raw = schema is not None and schema.raw
 
-    def exact(value: Any) -> Decimal | None:
+    def convert_one(value: Any) -> Decimal | None:
         text = _read_text(value, unscaled, raw, plain=plain)
         if text is None:
             return None
@@ -54,7 +54,7 @@ def make_decimal_column(
             text = _round(text, scale)
         return parse_decimal(text, precision, scale)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         if unscaled is None:
             return _convert_texts(values, arrow_type)
         return _convert_unscaled([None if v is None else _read_bytes(v) for v in values], unscaled).cast(arrow_type)
@@ -64,7 +64,7 @@ def make_decimal_column(
     native: tuple[Any, ...] | None = ("digits",) if unscaled is None else ("unscaled", unscaled)
     if rounding or (unscaled is not None and abs(unscaled) > 100):
         native = None
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=native)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=native)
 
 
 def find_unscaled_scale(schema: FieldSchema | None) -> int | None:
@@ -172,12 +172,12 @@ def _convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
 def make_flag_column(path: str) -> Leaf:
     """Return a column of booleans that reads true, false, 0 and 1."""
 
-    def exact(value: Any) -> bool:
+    def convert_one(value: Any) -> bool:
         if type(value) is bool or (type(value) is int and value in (0, 1)):
             return bool(value)
         raise Misfit(f"expected true or false, found {describe_kind(value)}")
 
-    return Leaf(path, pa.bool_(), exact, kinds=frozenset((bool, _NONE)), native=("flag",))
+    return Leaf(path, pa.bool_(), convert_one, kinds=frozenset((bool, _NONE)), native=("flag",))
 
 
 def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
@@ -191,7 +191,7 @@ def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None
     floats = schema is not None and schema.kind in ("float32", "float64")
     raw = schema is not None and schema.raw
 
-    def exact(value: Any) -> int:
+    def convert_one(value: Any) -> int:
         number = value
         if scaled or (type(value) is dict and not plain):
             number = _parse_whole(read_decimal_digits(value, schema))
@@ -207,7 +207,7 @@ def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None
             raise Misfit(f"the number {str(number)[:40]} is out of the range of {data_type.simpleString()}")
         return number
 
-    return Leaf(path, arrow_type, exact, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
+    return Leaf(path, arrow_type, convert_one, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
 
 
 def _convert_float(number: float) -> int | None:
@@ -229,7 +229,7 @@ def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | N
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
     scaled = find_unscaled_scale(schema) is not None
 
-    def exact(value: Any) -> float:
+    def convert_one(value: Any) -> float:
         if type(value) is str and value in _SPECIAL and not scaled:
             return _SPECIAL[value]
         if type(value) is float and not math.isfinite(value):
@@ -248,11 +248,11 @@ def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | N
             raise Misfit(f"the number {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return number
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         array = pa.array([None if value is None else float(value) for value in values], arrow_type)
         if pc.any(pc.is_inf(array)).as_py():
             raise OverflowError
         return array
 
     kinds: frozenset[type] = frozenset((_NONE,)) if scaled else frozenset((float, int, NumberText, _NONE))
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=None if scaled else _NATIVE)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=kinds, native=None if scaled else _NATIVE)

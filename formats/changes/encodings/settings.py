@@ -71,11 +71,11 @@ class Rules:
         """Return the unit of whole numbers in a column."""
         return self.unit_by_column.get(column, self.default_unit)
 
-    def unit_of_times(self, column: str) -> str | None:
+    def find_unit_of_times(self, column: str) -> str | None:
         """Return the unit of whole numbers that are times of day in a column."""
         return self.unit_by_column.get(column) or self.clock_unit
 
-    def unknown_unit(self, what: str = "timestamps") -> str:
+    def describe_unknown_unit(self, what: str = "timestamps") -> str:
         """Return the message about a number {} of unknown unit: it names the connector and the property to set."""
         written = f"the connector '{self.connector}' writes" if self.connector else "an event without connector has"
         return (

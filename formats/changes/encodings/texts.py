@@ -46,7 +46,7 @@ def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = 
     """
     raw = schema is not None and schema.raw
 
-    def exact(value: Any) -> str:
+    def convert_one(value: Any) -> str:
         if type(value) is str:
             return check_characters(value)
         if raw and schema is not None:
@@ -55,7 +55,7 @@ def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = 
             return digits
         return check_characters(value if type(value) is str else write_json(value))
 
-    return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
+    return Leaf(path, pa.string(), convert_one, kinds=frozenset((str, _NONE)), native=("leaf",))
 
 
 def _read_variable_scale_digits(value: Any) -> str | None:
@@ -74,25 +74,25 @@ def make_variant_column(path: str, schema: FieldSchema | None, *, parsed: bool) 
     `parsed`: strings hold the JSON text of the value, as in Debezium's columns of JSON.
     """
 
-    def exact(value: Any) -> dict[str, bytes] | None:
+    def convert_one(value: Any) -> dict[str, bytes] | None:
         if type(value) is str and parsed:
             return parse_variant(value)
         return encode_variant(_convert_to_json(value, schema) if schema is not None and schema.raw else value)
 
-    return Leaf(path, find_arrow_type(VariantType()), exact, kinds=frozenset((_NONE,)))
+    return Leaf(path, find_arrow_type(VariantType()), convert_one, kinds=frozenset((_NONE,)))
 
 
 def make_base64_column(path: str, schema: FieldSchema) -> Leaf:
     """Return a column of the base64 of bytes."""
 
-    def exact(value: Any) -> str:
+    def convert_one(value: Any) -> str:
         if type(value) is bytes and schema.raw:
             return base64.b64encode(value).decode("ascii")
         if type(value) is not str:
             raise Misfit(f"expected bytes, found {describe_kind(value)}")
         return check_characters(value)
 
-    return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
+    return Leaf(path, pa.string(), convert_one, kinds=frozenset((str, _NONE)), native=("leaf",))
 
 
 def make_digits_column(path: str, schema: FieldSchema) -> Leaf:
@@ -149,20 +149,20 @@ def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -
     """Return a column of bytes. `raw`: values may be bytes already. `wary`: refuse base64 that may also be hex."""
     decode = _WARY if wary else _DECODERS[mode]
 
-    def exact(value: Any) -> bytes:
+    def convert_one(value: Any) -> bytes:
         if raw and type(value) is bytes:
             return value
         if type(value) is not str:
             raise Misfit(f"expected a string that encodes bytes, found {describe_kind(value)}")
         return decode(value)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else decode(value) for value in values], pa.binary())
 
     native: tuple[str, ...] | None = None
     if mode in (BYTES, BASE64):
         native = ("wary",) if wary else ("leaf",)
-    return Leaf(path, pa.binary(), exact, fast=fast, kinds=frozenset((str, _NONE)), native=native)
+    return Leaf(path, pa.binary(), convert_one, fast=convert_all, kinds=frozenset((str, _NONE)), native=native)
 
 
 def encode_bytes(array: pa.Array, mode: str) -> pa.Array:

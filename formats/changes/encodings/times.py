@@ -78,7 +78,7 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
     dates.
     """
 
-    def exact(value: Any) -> int | None:
+    def convert_one(value: Any) -> int | None:
         if plain and type(value) is not str:
             raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
         if type(value) is int:
@@ -95,7 +95,7 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
             raise Misfit(f"expected days since 1970 or a date, found {describe_kind(value)}")
         return _parse_days(value)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
         there = limit_to_range(days, FIRST_DAY, LAST_DAY)
         if there.null_count != days.null_count:
@@ -104,13 +104,13 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
     native = None if plain else ("days",)
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=_store_days, native=native)
+    return Leaf(path, pa.date32(), convert_one, fast=convert_all, kinds=kinds, store=_store_days, native=native)
 
 
 def make_midnight_column(path: str, unit: str) -> Leaf:
     """Return a column of dates that reads timestamps at midnight in UTC, as units since 1970 or as texts."""
 
-    def exact(value: Any) -> int | None:
+    def convert_one(value: Any) -> int | None:
         if type(value) is str:
             return _parse_days(value)
         if type(value) is not int or unit not in UNITS:
@@ -123,7 +123,7 @@ def make_midnight_column(path: str, unit: str) -> Leaf:
             raise Misfit(f"the number {value}, which is {make_time_writer(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
         return day
 
-    return Leaf(path, pa.date32(), exact, kinds=frozenset((_NONE,)), store=_store_days)
+    return Leaf(path, pa.date32(), convert_one, kinds=frozenset((_NONE,)), store=_store_days)
 
 
 def _store_days(values: Sequence[int | None]) -> pa.Array:
@@ -139,7 +139,7 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
     if assumed:
         unit = "ms"
 
-    def exact(value: Any) -> int | None:
+    def convert_one(value: Any) -> int | None:
         if type(value) is int:
             if unit is None:
                 raise Misfit(unknown.format(value))
@@ -154,7 +154,7 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).view(arrow_type)
 
-    def fast(values: Sequence[Any]) -> pa.Array:
+    def convert_all(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values)) - {_NONE}
         if kinds == {str}:
             texts = pa.array(values, pa.string())
@@ -182,7 +182,7 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
         return micros.view(arrow_type)
 
     native = ("moment", -1 if unit is None else UNITS[unit])
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
+    return Leaf(path, arrow_type, convert_one, fast=convert_all, kinds=_KINDS, store=store, native=native)
 
 
 def make_clock_column(path: str, data_type: DataType, unit: str | None, unknown: str, *, utc: bool) -> Leaf:
@@ -299,19 +299,19 @@ def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
     per_second = 10**digits
     per_unit = 10 ** max(6 - digits, 0)
 
-    def clock(value: int) -> str:
+    def format_clock(value: int) -> str:
         # MySQL's TIME goes from -838:59:59 to 838:59:59; the sign belongs to the whole time.
         seconds, fraction = divmod(abs(value), per_second)
         text = f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return f"{text}.{fraction:0{digits}}" if digits else text
 
-    def moment(value: int) -> str:
+    def format_moment(value: int) -> str:
         if digits <= 6 and value * per_unit in _ENDLESS_MICROS:
             return _ENDLESS_MICROS[value * per_unit]
         days, rest = divmod(value, 86_400 * per_second)
-        return f"{_format_date(days)}T{clock(rest)}"
+        return f"{_format_date(days)}T{format_clock(rest)}"
 
-    return clock if kind == "time" else moment
+    return format_clock if kind == "time" else format_moment
 
 
 def _format_date(days: int) -> str:

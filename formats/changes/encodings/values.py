@@ -93,7 +93,7 @@ def make_image_column(struct: StructType, path: str, schema: FieldSchema | None,
 class _Image(StructColumn):
     """Builds a struct whose members may be missing: events lack columns that were added later."""
 
-    def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    def _split_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         keys = [member.key for member in self.members]
         return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
 
@@ -122,10 +122,10 @@ class _Refusing(Leaf):
 
 
 def _make_refusing_column(cell: _Cell, sentence: str) -> Leaf:
-    def exact(value: Any) -> NoReturn:
+    def convert_one(value: Any) -> NoReturn:
         raise Misfit(sentence)
 
-    return _Refusing(cell.path, find_arrow_type(cell.data_type), exact, kinds=frozenset((_NONE,)))
+    return _Refusing(cell.path, find_arrow_type(cell.data_type), convert_one, kinds=frozenset((_NONE,)))
 
 
 def _make_decimal(cell: _Cell, reading: Reading) -> Column:
@@ -174,7 +174,9 @@ def _make_timestamp(cell: _Cell, reading: Reading) -> Column:
     arrow_type = find_arrow_type(cell.data_type)
     if cell.schema is None:
         unit = cell.declared or cell.rules.default_unit
-        return make_timestamp_column(cell.path, arrow_type, unit, _NO_TEXT if cell.plain else cell.rules.unknown_unit())
+        return make_timestamp_column(
+            cell.path, arrow_type, unit, _NO_TEXT if cell.plain else cell.rules.describe_unknown_unit()
+        )
     if reading is Reading.DECLARED_UNIT and cell.declared is None:
         return _make_refusing_column(cell, explain_refusal(cell.schema, cell.data_type))
     unit = cell.declared if reading is Reading.DECLARED_UNIT else find_unit(cell.schema) or None
@@ -187,7 +189,7 @@ def _make_time(cell: _Cell, reading: Reading) -> Column:
         return _make_refusing_column(cell, explain_refusal(cell.schema, cell.data_type))
     if cell.schema is None:
         unit = cell.declared or (None if cell.plain else cell.rules.clock_unit)
-        unknown = _NO_CLOCK if cell.plain else cell.rules.unknown_unit("times of day")
+        unknown = _NO_CLOCK if cell.plain else cell.rules.describe_unknown_unit("times of day")
         return make_clock_column(cell.path, cell.data_type, unit, unknown, utc=cell.rules.utc_clocks)
     unit = cell.declared if reading is Reading.DECLARED_UNIT else find_unit(cell.schema) or None
     utc = find_semantic(cell.schema) is Semantic.ISO_TIME

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, DateType, TimestampType
 
 from ...core.spark_visitor import join_path
 from . import schema_model as model
-from .schema_parts import Parts, SchemaPart, Splitter, drop_null, list_choices, list_joined_schemas
+from .schema_model import Parts, SchemaPart, Splitter, drop_null, list_choices, list_joined_schemas
 
 _RESTRICTING = frozenset({
     "enum", "const", "not", "if", "disallow",

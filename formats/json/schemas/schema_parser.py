@@ -1,6 +1,6 @@
 """Parses JSON Schemas of drafts 3 to 2020-12, as far as they describe the shape of values.
 
-A value that several parts of the schema describe (see `schema_parts`) has the types that all of them allow. Keywords
+A value that several parts of the schema describe (see `schema_model`) has the types that all of them allow. Keywords
 that only restrict values (minimum, pattern, ...) do not matter for columns; `document_rules` checks them where rows are
 written. A reference to a schema around it stands for a value of any type.
 """
@@ -28,8 +28,22 @@ from pyspark_pravega.errors import InvalidSchemaError
 from ...core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, VARIANT, parse_spark_type
 from ...core.spark_visitor import join_path
 from .node_rules import NodeRules
-from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
-from .schema_parts import TYPES, Parts, SchemaPart, SchemaSource, Splitter, drop_null, list_choices
+from .schema_model import (
+    TYPES,
+    Anything,
+    Array,
+    Map,
+    Node,
+    Object,
+    Parts,
+    Scalar,
+    Schema,
+    SchemaPart,
+    SchemaSource,
+    Splitter,
+    drop_null,
+    list_choices,
+)
 from .schema_references import read_full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 

@@ -92,10 +92,10 @@ class References:
     def is_recursive(self, schema: dict[str, Any]) -> bool:
         """Return whether a schema contains or refers to itself."""
         if id(schema) not in self._recursive:
-            self._recursive[id(schema)] = any(below is schema for below in self._below(schema))
+            self._recursive[id(schema)] = any(below is schema for below in self._iterate_below(schema))
         return self._recursive[id(schema)]
 
-    def _below(self, schema: dict[str, Any]) -> Iterator[Any]:
+    def _iterate_below(self, schema: dict[str, Any]) -> Iterator[Any]:
         """Iterate over the schemas that a schema contains or refers to, including itself if it is recursive."""
         seen: set[int] = set()
         left: list[Any] = [schema]

@@ -13,7 +13,7 @@
 | several types, "any", no type, anyOf and oneOf of several | string: strings as they are, others as their JSON text |
 | the same with "spark.type" variant | variant |
 | a reference to a schema around it (recursion) | string: the JSON text of the value |
-| allOf, $ref | the types that all of them and the schema itself allow; see `schema_parts` |
+| allOf, $ref | the types that all of them and the schema itself allow; see `schema_model` |
 | a root that is not an object with properties | one column `value` |
 
 A property is NOT NULL if it is required and not "null". Elements of lists and maps are nullable even if
@@ -29,7 +29,7 @@ from . import schema_model as model
 from .schema_parser import parse_json_schema
 
 
-def json_schema_to_spark(text: str) -> StructType:
+def convert_json_schema_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
     Raises InvalidSchemaError if the text is not a JSON schema, has parts that no value fits together, or refers to
@@ -39,7 +39,7 @@ def json_schema_to_spark(text: str) -> StructType:
 
 
 def make_spark_struct(root: model.Node) -> StructType:
-    """Return the columns of a parsed schema, as `json_schema_to_spark` does."""
+    """Return the columns of a parsed schema, as `convert_json_schema_to_spark` does."""
     if isinstance(root, model.Object):
         return _convert_struct(root)
     return StructType([StructField(ROOT_COLUMN, _convert_type(root), root.nullable)])

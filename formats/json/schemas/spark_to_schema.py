@@ -88,7 +88,7 @@ NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType, TimeType)
 """Types that are, or can be, written as a number."""
 
 
-def spark_to_json_schema(
+def convert_spark_to_json_schema(
     schema: StructType,
     comment: str | None = None,
     name: str | None = None,
@@ -97,7 +97,7 @@ def spark_to_json_schema(
     defaults: Mapping[str, Any] = MappingProxyType({}),
     any_keys: bool = False,
 ) -> str:
-    """Return the JSON Schema of a table. `json_schema_to_spark` gives back exactly the same columns.
+    """Return the JSON Schema of a table. `convert_json_schema_to_spark` gives back exactly the same columns.
 
     `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. `defaults` are those of columns, as
     documents have them. With `any_keys` maps may have keys that are not strings. Raises UnsupportedTypeError naming the

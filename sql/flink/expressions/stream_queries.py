@@ -31,12 +31,12 @@ class _Streams:
         self._ctes: set[str] = set()
         ctes = list(query.find_all(exp.CTE))
         for _ in ctes:  # one may read another
-            self._ctes |= {cte.alias_or_name.lower() for cte in ctes if self._reads_stream(cte.this)}
+            self._ctes |= {cte.alias_or_name.lower() for cte in ctes if self._is_of_stream(cte.this)}
         self._times = {name for relation in query.find_all(Relation) for name in relation.args.get("times") or ()}
 
     def check(self) -> None:
         for clause in self._query.find_all(exp.Order, exp.Limit, exp.Fetch, exp.Offset):
-            if isinstance(clause.parent, exp.Query) and self._reads_stream(clause.parent):
+            if isinstance(clause.parent, exp.Query) and self._is_of_stream(clause.parent):
                 raise Untranslatable("Spark neither sorts nor limits a stream")
         for select in self._query.find_all(exp.Select):
             self._check_select(select)
@@ -44,13 +44,13 @@ class _Streams:
             self._check_set_operation(operation)
         for inner in self._query.find_all(exp.Query):
             outside = (exp.From, exp.Join, exp.CTE, exp.SetOperation, exp.Subquery)
-            if inner.parent is not None and not isinstance(inner.parent, outside) and self._reads_stream(inner):
+            if inner.parent is not None and not isinstance(inner.parent, outside) and self._is_of_stream(inner):
                 self._findings.check(
                     "IN, EXISTS or a scalar subquery of a stream: Spark refuses most of these if the inner query reads "
                     "the stream. Write a JOIN with a condition on the event times of both"
                 )
 
-    def _reads_stream(self, node: exp.Expr) -> bool:
+    def _is_of_stream(self, node: exp.Expr) -> bool:
         """Return whether a part of the query reads a stream."""
         return any(relation.args.get("streaming") for relation in node.find_all(Relation)) or any(
             not table.db and table.name.lower() in self._ctes for table in node.find_all(exp.Table)
@@ -59,7 +59,7 @@ class _Streams:
     def _check_select(self, select: exp.Select) -> None:
         first = select.args.get("from_") or select.args.get("from")
         joins = select.args.get("joins") or ()
-        if not any(self._reads_stream(source) for source in (first, *joins) if source is not None):
+        if not any(self._is_of_stream(source) for source in (first, *joins) if source is not None):
             return
         if select.find(exp.Window):
             raise Untranslatable(
@@ -77,10 +77,10 @@ class _Streams:
             self._check_joins(first.this, joins, list(_split_conjuncts(where.this)) if where is not None else [])
 
     def _check_joins(self, first: exp.Expr, joins: Sequence[exp.Expr], where: list[exp.Expr]) -> None:
-        streaming = self._reads_stream(first)
+        streaming = self._is_of_stream(first)
         for join in (*(first.args.get("joins") or ()), *joins):
             side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
-            right = self._reads_stream(join.this)
+            right = self._is_of_stream(join.this)
             on = [*_split_conjuncts(join.args.get("on"))]
             if streaming and right:
                 self._check_stream_join(join, outer=bool(side) or kind in ("SEMI", "ANTI"), on=on, where=where)
@@ -98,25 +98,25 @@ class _Streams:
             isinstance(condition, exp.EQ) and _can_relate_two(condition) for condition in conditions
         ):
             self._findings.check("Spark refuses a JOIN of two streams without an equality of columns")
-        if outer and not self._binds_event_times(on):
+        if outer and not self._has_bound_event_times(on):
             self._findings.check(
                 "An outer JOIN of two streams without an interval: Spark refuses it without a condition on the event "
                 "times of both, such as a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts"
             )
 
-    def _binds_event_times(self, conditions: list[exp.Expr]) -> bool:
+    def _has_bound_event_times(self, conditions: list[exp.Expr]) -> bool:
         """Return whether conditions bind the event times of two streams to each other."""
         kinds = (exp.EQ, exp.Between, exp.GT, exp.GTE, exp.LT, exp.LTE)
         compared = (condition for condition in conditions if isinstance(condition, kinds))
-        bound = [condition for condition in compared if self._compares_event_times(condition)]
+        bound = [condition for condition in compared if self._is_about_event_times(condition)]
         return any(isinstance(condition, exp.EQ | exp.Between) for condition in bound) or len(bound) > 1
 
-    def _compares_event_times(self, condition: exp.Expr) -> bool:
+    def _is_about_event_times(self, condition: exp.Expr) -> bool:
         columns = {(column.table.lower(), column.name.lower()) for column in condition.find_all(exp.Column)}
         return len({table for table, _ in columns}) > 1 and all(name in self._times for _, name in columns)
 
     def _check_set_operation(self, operation: exp.SetOperation) -> None:
-        left, right = self._reads_stream(operation.this), self._reads_stream(operation.expression)
+        left, right = self._is_of_stream(operation.this), self._is_of_stream(operation.expression)
         if not left and not right:
             return
         if not isinstance(operation, exp.Union) or operation.args.get("distinct"):

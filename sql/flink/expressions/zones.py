@@ -44,7 +44,7 @@ class Zone:
         """Return whether the session is in UTC."""
         return self.name is not None and _find_fixed_offset(self.name) == timedelta()
 
-    def begins_as_utc(self, lengths: Sequence[timedelta | None]) -> bool:
+    def is_aligned_with_utc(self, lengths: Sequence[timedelta | None]) -> bool:
         """Return whether windows of these lengths begin in Flink's zone when they begin in UTC."""
         offset = _find_fixed_offset(self.flink) if self.flink is not None else None
         if offset is None:  # clocks may change; a window of any length is longer in the hour that comes twice
@@ -84,7 +84,7 @@ def check_window(kind: str, column: exp.Expr, intervals: Sequence[exp.Expr], zon
     if (
         kind == "SESSION"
         or infer(column) == LOCAL
-        or zone.begins_as_utc([measure_interval(interval) for interval in intervals[:1]])
+        or zone.is_aligned_with_utc([measure_interval(interval) for interval in intervals[:1]])
     ):
         return
     condition = "" if infer(column) == ZONED else ", if it is a TIMESTAMP_LTZ"

@@ -15,6 +15,7 @@ from pyspark_pravega.catalog.metadata.tables_of_streams import TABLES
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
+    InvalidRowError,
     ScopeExistsError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
@@ -119,6 +120,32 @@ def test_fields_within_columns_change(api: PravegaCatalog, scope: str) -> None:
     assert table.schema.field("place").type == pa.struct([("x", pa.int64()), ("height", pa.int32())])
     with pytest.raises(InvalidOptionError, match="nothing"):
         table.drop_column("place.nothing")
+
+
+def test_columns_and_fields_become_nullable(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
+    strict = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.int32())])
+    place = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+    columns = pa.schema([("id", pa.int64()), pa.field("place", strict, nullable=False)])
+    table = api.create_table(f"`{scope}`.places", columns, properties={"format": "json"})
+    table.append(pa.table({"id": [1], "place": [{"x": 1, "y": 2}]}))
+    without: list[tuple[object, str]] = [
+        (None, "no value in column place, which is NOT NULL"),
+        ({"x": None, "y": 3}, "Column place is struct<x: int32 not null, y: int32>, but"),
+    ]
+    for value, refusal in without:
+        with pytest.raises(InvalidRowError, match=refusal):
+            table.append(pa.table({"id": [2], "place": pa.array([value], place)}))
+    table.allow_null("place")
+    assert table.schema.field("place").nullable and not table.schema.field("place").type.field("x").nullable
+    table.allow_null("place.x")
+    assert table.schema.field("place").type.field("x").nullable
+    table.allow_null("place")  # it is so already
+    for value, _ in without:
+        table.append(pa.table({"id": [2], "place": pa.array([value], place)}))
+    assert table.scan(["place"]).to_arrow()["place"].to_pylist() == [{"x": 1, "y": 2}, None, {"x": None, "y": 3}]
+    assert spark.table(table.name).schema == table.spark_schema
+    with pytest.raises(InvalidOptionError, match="nothing"):
+        table.allow_null("place.nothing")
 
 
 def test_a_routing_key_is_spelled_in_another_case(api: PravegaCatalog, scope: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark_pravega.catalog import protocol as r
 from pyspark_pravega.catalog.protocol.replies import QueryCommands, QueryStart
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery, QueryDefinition, QueryState, QueryStatus
-from pyspark_pravega.catalog.running.kept_query import now as wall_clock
+from pyspark_pravega.catalog.running.kept_query import read_clock as wall_clock
 from pyspark_pravega.catalog.running.tending import QueryServer
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.client import Pravega

@@ -17,7 +17,7 @@ from pyspark_pravega.catalog.procedures.queries import start_query
 from pyspark_pravega.catalog.procedures.stopped_queries import stop_query
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, KeptQuery, QueryState
 from pyspark_pravega.catalog.running.leases import take_lease
-from pyspark_pravega.catalog.running.servers import QueryServers
+from pyspark_pravega.catalog.running.tending import QueryServers
 from pyspark_pravega.errors import (
     InvalidOptionError,
     PravegaError,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.catalog.running import kept_query
-from pyspark_pravega.catalog.running.empty_scopes import EmptyScopes
-from pyspark_pravega.catalog.running.kept_query import KeptQueries
+from pyspark_pravega.catalog.running.kept_query import EmptyScopes, KeptQueries
 from pyspark_pravega.catalog.storage.catalogs import Catalog
 from pyspark_pravega.catalog.storage.scope_table import RowKind, ScopeTable
 from pyspark_pravega.client import connect

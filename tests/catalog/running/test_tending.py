@@ -12,11 +12,11 @@ import pytest
 from pyspark_pravega.catalog.protocol.replies import QueryStop
 from pyspark_pravega.catalog.running import tending
 from pyspark_pravega.catalog.running.kept_query import KeptQueries, QueryState
-from pyspark_pravega.catalog.running.kept_query import now as wall_clock
+from pyspark_pravega.catalog.running.kept_query import read_clock as wall_clock
 from pyspark_pravega.catalog.storage.scope_table import TABLE_NAME, RowKind, ScopeTable, _make_key
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.stream import key_value_table_stream
+from pyspark_pravega.client.stream import make_key_value_table_stream
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import quote_all
 
@@ -99,7 +99,7 @@ def test_rows_that_cannot_be_read_disturb_no_other_query(kept: Kept, other_kept:
     for name, change in rows.items():
         made = change(dict(template))
         newer.change(RowKind.QUERY, name, lambda row, made=made: made)  # type: ignore[misc]
-    assert [found.name for found in kept.queries.of_scope(kept.scope)] == ["good"]
+    assert [found.name for found in kept.queries.list_of_scope(kept.scope)] == ["good"]
     for name in rows:
         assert kept.queries.read(kept.scope, name) is None and kept.queries.find(name) == []
         with pytest.raises(UnsupportedOperationError, match=f"The query '{name}' of scope .* is left as it is"):
@@ -200,7 +200,7 @@ def test_a_server_that_is_silent_holds_up_no_lease_of_another(
     running = [each.report("active", name) for name in names for each in (here, there)]
     here.tend(server, *running)
     assert {each.status(name).state for each in (here, there) for name in names} == {QueryState.RUNNING}
-    stream = key_value_table_stream(there.scope, TABLE_NAME)
+    stream = make_key_value_table_stream(there.scope, TABLE_NAME)
     find = own_pravega.segments.location
     monkeypatch.setattr(
         own_pravega.segments, "location", lambda asked, segment: silent if asked == stream else find(asked, segment)

@@ -24,8 +24,8 @@ from pyspark_pravega.client.stream import (
     SegmentRange,
     Stream,
     StreamConfiguration,
-    key_value_table_stream,
-    segment_id,
+    make_key_value_table_stream,
+    make_segment_id,
 )
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
@@ -155,7 +155,7 @@ def test_a_stream_that_is_not_there(controller: Controller, absent: Stream) -> N
         lambda: controller.current_segments(absent),
         lambda: controller.epoch_segments(absent, 0),
         lambda: controller.head(absent),
-        lambda: controller.segments_between(cut, None),
+        lambda: controller.list_segments_between(cut, None),
         lambda: controller.scale_stream(absent, [0], [(0.0, 1.0)]),
         lambda: controller.create_transaction(absent, 10_000),
     )
@@ -221,7 +221,7 @@ def test_a_sealed_stream(controller: Controller, stream: Stream) -> None:
     controller.seal_stream(stream)
     assert controller.current_segments(stream) == []
     assert controller.head(stream) == head
-    assert sorted(controller.segments_between(head, None)[0]) == [0, 1]
+    assert sorted(controller.list_segments_between(head, None)[0]) == [0, 1]
     calls = (
         lambda: controller.update_stream(stream, FIXED_TWO),
         lambda: controller.truncate_stream(head),
@@ -243,7 +243,7 @@ def test_segments_of_a_new_stream(controller: Controller, stream: Stream) -> Non
     assert controller.epoch_segments(stream, 0) == both
     assert controller.head(stream) == head
     for start, end in ((head, None), (head, head), (StreamCut(stream, {}), None), (StreamCut(stream, {}), head)):
-        segments, token = controller.segments_between(start, end)
+        segments, token = controller.list_segments_between(start, end)
         assert sorted(segments) == [0, 1]
         assert isinstance(token, str)
     assert controller.successors(stream, 0) == {}
@@ -254,16 +254,16 @@ def test_segments_of_a_new_stream(controller: Controller, stream: Stream) -> Non
 def test_scaling_and_the_cuts_around_it(controller: Controller, stream: Stream) -> None:
     head = controller.head(stream)
     controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
-    low, high = SegmentRange(segment_id(2, 1), 0.0, 0.25), SegmentRange(segment_id(3, 1), 0.25, 0.5)
+    low, high = SegmentRange(make_segment_id(2, 1), 0.0, 0.25), SegmentRange(make_segment_id(3, 1), 0.25, 0.5)
     rest = SegmentRange(1, 0.5, 1.0)
     assert controller.current_segments(stream) == [low, high, rest]
     assert controller.successors(stream, 0) == {low: [0], high: [0]}
     tail = StreamCut(stream, {segment.segment_id: 0 for segment in (low, high, rest)})
-    assert sorted(controller.segments_between(head, tail)[0]) == sorted([0, *tail.positions])
-    assert sorted(controller.segments_between(tail, None)[0]) == sorted(tail.positions)
+    assert sorted(controller.list_segments_between(head, tail)[0]) == sorted([0, *tail.positions])
+    assert sorted(controller.list_segments_between(tail, None)[0]) == sorted(tail.positions)
 
     controller.scale_stream(stream, [low.segment_id, high.segment_id], [(0.0, 0.5)])
-    merged = SegmentRange(segment_id(4, 2), 0.0, 0.5)
+    merged = SegmentRange(make_segment_id(4, 2), 0.0, 0.5)
     assert controller.current_segments(stream) == [merged, rest]
     assert {segment: sorted(before) for segment, before in controller.successors(stream, low.segment_id).items()} == {
         merged: [low.segment_id, high.segment_id]
@@ -295,7 +295,7 @@ def test_scaling_that_cannot_be(
 
 def test_cuts_that_do_not_fit_the_stream(controller: Controller, stream: Stream) -> None:
     unknown, partial = StreamCut(stream, {77: 0}), StreamCut(stream, {0: 0})
-    of_no_epoch, empty = StreamCut(stream, {segment_id(0, 5): 0, segment_id(1, 5): 0}), StreamCut(stream, {})
+    of_no_epoch, empty = StreamCut(stream, {make_segment_id(0, 5): 0, make_segment_id(1, 5): 0}), StreamCut(stream, {})
     assert controller.is_stream_cut_valid(controller.head(stream))
     for cut in (unknown, partial, of_no_epoch, empty):
         assert not controller.is_stream_cut_valid(cut)
@@ -304,13 +304,13 @@ def test_cuts_that_do_not_fit_the_stream(controller: Controller, stream: Stream)
             controller.truncate_stream(cut)
     for cut in (unknown, of_no_epoch):
         with pytest.raises(InvalidOptionError, match="is not a position in stream"):
-            controller.segments_between(cut, None)
+            controller.list_segments_between(cut, None)
     with pytest.raises(InvalidOptionError, match="lies after"):
-        controller.segments_between(StreamCut(stream, {0: 8, 1: 0}), controller.head(stream))
+        controller.list_segments_between(StreamCut(stream, {0: 8, 1: 0}), controller.head(stream))
     with pytest.raises(StreamNotFoundError):
         controller.is_stream_cut_valid(StreamCut(Stream(stream.scope, "absent"), {0: 0}))
     with pytest.raises(InvalidOptionError, match="different streams"):
-        controller.segments_between(StreamCut(stream, {0: 0}), StreamCut(Stream("a", "b"), {0: 0}))
+        controller.list_segments_between(StreamCut(stream, {0: 0}), StreamCut(Stream("a", "b"), {0: 0}))
 
 
 def test_where_segments_are(controller: Controller, stream: Stream) -> None:
@@ -329,7 +329,7 @@ def test_a_key_value_table_comes_and_goes(controller: Controller, scope: str) ->
     assert not controller.create_key_value_table(scope, "table", 3, 16, 8)
     assert controller.list_key_value_tables(scope) == ["table"]
     assert controller.key_value_table_partitions(scope, "table") == 3
-    assert controller.segment_location(key_value_table_stream(scope, "table"), 0).port > 0
+    assert controller.segment_location(make_key_value_table_stream(scope, "table"), 0).port > 0
     controller.delete_key_value_table(scope, "table")
     for call in (controller.key_value_table_partitions, controller.delete_key_value_table):
         with pytest.raises(KeyValueTableNotFoundError, match="'table'"):

@@ -147,9 +147,9 @@ def test_schemas_and_versions(registry: SchemaRegistry) -> None:
     assert [each.version for each in registry.latest_schemas("g")] == [second]
     assert [each.version for each in registry.latest_schemas("g", "a.T")] == [second]
     assert registry.latest_schemas("g", "a.Other") == []
-    assert registry.schema_by_id("g", 0) == avro()
+    assert registry.find_schema_by_id("g", 0) == avro()
     with pytest.raises(SchemaNotFoundError):
-        registry.schema_by_id("g", 7)
+        registry.find_schema_by_id("g", 7)
     assert registry.find_version("g", avro("temp")) == second
     assert registry.find_version("g", avro("other")) is None
     with pytest.raises(SchemaNotFoundError, match="schema group 'none'"):
@@ -159,7 +159,7 @@ def test_schemas_and_versions(registry: SchemaRegistry) -> None:
 def test_the_text_comes_back_as_it_was(registry: SchemaRegistry) -> None:
     registry.create_group("j", GroupProperties("Json"))
     version = registry.add_schema("j", JSON_SCHEMA)
-    assert registry.schema_by_id("j", version.id).text == JSON_SCHEMA.text
+    assert registry.find_schema_by_id("j", version.id).text == JSON_SCHEMA.text
     registry.create_group("a", AVRO)
     registry.add_schema("a", avro("x"))
     assert registry.latest_schemas("a")[0].schema.text == avro("x").text

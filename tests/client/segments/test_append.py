@@ -183,7 +183,7 @@ def test_blocks_that_a_killed_attempt_left_on_their_way(pravega: Pravega, stream
     blocks = list(given.blocks(10))
     writer = uuid.uuid4()
     killed = Connection.open(pravega.controller.segment_location(stream, 0), None, 30.0)
-    killed.send(wire.setup_append(1, writer, SegmentAddress(stream, 0).name, ""))
+    killed.send(wire.pack_setup_append(1, writer, SegmentAddress(stream, 0).name, ""))
     killed.receive()
     with SegmentAppender(pravega.segments, stream, 0, writer) as appender:
         assert appender.last_event_number == 0

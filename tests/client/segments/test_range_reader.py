@@ -23,7 +23,7 @@ from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.fetch import read_bytes
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.segments.store import SegmentStore
-from pyspark_pravega.client.stream import Stream, StreamConfiguration, segment_id
+from pyspark_pravega.client.stream import Stream, StreamConfiguration, make_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
     DataLossError,
@@ -293,7 +293,7 @@ def test_a_segment_removed_by_truncation(pravega: Pravega, stream: Stream, event
     given = events([100] * 10)
     write(pravega, stream, given)
     pravega.controller.scale_stream(stream, [0], [(0.0, 1.0)])
-    following = segment_id(1, 1)
+    following = make_segment_id(1, 1)
     write(pravega, stream, given, following)
     # Sealed, with successors: read as any other.
     assert payloads(SegmentRangeReader(pravega.segments, stream, 0, 0, 1080)) == given.payloads

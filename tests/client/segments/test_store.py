@@ -21,7 +21,7 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.segments.delegation import DelegationTokens, read_granted_access
-from pyspark_pravega.client.segments.failures import SegmentAddress, reply_error
+from pyspark_pravega.client.segments.failures import SegmentAddress, make_reply_error
 from pyspark_pravega.client.segments.store import SegmentInfo, SegmentStore
 from pyspark_pravega.client.stream import Access, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.tls import make_ssl_context
@@ -226,8 +226,8 @@ def test_a_silent_server_is_a_timeout(answering: Make) -> None:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it a Pravega segment store"),
         (b"\xff\xff\xff\x81\0\0\0\x08\0\0\0\x63\0\0\0\x62", "versions 98 to 99"),
         (b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "greets with SegmentSealed"),
-        (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\x4d\0\1a", "that nobody asked for"),
-        (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "unexpected SegmentSealed"),
+        (wire.pack_hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\x4d\0\1a", "that nobody asked for"),
+        (wire.pack_hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "unexpected SegmentSealed"),
     ],
 )
 def test_other_servers_are_told_apart_without_retries(answering: Make, answer: bytes, message: str) -> None:
@@ -240,7 +240,7 @@ def test_other_servers_are_told_apart_without_retries(answering: Make, answer: b
 def test_signs_of_life_are_skipped(answering: Make) -> None:
     info = b"\0\0\0\x0c\0\0\0\x1e\0\0\0\0\0\0\0\1\0\1a\1\0\0" + bytes(7) + b"\5" + bytes(7) + b"\x09"
     config = ClientConfig("tcp://localhost:9090")
-    endpoint = answering(wire.keep_alive() + wire.hello() + wire.keep_alive() + wire.keep_alive() + info)
+    endpoint = answering(wire.keep_alive() + wire.pack_hello() + wire.keep_alive() + wire.keep_alive() + info)
     with fixed_store(config, endpoint, 30) as store:
         assert store.segment_infos(NOWHERE, [0]) == {0: SegmentInfo(0, 9, False)}
 
@@ -255,7 +255,7 @@ def test_every_failure_has_its_error() -> None:
         (AppendSetup(1, "a", uuid.UUID(int=1), 0), ProtocolError, "unexpected AppendSetup"),
     ):
         with pytest.raises(kind, match=text) as caught:
-            raise reply_error(reply, address, Access.READ, "read")
+            raise make_reply_error(reply, address, Access.READ, "read")
         assert "s/t/3.#epoch.0#transaction." in str(caught.value)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert len(STREAM_REPLIES) == 19  # a new reply needs a look at `failure`

@@ -60,7 +60,7 @@ def unhex(text: str) -> bytes:
 
 
 REQUESTS = [
-    (wire.hello(), "ffffff81 00000008 00000010 00000005"),
+    (wire.pack_hello(), "ffffff81 00000008 00000010 00000005"),
     (wire.keep_alive(), "00000064 00000000"),
     (
         wire.read_segment(7, "a/b/0", 1024, 4096, "tok"),
@@ -68,7 +68,7 @@ REQUESTS = [
     ),
     (wire.get_segment_info(7, "a", ""), "0000000b 0000000d 0000000000000007 000161 0000"),
     (
-        wire.setup_append(7, WRITER, "a", "t"),
+        wire.pack_setup_append(7, WRITER, "a", "t"),
         f"00000001 0000001e 0000000000000007 {WRITER_HEX} 000161 000174",
     ),
     (wire.append_block_header(WRITER, 12), f"00000003 0000001c {WRITER_HEX}"),

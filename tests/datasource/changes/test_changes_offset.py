@@ -10,8 +10,8 @@ import pytest
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset, end_position
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset, find_end_position
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import EVENT_BYTES, insert_into_all
 
@@ -19,7 +19,7 @@ SETTINGS = resolve(env={})
 
 
 def end(pravega: Pravega, stream: Stream, since: ChangesOffset) -> ChangesOffset:
-    return end_position(pravega, stream, SETTINGS, since, versioned=True)
+    return find_end_position(pravega, stream, SETTINGS, since, versioned=True)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_every_way_in_which_segments_change_is_news(pravega: Pravega, stream: St
     assert sorted(sealed.cut.positions.values()) == [0, 0, 2 * EVENT_BYTES]
 
     pravega.controller.truncate_stream(StreamCut(stream, sealed.cut.positions))
-    assert end(pravega, stream, grown).cut == sealed.cut == tail_cut(pravega, stream)
+    assert end(pravega, stream, grown).cut == sealed.cut == measure_tail(pravega, stream)
 
 
 def test_the_end_of_a_sealed_stream_is_waited_at(

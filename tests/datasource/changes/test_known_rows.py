@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pyspark_pravega.datasource.changes.states import KnownRows, state_name
+from pyspark_pravega.datasource.changes.states import KnownRows, make_state_name
 
 QUERY = "q"
 
 
 def name(group: int, number: int, content: str = "x") -> str:
-    return state_name(QUERY, group, number, content)
+    return make_state_name(QUERY, group, number, content)
 
 
 def test_what_is_written_is_read() -> None:

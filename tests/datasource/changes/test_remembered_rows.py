@@ -15,7 +15,7 @@ from pyspark_pravega.datasource.changes.group_reader import GroupPartition
 from pyspark_pravega.datasource.changes.remembered_rows import RememberedPartition
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.states import WHOLE, RowStates
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from tests.datasource.changes.rows.test_database import Database, Event, clearings_of, current, in_segment
@@ -56,8 +56,8 @@ def scan(
                 rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
             with part.write(rows.state(piece.segment_id for piece in part.events.pieces)) as keep:
                 found = [row for one in rows.rows(keep) for row in one.to_pylist()]
-    assert len({row[value_name("id")] for row in found}) == len(found)
-    return {row[value_name("id")]: row[value_name("v")] for row in found}, len(events) - begin
+    assert len({row[name_value("id")] for row in found}) == len(found)
+    return {row[name_value("id")]: row[name_value("v")] for row in found}, len(events) - begin
 
 
 @pytest.mark.parametrize("segments", [1, 3])

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.history import RowHistory
 from pyspark_pravega.datasource.changes.states import PART, WHOLE, RowStates
 from tests.datasource.changes.rows.test_current import read
@@ -51,7 +51,7 @@ class Batches:
             for offset, change in changes:
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
-            grows = len(before) == 1 and self.states.should_extend(before[0])
+            grows = len(before) == 1 and self.states.has_to_be_extended(before[0])
             with self.states.write(name, [file for files in before for file in files]) as state:
                 tables += list(rows.finish(state.add, changed=grows))
                 state.whole = rows.kept_all
@@ -59,7 +59,7 @@ class Batches:
         file = name + (WHOLE if rows.kept_all else PART)
         self.files[number:] = [(file, *chain)]
         return [
-            (SIGNS[row["change"]], row[value_name("id")], row[value_name("v")], row["version"])
+            (SIGNS[row["change"]], row[name_value("id")], row[name_value("v")], row["version"])
             for table in tables
             for row in table.to_pylist()
         ]

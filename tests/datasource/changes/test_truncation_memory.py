@@ -19,7 +19,7 @@ from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, kind_of_format
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, find_kind_of_format
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.sql.options import resolve
 from tests.catalog.test_debezium import write
@@ -33,7 +33,7 @@ EXPLAIN = Search.of_request(None)
 
 
 def change_table(stream: Stream) -> StreamTable:
-    kind = kind_of_format("debezium-json")
+    kind = find_kind_of_format("debezium-json")
     return StreamTable(stream, "debezium-json", "none", SCHEMA, settings={"primary-key": "id"}, kind=kind)
 
 

@@ -71,7 +71,7 @@ def leave_behind(pravega: Pravega, insert: Insert, rows: list[bytes]) -> None:
 def visible(pravega: Pravega, stream: Stream) -> list[bytes]:
     """All events of a stream, sorted."""
     events = []
-    ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    ids, _ = pravega.controller.list_segments_between(pravega.controller.head(stream), None)
     for segment_id, info in pravega.segments.segment_infos(stream, ids).items():
         for window in SegmentRangeReader(pravega.segments, stream, segment_id, 0, info.write_offset):
             for start, length in zip(window.starts.tolist(), window.lengths.tolist(), strict=True):

@@ -17,10 +17,10 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.insert import copying
-from pyspark_pravega.datasource.insert.copying import find_winning_ranges
+from pyspark_pravega.datasource.insert import sealing
 from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.reports import InsertMessage, SegmentWrite
+from pyspark_pravega.datasource.insert.sealing import find_winning_ranges
 from pyspark_pravega.datasource.insert.task import InsertWriter
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import PravegaError, ServerUnavailableError, TransactionMismatchError
@@ -174,15 +174,15 @@ def test_a_copy_that_fails_in_one_segment(
     lose(insert, ROWS // 2)
     message = write(insert, batches())
     last, fresh = max(message.segments), list[uuid.UUID]()
-    copy = copying._Copying.copy
+    copy = sealing._Copying.copy
 
-    def fail(self: copying._Copying, segment_id: int, ranges: Iterable[tuple[int, int]]) -> None:
+    def fail(self: sealing._Copying, segment_id: int, ranges: Iterable[tuple[int, int]]) -> None:
         fresh.append(self.target)
         if segment_id == last:
             raise ServerUnavailableError("the segment store cannot be reached")
         copy(self, segment_id, ranges)
 
-    monkeypatch.setattr(copying._Copying, "copy", fail)
+    monkeypatch.setattr(sealing._Copying, "copy", fail)
     with pytest.raises(ServerUnavailableError, match="No row of this INSERT is visible; run it again"):
         insert.commit([message])
     assert visible(pravega, padded.stream) == []

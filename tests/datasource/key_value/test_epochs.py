@@ -17,11 +17,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.table import ANY, KeyValueTable
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.key_value.epochs import with_epoch_column
+from pyspark_pravega.datasource.key_value.epochs import add_epoch_column
 from pyspark_pravega.datasource.key_value.scan import open_entries
 from pyspark_pravega.datasource.key_value.write import UpsertSpec, UpsertWriter
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
+from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 
@@ -44,7 +43,7 @@ def table(pravega: Pravega, scope: str, request: pytest.FixtureRequest) -> Itera
 
 def write(pravega: Pravega, table: StreamTable, epoch: int | None, rows: Mapping[int, str]) -> None:
     """Write rows as a task of a micro-batch does."""
-    spec = UpsertSpec(table, pravega.config, with_epoch_column(table, ROWS), epoch)
+    spec = UpsertSpec(table, pravega.config, add_epoch_column(table, ROWS), epoch)
     ids, texts = list(rows), list(rows.values())
     batch = pa.record_batch([pa.array(ids, pa.int32()), pa.array(texts, pa.string())], ["id", "text"])
     UpsertWriter(spec).write(iter([batch]))

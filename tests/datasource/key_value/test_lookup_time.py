@@ -15,8 +15,7 @@ from pyspark_pravega.datasource.key_value.scan import RAW, EntryScanReader, KeyP
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.datasource.scan.scan_request import WantedRows
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import StreamTable, make_entries_table
+from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns, StreamTable, make_entries_table
 from pyspark_pravega.errors import ServerTimeoutError
 from pyspark_pravega.sql import options as o
 from tests.cutting_proxy import CuttingProxy

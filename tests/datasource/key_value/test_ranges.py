@@ -14,7 +14,7 @@ import pytest
 from pyspark_pravega.datasource.key_value.keys import decode_keys, encode_keys
 from pyspark_pravega.datasource.key_value.ranges import choose_fewest_requests, find_key_ranges
 from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
-from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
+from pyspark_pravega.datasource.tables.stream_table import KeyColumn, KeyColumns
 from pyspark_pravega.errors import InvalidRowError, MalformedEventError
 
 COLUMNS = KeyColumns(

@@ -25,9 +25,9 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, DeadLetters, Letter, create_target
 from pyspark_pravega.datasource.scan.scan_request import ScanRequest
-from pyspark_pravega.datasource.tables.bad_events import BadEventRule, bad_event_rule
+from pyspark_pravega.datasource.tables.bad_events import BadEventRule, read_bad_event_rule
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stored_properties import stored_properties, tags_for
+from pyspark_pravega.datasource.tables.stored_properties import make_tags, read_own_properties
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -390,7 +390,7 @@ class TestTargets:
         create_target(pravega, target)
         made = pravega.controller.stream_configuration(target)
         promise = {"routing-key": "stream", "routing-key.of-all-events": "true"}
-        promised = replace(made, tags=tags_for({**stored_properties(made.tags), **promise}))
+        promised = replace(made, tags=make_tags({**read_own_properties(made.tags), **promise}))
         pravega.controller.update_stream(target, promised)
         with pytest.raises(InvalidOptionError, match="promises by .* key 'stream', and dead letters have none"):
             scan(pravega, table, dead_letter="letters")
@@ -416,7 +416,7 @@ def test_which_rule_counts() -> None:
     source = Stream("s", "t")
 
     def rule(**places: dict[str, str]) -> BadEventRule:
-        return bad_event_rule(resolve(**places, env={}), source)  # type: ignore[arg-type]
+        return read_bad_event_rule(resolve(**places, env={}), source)  # type: ignore[arg-type]
 
     letters = Stream("s", "x")
     assert rule() == BadEventRule("failfast")

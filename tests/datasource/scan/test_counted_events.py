@@ -15,9 +15,9 @@ from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, make_row_key
 from pyspark_pravega.datasource.insert.commit import CommitRequest
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.scan.borders import count_events_by_log
 from tests.datasource.scans import rows, scan
 from tests.datasource.transactions import EVENT_BYTES, begin_insert, insert_into_all, raw_table
@@ -57,9 +57,9 @@ def test_all_that_was_committed(pravega: Pravega, new_stream: Callable[..., Stre
     assert count_by_log(pravega, stream) == 22
     insert.transaction.commit(60)
     assert count_by_log(pravega, stream) is None
-    log.publish(insert.transaction.id, lambda: tail_cut(pravega, stream))
+    log.publish(insert.transaction.id, lambda: measure_tail(pravega, stream))
     assert count_by_log(pravega, stream) is None  # who entered it did not tell what it holds
-    assert scan(pravega, raw_table(stream), start_stream_cut=tail_cut(pravega, stream).to_text()).head is None
+    assert scan(pravega, raw_table(stream), start_stream_cut=measure_tail(pravega, stream).to_text()).head is None
 
 
 def test_nothing_else_is_taken_for_it(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
@@ -87,10 +87,10 @@ def test_rows_of_older_releases(pravega: Pravega, new_stream: Callable[..., Stre
     insert_into_all(pravega, stream, 1)
     assert count_by_log(pravega, stream) == 1
     table = pravega.key_value_table(stream.scope, TABLE_NAME)
-    entry = table.get(row_key(stream, 0))
+    entry = table.get(make_row_key(stream, 0))
     assert entry is not None
     head = {name: value for name, value in json.loads(entry.value).items() if name != "content"}
-    table.put(row_key(stream, 0), json.dumps(head).encode(), ANY)
+    table.put(make_row_key(stream, 0), json.dumps(head).encode(), ANY)
     assert count_by_log(pravega, stream) is None
     insert_into_all(pravega, stream, 1)
     assert count_by_log(pravega, stream) is None

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_pravega.client.stream import segment_id
+from pyspark_pravega.client.stream import make_segment_id
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.event_times import EventTimes, has_passed
 
-LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
+LEFT, RIGHT, MERGED = 0, 1, make_segment_id(2, 1)
 RANGES = {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0), MERGED: (0.0, 1.0)}
 
 
@@ -92,8 +92,10 @@ def test_the_upper_bound_is_that_of_the_next_watermark() -> None:
 
 def test_a_segment_whose_keys_are_unknown_has_no_upper_bound() -> None:
     """It may follow the mark or not: a later segment shares none of its keys, as far as anybody knows."""
-    after = segment_id(5, 1)
-    half = Watermark(10, 10, {segment_id(7, 2): 3, RIGHT: 4}, {segment_id(7, 2): (0.0, 0.5), RIGHT: (0.5, 1.0)})
+    after = make_segment_id(5, 1)
+    half = Watermark(
+        10, 10, {make_segment_id(7, 2): 3, RIGHT: 4}, {make_segment_id(7, 2): (0.0, 0.5), RIGHT: (0.5, 1.0)}
+    )
     assert uppers(EventTimes([half]), after, 0, 2) == [None, None]
     assert uppers(EventTimes([half]), RIGHT, 3, 5) == [10, None]
 
@@ -139,7 +141,7 @@ def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], 
             seen += [time for time in column.cast(pa.int64()).to_pylist() if time is not None]
             # The writers' promise: what follows a mark is not older than it, so a row's time is never too late.
             for offset, time in zip(range(start, end), times(found, segment, start, end), strict=True):
-                newest = max((one.time for one in marks if one.precedes(segment, offset)), default=None)
+                newest = max((one.time for one in marks if one.is_before(segment, offset)), default=None)
                 assert time is None or (newest is not None and time <= newest)
         assert all(time > watermark * 1000 for time in seen), (watermark, seen)
         watermark = max([watermark, *(time // 1000 for time in seen)])

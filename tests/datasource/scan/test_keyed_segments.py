@@ -14,7 +14,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.conditions import Condition, Sieve, Term, can_evaluate
 from pyspark_pravega.datasource.scan.keyed_segments import find_possible_keys
-from pyspark_pravega.datasource.tables.stored_properties import tags_for
+from pyspark_pravega.datasource.tables.stored_properties import make_tags
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from tests.catalog.changes_streams import scale
 from tests.datasource.scan.test_places import column, compare, text
@@ -28,7 +28,7 @@ def promise(pravega: Pravega, stream: Stream, key: str | None) -> None:
     """Have the stream's table promise that all events have the routing key `key`, or nothing."""
     stored = {} if key is None else {"routing-key": key, "routing-key.of-all-events": "true"}
     configuration = pravega.controller.stream_configuration(stream)
-    pravega.controller.update_stream(stream, replace(configuration, tags=tags_for(stored)))
+    pravega.controller.update_stream(stream, replace(configuration, tags=make_tags(stored)))
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ def check_begun(aggregation: Aggregation, batches: list[list[tuple[Any, ...]]], 
         begun += list(groups.finish())
     rows_begun = []
     for batch in begun:
-        assert batch.schema.equals(to_arrow_schema(aggregation.partial_rows(COLUMNS), timezone="UTC"))
+        assert batch.schema.equals(to_arrow_schema(aggregation.begin_rows(COLUMNS), timezone="UTC"))
         for row in batch.to_pylist():
             values = list(row.values())
             rows_begun.append((tuple(values[: len(aggregation.groups)]), values[len(aggregation.groups) :]))

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, segment_name
+from pyspark_pravega.client.stream import Stream, make_segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
@@ -148,13 +148,13 @@ def test_reading_begins_at_the_end_of_a_version(pravega: Pravega, new_stream: Ca
     ends = {segment: {0} for segment in (row["_segment"] for row in given)}
     for version in log.versions():
         for segment, offset in version.cut.positions.items():
-            ends[segment_name(table.stream, segment)].add(offset)
+            ends[make_segment_name(table.stream, segment)].add(offset)
     slices = measure_scan(OpenTable(pravega, table, resolve(env={})), None).slices
     saved = 0
     for row in given[::4]:
         name, offset = row["_segment"], row["_offset"] + random.Random(row["_offset"]).choice([-1, 0, 1])
         wanted = [(piece, Span(offset, piece.end - 1, True)) for piece in slices]
-        wanted = [(piece, span) for piece, span in wanted if segment_name(table.stream, piece.segment_id) == name]
+        wanted = [(piece, span) for piece, span in wanted if make_segment_name(table.stream, piece.segment_id) == name]
         [(found, span)] = start_later(log, wanted, worth=1)
         assert (found.end, span) == (wanted[0][0].end, wanted[0][1])
         assert found.start == max(end for end in ends[name] if end <= max(offset, 0))

@@ -15,7 +15,7 @@ from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import find_watermarks_end, read_watermarks
-from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import measure_tail
 from pyspark_pravega.datasource.stream_source.event_time_drift import EventTimePace, keep_in_step
 from pyspark_pravega.datasource.stream_source.frontier import Frontier
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
@@ -75,7 +75,7 @@ def timed(pravega: Pravega, quick_config: ClientConfig, _sweeper: Sweeper) -> It
         left = [key for key in range(KEYS) if int(router.route(hash_keys([f"key-{key}"]))[0]) == 0]
         assert 0 < len(left) < KEYS
         write_minutes(pravega, {plain: 1, uneven: 1, scaled: 1, stopped: 1, going: 60})
-        begins = {stream: dict(tail_cut(pravega, stream).positions) for stream in (stopped, going)}
+        begins = {stream: dict(measure_tail(pravega, stream).positions) for stream in (stopped, going)}
         write(pravega, stopped, [Record("key", b"1:0")])
         scale(pravega, scaled, 0)
         for minute in range(2, 7):
@@ -100,7 +100,7 @@ def write_minutes(
     while left := {stream: noted for stream, noted in left.items() if noted not in times(pravega, stream)}:
         assert time.monotonic() < deadline
         for stream, noted in left.items():
-            pravega.controller.note_time("writer", tail_cut(pravega, stream), noted)
+            pravega.controller.note_time("writer", measure_tail(pravega, stream), noted)
         time.sleep(0.2)
 
 
@@ -182,7 +182,7 @@ def test_a_segment_without_unread_events_holds_nothing_back(pravega: Pravega, ti
 def test_a_stream_whose_watermarks_have_stopped_holds_no_other_back(pravega: Pravega, timed: TimedStreams) -> None:
     """It is far behind in event time for ever, and gets events all the same."""
     stream, begins = timed.going, timed.begins
-    ends = {each: dict(tail_cut(pravega, each).positions) for each in begins}
+    ends = {each: dict(measure_tail(pravega, each).positions) for each in begins}
     looks = {each: EventTimePace().look(pravega, each, Frontier(begins[each], ends[each])) for each in begins}
     found = keep_in_step(looks, timedelta(minutes=2))
     assert found.keys() == {stream}

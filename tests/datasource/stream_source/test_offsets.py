@@ -13,7 +13,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.changes_offset import ChangesOffset
 from pyspark_pravega.datasource.stream_source.merged_source import MergedOffset
-from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, columns_read
+from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, list_columns_read
 from pyspark_pravega.errors import CheckpointError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -123,12 +123,15 @@ def test_long_types_are_told_apart() -> None:
     long = StructType([StructField(f"field_{number}", IntegerType()) for number in range(20)])
     other = StructType([*long.fields[:-1], StructField("field_19", LongType())])
     first, second = (
-        columns_read(one, one) for one in (StructType([StructField("s", column_type)]) for column_type in (long, other))
+        list_columns_read(one, one)
+        for one in (StructType([StructField("s", column_type)]) for column_type in (long, other))
     )
     assert first["s"].startswith("struct:")
     assert len(first["s"]) < 30
     assert first != second
-    assert columns_read(table(a=IntegerType, b=StringType), table(b=StringType, _offset=LongType)) == {"b": "string"}
+    assert list_columns_read(table(a=IntegerType, b=StringType), table(b=StringType, _offset=LongType)) == {
+        "b": "string"
+    }
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", *(offset.to_json() for offset in SOURCE_OFFSETS.values())])

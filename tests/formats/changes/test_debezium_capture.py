@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.keyless.rows import KeylessRows
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -51,7 +51,7 @@ def fold(
             offset += len(batch)
         found = [row for part in rows.rows() for row in part.to_pylist()]
         assert rows.spilled == (memory < 1 << 28)
-    return [{name: row[value_name(name)] for name in names} for row in found]
+    return [{name: row[name_value(name)] for name in names} for row in found]
 
 
 def by_key(table: Table, rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -156,7 +156,7 @@ def test_tables_without_a_primary_key_fold_to_what_the_database_had(name: str, m
                     offset += len(part)
             assert keyless.spilled == (memory < 1 << 28)
             found = [
-                row for rows in keyless.results() for row in rows.select(list(map(value_name, columns))).to_pylist()
+                row for rows in keyless.results() for row in rows.select(list(map(name_value, columns))).to_pylist()
             ]
         assert Counter(map(shown, found)) == Counter(map(shown, table.expected()))
 

@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import types as t
 
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema, check_settings, parse_time_units
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -427,7 +427,7 @@ def fold(table: t.StructType, key: list[str], events: Sequence[bytes]) -> dict[A
         for place in range(len(batch)):
             rows.feed(batch.slice(place, 1), EventLocations(0, np.array([place]), np.array([1])))
         found = [row for part in rows.rows() for row in part.to_pylist()]
-    shown = [{name: row[value_name(name)] for name in table.names} for row in found]
+    shown = [{name: row[name_value(name)] for name in table.names} for row in found]
     return {tuple(row[name] for name in key): row for row in shown}
 
 

@@ -15,9 +15,8 @@ import pytest
 from pyspark.sql import types as t
 
 from pyspark_pravega import native
-from pyspark_pravega.formats.changes.byte_search import find_rare_events, find_texts
 from pyspark_pravega.formats.changes.debezium.avro import _EnvelopeReader
-from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.events import EventBuffer, find_rare_events, find_texts
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.changes.test_debezium_encodings import columns

@@ -31,12 +31,12 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.errors import InvalidNameError, InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark
-from pyspark_pravega.formats.avro.spark_to_schema import spark_to_avro
+from pyspark_pravega.formats.avro.schema_to_spark import convert_avro_to_spark
+from pyspark_pravega.formats.avro.spark_to_schema import convert_spark_to_avro
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.schemas.schema_to_spark import json_schema_to_spark
-from pyspark_pravega.formats.json.schemas.spark_to_schema import spark_to_json_schema
+from pyspark_pravega.formats.json.schemas.schema_to_spark import convert_json_schema_to_spark
+from pyspark_pravega.formats.json.schemas.spark_to_schema import convert_spark_to_json_schema
 from tests.formats.strategies import schemas
 
 AVRO, JSON = find_format("avro"), find_format("json")
@@ -48,16 +48,16 @@ def struct(**types: DataType) -> StructType:
 
 @given(schemas(), st.text(max_size=9), st.text(max_size=9), st.none() | st.text(max_size=9))
 def test_spark_to_avro_and_back(schema: StructType, name: str, namespace: str, comment: str | None) -> None:
-    text = spark_to_avro(schema, name, namespace, comment)
-    assert avro_to_spark(text) == schema
+    text = convert_spark_to_avro(schema, name, namespace, comment)
+    assert convert_avro_to_spark(text) == schema
     assert json.loads(text).get("doc") == comment
     fastavro.parse_schema(json.loads(text))
 
 
 @given(schemas(st.text(st.characters(codec="utf-8"), min_size=1, max_size=9)), st.none() | st.text(max_size=9))
 def test_spark_to_json_schema_and_back(schema: StructType, comment: str | None) -> None:
-    text = spark_to_json_schema(schema, comment)
-    assert json_schema_to_spark(text) == schema
+    text = convert_spark_to_json_schema(schema, comment)
+    assert convert_json_schema_to_spark(text) == schema
     assert json.loads(text).get("description") == comment
 
 
@@ -120,7 +120,7 @@ def test_type_names() -> None:
 
 
 def avro_type(avro: object) -> str:
-    return str(avro_to_spark(json.dumps(avro))[0].dataType.simpleString())
+    return str(convert_avro_to_spark(json.dumps(avro))[0].dataType.simpleString())
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_avro_durations_are_refused_by_name() -> None:
 def test_a_default_of_many_digits_is_exact_in_avro() -> None:
     text = "12345678901234567890123456789012345.67"
     column = add_default(StructField("d", DecimalType(38, 2)), text, text)
-    [field] = json.loads(spark_to_avro(StructType([column]), "t", "s"))["fields"]
+    [field] = json.loads(convert_spark_to_avro(StructType([column]), "t", "s"))["fields"]
     unscaled = int.from_bytes(field["default"].encode("latin-1"), "big", signed=True)
     assert unscaled == 1234567890123456789012345678901234567
 
@@ -194,7 +194,7 @@ def test_avro_nullability_names_and_comments() -> None:
             ],
         }
     )
-    schema = avro_to_spark(text)
+    schema = convert_avro_to_spark(text)
     assert schema.simpleString() == (
         "struct<id:bigint,left:string,first:struct<x:int>,second:struct<x:int>,third:array<struct<x:int>>>"
     )
@@ -242,7 +242,7 @@ BOMB = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}
 )
 def test_invalid_avro(text: str, reason: str) -> None:
     with pytest.raises(InvalidSchemaError, match=reason):
-        avro_to_spark(text)
+        convert_avro_to_spark(text)
 
 
 def test_an_avro_schema_that_stands_for_billions_of_columns() -> None:
@@ -251,11 +251,11 @@ def test_an_avro_schema_that_stands_for_billions_of_columns() -> None:
         fields = [{"name": "a", "type": inner}] + [{"name": name, "type": f"R{level - 1}"} for name in "bcd"]
         inner = {"type": "record", "name": f"R{level}", "fields": fields}
     with pytest.raises(InvalidSchemaError, match="more than 10000 columns"):
-        avro_to_spark(json.dumps(inner))
+        convert_avro_to_spark(json.dumps(inner))
 
 
 def json_type(node: object) -> str:
-    return str(json_schema_to_spark(json.dumps({"properties": {"a": node}}))["a"].dataType.simpleString())
+    return str(convert_json_schema_to_spark(json.dumps({"properties": {"a": node}}))["a"].dataType.simpleString())
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_json_schema_nullability() -> None:
             "required": ["a", "b"],
         }
     )
-    schema = json_schema_to_spark(text)
+    schema = convert_json_schema_to_spark(text)
     assert [field.nullable for field in schema] == [False, True, True, False, True]
     assert schema["e"].dataType == ArrayType(StringType(), True)
 
@@ -326,7 +326,7 @@ def test_json_schema_references() -> None:
         }
     )
     expected = "struct<first:struct<x:double>,second:struct<x:double>,third:boolean>"
-    assert json_schema_to_spark(text).simpleString() == expected
+    assert convert_json_schema_to_spark(text).simpleString() == expected
 
 
 @pytest.mark.parametrize(
@@ -343,9 +343,9 @@ def test_json_schema_references() -> None:
 )
 def test_invalid_json_schema(text: str, reason: str) -> None:
     with pytest.raises(InvalidSchemaError, match=reason):
-        json_schema_to_spark(text)
+        convert_json_schema_to_spark(text)
 
 
 def test_roots_that_are_no_record() -> None:
-    assert avro_to_spark('["null", "string"]') == struct(value=StringType())
-    assert json_schema_to_spark('{"type": ["integer", "null"]}') == struct(value=LongType())
+    assert convert_avro_to_spark('["null", "string"]') == struct(value=StringType())
+    assert convert_json_schema_to_spark('{"type": ["integer", "null"]}') == struct(value=LongType())

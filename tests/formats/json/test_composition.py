@@ -16,8 +16,8 @@ from pyspark_pravega.formats.core.edited_columns import EditedColumn
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.json.document_rules import is_draft3
 from pyspark_pravega.formats.json.format import JsonFormat
+from pyspark_pravega.formats.json.schemas.schema_model import Splitter
 from pyspark_pravega.formats.json.schemas.schema_parser import parse_json_schema
-from pyspark_pravega.formats.json.schemas.schema_parts import Splitter
 from tests.formats.json.composed_schemas import DRAFT_7, DRAFT_2020
 
 JSON = JsonFormat()

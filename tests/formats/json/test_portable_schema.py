@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, Struc
 
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.schemas.schema_to_spark import json_schema_to_spark
+from pyspark_pravega.formats.json.schemas.schema_to_spark import convert_json_schema_to_spark
 
 SCHEMA = StructType(
     [
@@ -39,10 +39,10 @@ def test_only_keywords_of_all_drafts_and_no_loss() -> None:
     text = find_format("json").schema_text(SCHEMA, "t", "scope", "a table")
     assert keywords(json.loads(text)) <= ALL_DRAFTS
     assert json.loads(text)["properties"]["id"] == {"type": "integer", "description": "the key"}
-    assert json_schema_to_spark(text) == SCHEMA
+    assert convert_json_schema_to_spark(text) == SCHEMA
 
 
 def test_a_broken_link_is_an_error() -> None:
     text = json.dumps({"type": "object", "links": [{"rel": "spark-schema", "href": "data:nothing"}]})
     with pytest.raises(InvalidSchemaError, match="spark-schema"):
-        json_schema_to_spark(text)
+        convert_json_schema_to_spark(text)

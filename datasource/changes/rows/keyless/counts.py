@@ -30,11 +30,11 @@ from ..names import (
     Names,
     Numbers,
     OlderPositions,
-    comparable_times,
-    numbers_of,
+    compute_version,
+    make_comparable_times,
+    read_numbers,
 )
-from ..order import groups_of
-from ..versions import version_of
+from ..order import number_groups
 from .snapshots import Snapshot, Snapshots
 
 _LOG = logging.getLogger(__name__)
@@ -71,10 +71,10 @@ class KeylessCounts:
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Return the counted rows, or the history. Raises MalformedEventError for an entry whose row is unknown."""
         state = state.combine_chunks()
-        numbers = {name: numbers_of(state, name) for name in (*NUMBERS, "change", "unique")}
+        numbers = {name: read_numbers(state, name) for name in (*NUMBERS, "change", "unique")}
         own = self.snapshots.of_rows(numbers)
         self._check_rows_read(numbers, own)
-        rows = groups_of(state, (ROW,))
+        rows = number_groups(state, (ROW,))
         counted = ~_find_redelivered(rows, numbers, self.truncates.ages)
         boundaries = self._boundaries
         indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
@@ -86,7 +86,7 @@ class KeylessCounts:
         counts = _Counts(rows[chosen], spans, np.isin(numbers["change"][chosen], [INSERT, AFTER]))
         last = counts.missing[counts.spans[counts.missing] == len(boundaries)]
         if len(last) and not self.lenient:
-            raise _missing_row_error(numbers, int(chosen[last[0]]))
+            raise _make_missing_row_error(numbers, int(chosen[last[0]]))
         if len(last):
             _LOG.warning("%d removals of rows that do not exist are left out.", len(last))
         if self.within is None:
@@ -98,7 +98,7 @@ class KeylessCounts:
         """Return this object: it keeps nothing."""
         return self
 
-    def needs_all(self) -> bool:
+    def has_to_read_all(self) -> bool:
         """Return True: all rows are results."""
         return True
 
@@ -148,7 +148,7 @@ class KeylessCounts:
         return boundary.clears(numbers, self.names, self.truncates.ages)
 
 
-def _missing_row_error(numbers: Columns, place: int) -> MalformedEventError:
+def _make_missing_row_error(numbers: Columns, place: int) -> MalformedEventError:
     return MalformedEventError(
         f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that "
         "does not exist there. Without a primary key, all values together identify a row: if the table has a key, "
@@ -198,14 +198,14 @@ class _History:
         names: Names,
     ) -> None:
         self._entries = entries
-        self._version = numbers_of(entries, "version")
-        time = numbers_of(entries, "time")
-        self._time = np.where(time != UNKNOWN, time, numbers_of(entries, "ts"))
+        self._version = read_numbers(entries, "version")
+        time = read_numbers(entries, "time")
+        self._time = np.where(time != UNKNOWN, time, read_numbers(entries, "ts"))
         there = np.ones(len(entries), np.bool_)
         # A row in a snapshot counts only if it does not exist already.
         there[counts.missing] = there[own >= 0] = False
         self._rows = [np.flatnonzero(there)]
-        self._changes = [numbers_of(entries, "change")[there]]
+        self._changes = [read_numbers(entries, "change")[there]]
         self._versions, self._times = [self._version[there]], [self._time[there]]
         left = _split_by_number(counts.left, counts.spans[counts.left], len(boundaries))
         read = _split_by_number(np.arange(len(own)), own, len(boundaries))
@@ -221,7 +221,7 @@ class _History:
                 at = boundary.moment.time if boundary.moment.time != UNKNOWN else boundary.moment.ts
             if len(gone):
                 every = np.ones(len(gone), np.int64)
-                self._add(gone, DELETE, every * version_of(origin, position), every * at)
+                self._add(gone, DELETE, every * compute_version(origin, position), every * at)
 
     def _add(self, rows: Numbers, change: int, versions: Numbers, times: Numbers) -> None:
         self._rows.append(rows)
@@ -251,7 +251,7 @@ def _find_redelivered(rows: Numbers, numbers: Columns, ages: OlderPositions) -> 
     again = np.zeros(len(rows), np.bool_)
     same = [numbers[name] for name in _SAME]
     if ages is not OlderPositions.REDELIVERY:
-        same.append(comparable_times(numbers["time"]))  # at other times, they are of two logs
+        same.append(make_comparable_times(numbers["time"]))  # at other times, they are of two logs
     suspects = np.flatnonzero((numbers["origin"] >= 0) & (numbers["kind"] != SNAPSHOT))
     ts = numbers["ts"]
     order = suspects[np.lexsort([ts[suspects], rows[suspects], *(column[suspects] for column in same)])]

@@ -28,11 +28,17 @@ from pyspark_pravega.formats.changes.feed import CREATE, MARKS, READ, TRUNCATE, 
 from pyspark_pravega.formats.changes.feed import DELETE as DELETION
 
 from ..clearing import AllClearings
-from ..entries import EventLocations, entry_numbers, entry_table, flatten_struct, note_truncates, operations
-from ..fold import KeyFold, LeftOut, text_of
+from ..entries import (
+    EventLocations,
+    find_entry_numbers,
+    flatten_struct,
+    make_entry_table,
+    note_truncates,
+    read_operations,
+)
+from ..fold import KeyFold, LeftOut, convert_to_text
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within
-from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions
-from ..versions import versions_of
+from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions, compute_versions
 from .counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 
@@ -74,8 +80,8 @@ class KeylessRows(KeyFold):
 
         Raises MalformedEventError for a change without its former row, and for an incremental snapshot.
         """
-        op = operations(changes)
-        numbers = entry_numbers(changes, locations, self._names)
+        op = read_operations(changes)
+        numbers = find_entry_numbers(changes, locations, self._names)
         note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
         found = flatten_struct(changes.column(MARKS.name))
         marks = pc.fill_null(found["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
@@ -99,13 +105,13 @@ class KeylessRows(KeyFold):
         ):
             rows = np.flatnonzero(there)
             images = {name: image[name].take(pa.array(rows)) for name in self._columns}
-            values = {ROW: _fingerprints(images.values())} | {name: images[name] for name in self._wanted}
+            values = {ROW: _hash_rows(images.values())} | {name: images[name] for name in self._wanted}
             own = {**numbers, "kind": kind.astype(np.int64)}
-            entries = entry_table(values, {name: column[rows] for name, column in own.items()})
+            entries = make_entry_table(values, {name: column[rows] for name, column in own.items()})
             entries = entries.append_column("change", pa.array(change[rows].astype(np.int64)))
             self._snapshots.note({name: column[rows] for name, column in own.items()}, marks[rows])
             if self._with_versions:
-                entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
+                entries = entries.append_column("version", pa.array(compute_versions(entries, self._names)))
             self.add(entries)
 
     def _has_own_position(self, origins: Numbers, rows: pa.Array) -> Numbers:
@@ -138,11 +144,11 @@ def _check(
         )
 
 
-def _fingerprints(columns: Iterable[pa.Array]) -> pa.Array:
+def _hash_rows(columns: Iterable[pa.Array]) -> pa.Array:
     """Return a hash of each row (128 bits): equal rows have the same text, and others have different ones."""
     parts = []
     for column in columns:
-        text = text_of(column)
+        text = convert_to_text(column)
         # Lengths separate values, whatever they contain.
         parts += [pc.fill_null(pc.cast(pc.binary_length(text), pa.string()), "-"), pc.fill_null(text, "")]
     joined = pc.binary_join_element_wise(*parts, ":")

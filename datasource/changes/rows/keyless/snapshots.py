@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..clearing import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, has_older_position
 from ..names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Numbers
-from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, has_older_position
 
 _NEVER = 2**63 - 1
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.names import OlderPositions
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import POSITION_TYPE
@@ -32,8 +32,8 @@ def fold(
     with CurrentRows(["id"], ["v"], memory, ages) as rows:
         feed(rows, changes)
         found = [row for part in rows.rows() for row in part.to_pylist()]
-    assert len({row[value_name("id")] for row in found}) == len(found)
-    return {row[value_name("id")]: row[value_name("v")] for row in found}
+    assert len({row[name_value("id")] for row in found}) == len(found)
+    return {row[name_value("id")]: row[name_value("v")] for row in found}
 
 
 def test_later_changes_replace_earlier_ones_and_deletions_remove() -> None:
@@ -57,7 +57,7 @@ def test_deletions_are_kept_whose_positions_can_show_that_later_events_are_older
         with CurrentRows(["id"], ["v"], 1 << 28) as rows:
             feed(rows, [*deletions, *more])
             assert sum(map(len, rows.rows(kept.append))) == len(more)
-        assert sorted(pa.concat_tables(kept).column(value_name("id")).to_pylist()) == [1, *(each.id for each in more)]
+        assert sorted(pa.concat_tables(kept).column(name_value("id")).to_pylist()) == [1, *(each.id for each in more)]
 
 
 def test_a_snapshot_replaces_what_came_before_it() -> None:
@@ -294,7 +294,7 @@ def test_any_changes_fold_as_one_by_one(seed: int, memory: int) -> None:
     with CurrentRows(["id"], ["v"], memory) as rows:
         table = pa.RecordBatch.from_pylist([change.row() for change in changes], schema=SCHEMA)
         rows.feed(table, EventLocations(0, np.arange(len(changes)), np.ones(len(changes), np.int64)))
-        found = {row[value_name("id")]: row[value_name("v")] for part in rows.rows() for row in part.to_pylist()}
+        found = {row[name_value("id")]: row[name_value("v")] for part in rows.rows() for row in part.to_pylist()}
     assert found == expected
 
 
@@ -319,7 +319,7 @@ def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, m
             current.feed(
                 rows.slice(begin, 1000), EventLocations(0, np.arange(begin, begin + 1000), np.ones(1000, np.int64))
             )
-        found = [row for part in current.rows() for row in part.column(value_name("id")).to_pylist()]
+        found = [row for part in current.rows() for row in part.column(name_value("id")).to_pylist()]
         assert current.spilled and list(tmp_path.iterdir())
     assert sorted(found) == list(range(20_000))
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import AllClearings, Clearing
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import EntryReader, EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EntryReader, EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.names import Names
 from tests.datasource.changes.rows.test_history import apply_history, history
 from tests.datasource.changes.test_states import Batches, Found
@@ -144,7 +144,7 @@ def current(events: Sequence[Event], clearings: Sequence[Clearing], memory: int,
             offsets = np.array([offset for offset, _ in part])
             rows.feed(batch, EventLocations(part[0][1].segment, offsets, np.ones(len(part), np.int64)))
         found = [row for part in rows.rows() for row in part.to_pylist()]
-    return {row[value_name("id")]: row[value_name("v")] for row in found}
+    return {row[name_value("id")]: row[name_value("v")] for row in found}
 
 
 @pytest.mark.parametrize("segments", [1, 3])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing, Truncation
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
@@ -46,7 +46,7 @@ def history(
                 tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
         for table in (*tables, *rows.finish()):
             for row in table.to_pylist():
-                found.append((SIGNS[row["change"]], row[value_name("id")], row[value_name("v")], row["version"]))
+                found.append((SIGNS[row["change"]], row[name_value("id")], row[name_value("v")], row["version"]))
     return found
 
 

@@ -62,7 +62,6 @@ interface Requests {
   record TruncateTable(String table) implements Request<Void> {}
   record Refuse(String[] namespace, String name, String statement, @OrNull String table) implements Request<Void> {}
 
-  // catalog/protocol/views.py
   record ListViews(String[] namespace) implements Request<String[]> {}
   record PutView(String[] namespace, String name, ViewDefinition view, boolean make, boolean replace, boolean streaming)
       implements Request<Void> {}
@@ -78,7 +77,6 @@ interface Requests {
   record CallProcedure(String[] namespace, String name, Map<String, String> given, @OrNull QueryFacts facts)
       implements Request<MetadataRows> {}
 
-  // catalog/protocol/running_queries.py
   record QueryReport(String scope, String name, long epoch, String state, @OrNull String error,
       @OrNull String progress, boolean bounded, boolean stopped) {}
   record StreamRead(Map<String, String> options) {}
@@ -112,7 +110,6 @@ interface Requests {
       String checkpoint, @OrNull String known, List<String> files, int retain, @OrNull List<String> found)
       implements Request<PlannedRead> {}
 
-  // catalog/protocol/micro_batches.py
   record StartOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)
       implements Request<String> {}
   record LastOfStream(String table, @OrNull String id, StructType columns, Map<String, String> options)

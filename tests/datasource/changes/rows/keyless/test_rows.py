@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, name_value
 from pyspark_pravega.datasource.changes.rows.history import AFTER, INSERT
 from pyspark_pravega.datasource.changes.rows.keyless.rows import KeylessRows
 from pyspark_pravega.datasource.tables.change_range import Bounds
@@ -102,7 +102,7 @@ def rows_of(
     with KeylessRows(COLUMNS, ["v"], memory, lenient=lenient) as keyless:
         feed_in_batches(keyless, changes, size)
         assert keyless.spilled == (memory < 1 << 28)
-        return Counter(value for part in keyless.results() for value in part.column(value_name("v")).to_pylist())
+        return Counter(value for part in keyless.results() for value in part.column(name_value("v")).to_pylist())
 
 
 def history_of(changes: Iterable[Change], within: Bounds = EVERYTHING, memory: int = 1 << 28) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def history_of(changes: Iterable[Change], within: Bounds = EVERYTHING, memory: i
 def apply_history(history: Iterable[dict[str, Any]]) -> Counter[Value]:
     found: Counter[Value] = Counter()
     for row in history:
-        found[row[value_name("v")]] += 1 if row["change"] in (INSERT, AFTER) else -1
+        found[row[name_value("v")]] += 1 if row["change"] in (INSERT, AFTER) else -1
     assert min(found.values(), default=0) >= 0
     return +found
 
@@ -195,7 +195,7 @@ def test_truncations_clear_what_was_before_them() -> None:
     assert rows_of(changes) == {"b": 1}
     assert apply_history(history_of(changes)) == {"b": 1}
     cleared = [row for row in history_of(changes) if row["version"] == 2]
-    assert [(row[value_name("v")], row["change"], row["timestamp"]) for row in cleared] == [("a", 1, 5 * SECOND)]
+    assert [(row[name_value("v")], row["change"], row["timestamp"]) for row in cleared] == [("a", 1, 5 * SECOND)]
 
 
 def snapshot(rows: str, at: int | None, ts: int, segments: Sequence[int] = (0,), **more: Any) -> list[Change]:
@@ -226,7 +226,7 @@ def test_a_snapshot_takes_the_place_of_all_before_it() -> None:
     history = history_of(changes)
     assert apply_history(history) == {"b": 1, "c": 2, "d": 1}
     # Of the second snapshot only what differs: a second c, and no a any more.
-    differences = [(row[value_name("v")], row["change"]) for row in history if row["version"] == 30]
+    differences = [(row[name_value("v")], row["change"]) for row in history if row["version"] == 30]
     assert differences == [("c", 0), ("a", 1)]
     assert apply_history(history_of(changes, Bounds("version", 0, 29))) == {"a": 1, "b": 1, "c": 1, "d": 1}
     # A change that comes again behind the snapshot.

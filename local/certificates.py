@@ -11,9 +11,7 @@ from pathlib import Path
 
 from pyspark_pravega.errors import SetupError
 
-from .files import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates
-
-__all__ = ["DEFAULT_LIFETIME", "STORE_PASSWORD", "Certificates", "create_certificates"]
+from .directories import DEFAULT_LIFETIME, Certificates
 
 
 def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME) -> Certificates:
@@ -24,7 +22,7 @@ def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME)
     from Python 3.13 on). Raises SetupError if the package `cryptography` is not installed.
     """
     try:
-        from .authority import write_certificates
+        from .certificate_authority import write_certificates
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cryptography":
             raise

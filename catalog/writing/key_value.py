@@ -1,8 +1,9 @@
-"""Gives the micro-batches that are written to a key-value table their epochs.
+"""Begins writes to key-value tables. Their tasks write for themselves, so nothing stays open here.
 
-What was given is kept with the table's columns: the last epoch, and for each query its newest runs and the epochs of
-its newest micro-batches. A micro-batch gets a greater epoch than all before it, also when the newest one of its query
-is repeated; an older one that is repeated gets the epoch that it had.
+DELETE, UPDATE and MERGE by key need only their tasks' function. A micro-batch needs an epoch. What was given is kept
+with the table's columns: the last epoch, and for each query its newest runs and the epochs of its newest micro-batches.
+A micro-batch gets a greater epoch than all before it, also when the newest one of its query is repeated; an older one
+that is repeated gets the epoch that it had.
 """
 
 from __future__ import annotations
@@ -11,13 +12,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark_pravega.datasource.key_value.epochs import find_epoch_column
+from pyspark_pravega.datasource.kinds.opening import open_table
+from pyspark_pravega.datasource.spark_functions import PYTHON, pickle_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, QueryFencedError
 from pyspark_pravega.sql import options as o
 
+from ..protocol import BeginKeyedWrite
+from ..protocol.replies import KeyedWriteBegun
 from ..storage.catalogs import Catalog
+from ..storage.reporting import prefix_errors
 from ..storage.scope_table import RowKind, ScopeTable
+from ..storage.spelling import name_table_and_stream
 from .insert import InsertStart, MicroBatch
+
+
+def begin_keyed_write(catalog: Catalog, request: BeginKeyedWrite) -> KeyedWriteBegun:
+    """Begin a DELETE, UPDATE or MERGE by key: return its tasks' function.
+
+    Raises UnsupportedOperationError, InvalidOptionError.
+    """
+    table = request.table
+    with prefix_errors("Table", name_table_and_stream(catalog, table)):
+        options = catalog.options(write=request.options)
+        writer = open_table(catalog.pravega, table, options).make_keyed_writer(request.schema)
+    return KeyedWriteBegun(pickle_write(writer), PYTHON)
+
 
 KEPT_BATCHES = 20
 KEPT_RUNS = 20

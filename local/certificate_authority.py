@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ..directories import write_private
-from .files import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates
+from .directories import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates, write_private
 
 _CLOCK_SKEW = timedelta(hours=1)
 
@@ -26,8 +25,8 @@ _CLOCK_SKEW = timedelta(hours=1)
 def write_certificates(files: Certificates, lifetime: timedelta) -> None:
     """Make new keys and certificates and write them to their files."""
     now = datetime.now(UTC)
-    ca_key, ca = _authority(now)
-    server_key, server = _server(now, now + lifetime, ca_key, ca)
+    ca_key, ca = _make_authority(now)
+    server_key, server = _make_server_certificate(now, now + lifetime, ca_key, ca)
     encryption = BestAvailableEncryption(STORE_PASSWORD.encode())
     key_store = pkcs12.serialize_key_and_certificates(b"server", server_key, server, [ca], encryption)
     trust_store = pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(ca, b"ca")], encryption)
@@ -42,7 +41,7 @@ def write_certificates(files: Certificates, lifetime: timedelta) -> None:
     write_private(files.store_password, STORE_PASSWORD.encode())
 
 
-def _name(common_name: str) -> x509.Name:
+def _make_name(common_name: str) -> x509.Name:
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "pyspark-pravega local cluster"),
@@ -51,7 +50,7 @@ def _name(common_name: str) -> x509.Name:
     )
 
 
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
+def _make_key_usage(*, authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not authority,
         content_commitment=False,
@@ -65,9 +64,9 @@ def _key_usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def _authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("certificate authority")
+    name = _make_name("certificate authority")
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
         x509.CertificateBuilder()
@@ -78,14 +77,14 @@ def _authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certific
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + DEFAULT_LIFETIME + _CLOCK_SKEW)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
+        .add_extension(_make_key_usage(authority=True), critical=True)
         .add_extension(identifier, critical=False)
         .sign(key, hashes.SHA256())
     )
     return key, certificate
 
 
-def _server(
+def _make_server_certificate(
     now: datetime, end: datetime, ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certificate
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
@@ -95,14 +94,14 @@ def _server(
     ca_identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(_name("localhost"))
+        .subject_name(_make_name("localhost"))
         .issuer_name(ca.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(_make_key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

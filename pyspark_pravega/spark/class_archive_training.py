@@ -1,6 +1,6 @@
 """The session whose classes are archived: a separate program, so that its driver ends with all it has loaded.
 
-    python -m pyspark_pravega.spark.class_archive.training KEY=VALUE
+    python -m pyspark_pravega.spark.class_archive_training KEY=VALUE
 
 KEY=VALUE is a Spark conf. The session does what many sessions do: SQL with joins and aggregates, files, Python
 workers, Python data sources, a streaming query. It needs no Pravega.
@@ -84,7 +84,9 @@ def _use(spark: SparkSession, folder: str) -> None:
         spark.read.format(kind).schema(_SCHEMA).load(f"{folder}/{kind}").where("id = 1").collect()
     spark.createDataFrame([(1, "a")], _SCHEMA).rdd.map(tuple).collect()
     spark.createDataFrame([(1, "a")], _SCHEMA).toArrow()
-    query = _stream(spark, folder).writeStream.foreachBatch(_take).option("checkpointLocation", f"{folder}/checkpoint")
+    query = (
+        _make_stream(spark, folder).writeStream.foreachBatch(_take).option("checkpointLocation", f"{folder}/checkpoint")
+    )
     query.outputMode("complete").trigger(availableNow=True).start().awaitTermination()
     try:
         spark.sql("SELECT nothing FROM t")
@@ -92,7 +94,7 @@ def _use(spark: SparkSession, folder: str) -> None:
         str(error)
 
 
-def _stream(spark: SparkSession, folder: str) -> DataFrame:
+def _make_stream(spark: SparkSession, folder: str) -> DataFrame:
     return spark.readStream.schema(_SCHEMA).json(f"{folder}/json").groupBy("name").count()
 
 

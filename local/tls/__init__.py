@@ -1,1 +1,0 @@
-"""The certificates of a local cluster with TLS."""
