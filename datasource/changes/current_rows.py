@@ -43,7 +43,7 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition | RememberedPart
             yield from _read_remembered(self._plan, partition, counts)
         else:
             yield from _read_group(self._plan, partition, counts)
-        yield from self._plan.has_numbered_batches(counts)
+        yield from self._plan.list_count_batches(counts)
 
 
 def _read_remembered(plan: GroupPlan, partition: RememberedPartition, counts: Counts) -> Iterator[pa.RecordBatch]:

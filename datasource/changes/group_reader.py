@@ -84,7 +84,7 @@ class GroupPlan:
         """Return the columns of the batches that tasks make."""
         return add_counts(self.schema) if self.counted else self.schema
 
-    def has_numbered_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
+    def list_count_batches(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the batch with a task's counts, after its rows, if they are wanted."""
         if self.counted:
             yield from counts.batches(arrow_schema(self.output))

@@ -59,7 +59,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         """Read the changes of the group's rows."""
         counts = Counts()
         yield from self._changes(partition, counts)
-        yield from self._plan.rows.has_numbered_batches(counts)
+        yield from self._plan.rows.list_count_batches(counts)
 
     def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
@@ -119,7 +119,7 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
                 yield from _make_output(plan.rows, table)
             state.whole = history.kept_all
             report_left_out(plan.rows, history.left_out, counts)
-        yield from plan.rows.has_numbered_batches(counts)
+        yield from plan.rows.list_count_batches(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Rebuild the state before the new events; return its file."""

@@ -127,13 +127,13 @@ class TableStream:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
             if not seen.bytes and not seen.lost:
                 pause_between_looks(len(since.cut.positions))
-                return self._is_nothing_new(since, seen, memory)
+                return self._end_without_events(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
             if not frontier.bytes:
-                return self._is_nothing_new(since, frontier, memory)
+                return self._end_without_events(since, frontier, memory)
             if last is None and not memory.is_due(walker, frontier, limits):
                 cancellation.sleep(TOO_FEW_REST)
-                return self._is_nothing_new(since, frontier, memory)
+                return self._end_without_events(since, frontier, memory)
             ahead = self._admit(frontier, limits, memory.pace)
             tails = frontier.tails
         memory.begin(ahead.frontier)
@@ -197,7 +197,7 @@ class TableStream:
         cuts = [since, *({} if bound is None else bound.positions for bound in bounds)]
         return tuple(frozenset(cut.items()) for cut in cuts), limits, self._read.options.get(o.MAX_EVENT_TIME_DRIFT)
 
-    def _is_nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
+    def _end_without_events(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.measure(frontier.begins, frontier.tails, self.walker(), memory)
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 

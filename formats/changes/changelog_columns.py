@@ -55,7 +55,7 @@ class LetterCase:
         self._folded = {name.lower(): name for name in names}
         self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
 
-    def is_of_schema(self, names: Iterable[str]) -> str | None:
+    def explain_misnamed(self, names: Iterable[str]) -> str | None:
         """Return why a row with these columns is bad: it has a column of the table only in another case; else None."""
         there = frozenset(names)
         for name in sorted(there - self._names):
@@ -76,7 +76,7 @@ class LetterCase:
         # Almost always the row has a known column.
         if not row or not self._names.isdisjoint(row):
             return None
-        return self.is_of_schema(row)
+        return self.explain_misnamed(row)
 
 
 _IMAGES = ("before", "after")
@@ -186,7 +186,7 @@ class ChangeColumns:
         if kind not in self._misnamed:
             encoding = self._find_encoding(kind)
             image = encoding.after if encoding.after is not None else encoding.before
-            self._misnamed[kind] = self.letter_case.is_of_schema(image.fields) if image is not None else None
+            self._misnamed[kind] = self.letter_case.explain_misnamed(image.fields) if image is not None else None
         return self._misnamed[kind]
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
