@@ -139,15 +139,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> ClusterInfo:
-    """A cluster without TLS and users, or the one that the environment names."""
+    """A cluster without TLS, users and watermarks, or the one that the environment names."""
     if controller := named("PRAVEGA_CONTROLLER_URI"):
         return ClusterInfo(
             controller_uri=controller,
             registry_uri=named("PRAVEGA_SCHEMA_REGISTRY_URI"),
             ca_file=named("PRAVEGA_TRUST_STORE"),
         )
+    # Tests of watermarks use other clusters. Every ten seconds, this controller would look at each stream.
+    properties = {"controller.watermarking.frequency.seconds": "3600"}
     # A server whose storage writer hangs keeps in its log all that is written from then on: some gigabytes.
-    return shared_cluster("plain", heap="8g", timeout=240)
+    return shared_cluster("plain", heap="8g", properties=properties, timeout=240)
 
 
 @pytest.fixture(scope="session")

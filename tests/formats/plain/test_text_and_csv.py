@@ -213,6 +213,11 @@ class TestCsv:
             with pytest.raises(InvalidOptionError, match=message):
                 CSV.decoder(COLUMNS, settings=settings)
 
+    @pytest.mark.parametrize("kept", ["", "{", "[]", "{}", '{"fields":[{"name":"a"}]}'])
+    def test_kept_columns_that_are_damaged_are_told(self, kept: str) -> None:
+        with pytest.raises(InvalidSchemaError, match="the columns kept with the table cannot be read"):
+            CSV.spark_schema(kept)
+
     @given(st.binary(max_size=60) | st.text(',"\n\r\\x1', max_size=12).map(str.encode))
     def test_no_input_does_harm(self, payload: bytes) -> None:
         batch, bad = CSV.decoder(COLUMNS).decode_valid(EventBuffer.of([GOOD, payload, GOOD]))
