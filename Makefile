@@ -84,7 +84,7 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Ku
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.30 -k 1.37 $(KUBERNETES)
 	@if command -v cargo > /dev/null; then set -x; cd native; \
 	  cargo fmt --check; PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=../build/native cargo clippy --quiet --locked -- -D warnings; \
-	else echo "There is no cargo: the Rust sources were not static"; fi
+	else echo "There is no cargo: the Rust sources were not checked"; fi
 
 .PHONY: types
 types: $(STAMP) ## Check types with mypy: --strict, tests and bench less so
