@@ -201,7 +201,7 @@ build/notebook/installed: requirements-notebook.txt $(STAMP)
 	@touch $@
 
 .PHONY: docs
-docs: build/docs/installed ## Make a website of docs/ in build/site, with every link static (the first run downloads 35 MB)
+docs: build/docs/installed ## Make a website of docs/ in build/site, with every link checked (the first run downloads 35 MB)
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
 build/docs/installed: requirements-docs.txt tools/site/scripts.lock tools/site/scripts.py

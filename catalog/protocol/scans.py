@@ -22,10 +22,10 @@ class PlanScan:
 
     `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
     None until the scan is run, then what the tasks of a `search` found, each in a text; `files` are those of the folder
-    that the plan named until then, None if it named none. With an `aggregation` that
-    `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the `conditions`,
-    which `TakeConditions` took; if there are any, `every` has all columns of the table. Those `of_joins` became known
-    when the query ran; the join evaluates them too. Spark can run as many tasks at once as it has `cores`.
+    that the plan named until then, None if it named none. With an `aggregation` that `TakeAggregation` took, `columns`
+    are all of the table, and the scan begins it. The scan evaluates the `conditions`, which `TakeConditions` took; if
+    there are any, `every` has all columns of the table. Those `of_joins` became known when the query ran; the join
+    evaluates them too. Spark can run as many tasks at once as it has `cores`.
     """
 
     table: StreamTable
