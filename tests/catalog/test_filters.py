@@ -111,6 +111,35 @@ def test_conditions_that_may_fail_are_not_overtaken(spark: SparkSession, rows: P
     assert 0 < len(long.collect()) == spark.read.parquet(str(rows)).where("id % 2 = 0 AND b IS NULL").count()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f IN (float(0), float('NaN'))",
+        "d IN (-0.0d, 0.1d, double('NaN')) OR i IN (7, -1)",
+        "NOT (d IN (0d, 0.1d)) AND NOT (i IN (7))",
+        "i <=> 7 OR t <=> 'a'",
+        "NOT (f <=> float('NaN'))",
+        "d < double('NaN') OR f > float(0.1)",
+        "NOT (f >= float(0.1)) AND d <= 0.1d",
+        "NOT (b = true OR i > 0 AND t <> 'a')",
+    ],
+)
+def test_nulls_zeros_and_nan_are_compared_as_spark_does(spark: SparkSession, rows: Path, text: str) -> None:
+    found = spark.table("pravega.filters.t").where(text).select("id")
+    wanted = spark.read.parquet(str(rows)).where(text).select("id")
+    assert sorted(found.collect()) == sorted(wanted.collect()) != []
+    assert "filters: " in scan(found).toString()
+
+
+def test_two_columns_without_values_are_equal(spark: SparkSession, scope: str) -> None:
+    table = f"pravega.`{scope}`.pairs"
+    spark.sql(f"CREATE TABLE {table} (id INT, a INT, b INT) USING pravega")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 1, 1), (2, 1, NULL), (3, NULL, 1), (4, NULL, NULL), (5, 1, 2)")
+    found = spark.table(table).where("a <=> b").select("id")
+    assert sorted(row.id for row in found.collect()) == [1, 4]
+    assert "filters: " in scan(found).toString()
+
+
 def bad_events(frame: DataFrame) -> int:
     return int(scan(frame).metrics().apply("badEvents").value())
 
