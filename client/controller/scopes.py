@@ -9,6 +9,7 @@ from pyspark_pravega.errors import (
     ScopeExistsError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
+    ServerTimeoutError,
 )
 
 from ..stream import KeyValueTableConfiguration
@@ -90,6 +91,7 @@ class KeyValueTableCalls(ControllerCalls):
     ) -> bool:
         """Create a table whose keys have exactly the given lengths in bytes; return False if it already exists.
 
+        If the controller does not answer in time, it is asked once more, and may then find what it had made: False.
         Needs READ_UPDATE on the scope. Raises ScopeNotFoundError, InvalidNameError, InvalidOptionError.
         """
         for what, value in (("number of partitions", partitions), ("primary key length", primary_key_length)):
@@ -105,7 +107,13 @@ class KeyValueTableCalls(ControllerCalls):
             primaryKeyLength=primary_key_length,
             secondaryKeyLength=secondary_key_length,
         )
-        reply: pb.CreateKeyValueTableStatus = self._call("createKeyValueTable", request, purpose)
+        reply: pb.CreateKeyValueTableStatus
+        try:
+            reply = self._call("createKeyValueTable", request, purpose)
+        except ServerTimeoutError:
+            # Of programs that create it at once, one may wait for a table whose creation another has replaced: the
+            # entry is there, its state never comes (TableMetadataTasks.java). The next request completes it.
+            reply = self._call("createKeyValueTable", request, purpose)
         if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
             return False
         if reply.status == pb.CreateKeyValueTableStatus.SCOPE_NOT_FOUND:

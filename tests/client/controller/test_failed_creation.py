@@ -9,11 +9,12 @@ from dataclasses import replace
 import grpc
 import pytest
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller import controller_pb2 as pb
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.errors import ServerFailedError, StreamExistsError
+from pyspark_pravega.errors import ServerFailedError, ServerTimeoutError, StreamExistsError
 
 TWO_SEGMENTS = StreamConfiguration(ScalingPolicy(min_segments=2), tags=("a tag",))
 
@@ -25,15 +26,20 @@ class Failing(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._channel = grpc.insecure_channel(target)
         self.failures = 0
         """Streams that are still to be called failures."""
+        self.lost = 0
+        """Creations of key-value tables whose answers are still to be late."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         method = handler_call_details.method
 
-        def pass_on(request: bytes, _: grpc.ServicerContext) -> bytes:
+        def pass_on(request: bytes, context: grpc.ServicerContext) -> bytes:
             reply: bytes = self._channel.unary_unary(method)(request)
             if method.endswith("/createStream") and self.failures:
                 self.failures -= 1
                 return pb.CreateStreamStatus(status=pb.CreateStreamStatus.FAILURE).SerializeToString()
+            if method.endswith("/createKeyValueTable") and self.lost:
+                self.lost -= 1
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
             return reply
 
         return grpc.unary_unary_rpc_method_handler(pass_on)
@@ -77,3 +83,18 @@ def test_a_stream_of_others_is_theirs(failing: tuple[Controller, Failing], scope
     with pytest.raises(StreamExistsError, match="'stream' already exists"):
         controller.create_stream(stream, TWO_SEGMENTS)
     assert controller.stream_configuration(stream) == StreamConfiguration()
+
+
+def test_a_key_value_table_whose_creation_gets_no_answer(
+    failing: tuple[Controller, Failing], pravega: Pravega, scope: str
+) -> None:
+    controller, handler = failing
+    handler.lost = 1
+    assert not controller.create_key_value_table(scope, "rows", 1, 4)  # the first request has made it
+    assert handler.lost == 0
+    table = pravega.key_value_table(scope, "rows")
+    table.put(b"1234", b"value")
+    assert table.get(b"1234") is not None
+    handler.lost = 2
+    with pytest.raises(ServerTimeoutError, match=f"cannot create key-value table '{scope}/more'"):
+        controller.create_key_value_table(scope, "more", 1, 4)
