@@ -255,6 +255,10 @@ bench-scale: jar native ## Measure and draw how time and memory grow with events
 bench-writes: jar native ## Measure and draw INSERT by the size of events, and as root by the rate of a link (BENCH_ARGS)
 	$(BIN)/python -m bench.scale writes plot $(BENCH_ARGS)
 
+.PHONY: bench-kafka
+bench-kafka: build/spark-$(lastword $(SPARK42))/installed jars native ## Measure tables beside Kafka's topics, with a broker and Spark 4.2 (BENCH_ARGS)
+	build/spark-$(lastword $(SPARK42))/bin/python -m bench.kafka $(BENCH_ARGS)
+
 .PHONY: bench-sessions
 bench-sessions: jar native ## Measure how long a session takes to start, with Pravega and without (BENCH_ARGS)
 	$(BIN)/python -m bench.session_start $(BENCH_ARGS)
