@@ -3,10 +3,10 @@
     make bench-kafka BENCH_ARGS="--events 200000 --rounds 5"
 
 It needs a Spark for which the Kafka package is published; `tests/kafka` says which versions these are, and runs the
-broker. Both hold the same events of 1.3 KB in four segments or partitions. Kafka's
-settings are those that make it fast here: large fetches, large batches, no compression. Its sink is at-least-once, so
-tables are written both ways: in one transaction, and by `write-mode`=`at-least-once`. Core seconds are those of Spark's
-JVM, the catalog service and Python workers, without the servers'. Each statement runs twice before it counts.
+broker. Both hold the same events of 1.3 KB in four segments or partitions. Kafka's settings are those that make it fast
+here: large fetches, large batches, no compression. Its sink is at-least-once, so tables are written both ways: in one
+transaction, and by `write-mode`=`at-least-once`. Core seconds are those of Spark's JVM, the catalog service and Python
+workers, without the servers'. Each statement runs twice before it counts.
 """
 
 from __future__ import annotations
