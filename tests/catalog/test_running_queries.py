@@ -121,6 +121,21 @@ def test_a_query_goes_on_and_takes_what_there_is(halls: Halls) -> None:
 
 
 @AT_LENGTH
+def test_the_sink_writes_the_epochs_of_a_key_value_table(halls: Halls) -> None:
+    halls.sql.run(
+        f"CREATE TABLE {halls.scope}.counted (id BIGINT, epoch BIGINT, `n n` BIGINT) USING pravega "
+        "TBLPROPERTIES ('format'='kvtable', 'primary-key'='id', 'epoch-column'='epoch')"
+    )
+    halls.insert(1, 2, 2)
+    counts = f"SELECT id, count(*) FROM STREAM {halls.scope}.numbers GROUP BY id"
+    into = halls.into.replace("doubled", "counted")
+    halls.start(query=counts, into=into, output_mode="update", trigger="available now")
+    wait_for(lambda: halls.shown()["state"] == "FINISHED")
+    assert halls.sql.run(f"SELECT * FROM {halls.scope}.counted ORDER BY id") == [("1", "1", "1"), ("2", "1", "2")]
+    halls.stop()
+
+
+@AT_LENGTH
 def test_a_query_of_streams_that_have_an_end_finishes(halls: Halls) -> None:
     sql, numbers = halls.sql, f"{halls.scope}.numbers"
     halls.insert(1)

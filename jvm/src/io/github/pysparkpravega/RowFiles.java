@@ -49,8 +49,12 @@ final class RowFiles {
   }
 
   static PravegaException unusable(String folder, Exception e) {
+    Throwable cause = e; // Spark's error names no class that is missing
+    while (cause.getCause() != null) {
+      cause = cause.getCause();
+    }
     return new PravegaException("PRAVEGA_INVALID_OPTION", "42616", "Rows cannot be remembered in " + folder
-        + ". Correct 'current-rows.remembered-in', or leave it out. The file system says: " + e, e);
+        + ". Correct 'current-rows.remembered-in', or leave it out. The file system says: " + cause, e);
   }
 
   /** Once for a query, on the driver. */
