@@ -18,7 +18,6 @@ import random
 import statistics
 import struct
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,7 +25,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from bench.servers import open_cluster, open_session
-from bench.streaming import read_processor_seconds
+from bench.streaming import time_with_cores
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -186,10 +185,7 @@ def measure(
     every: dict[str, list[tuple[float, float]]] = {}
 
     def timed(what: str, action: Callable[[], None]) -> None:
-        used, began = read_processor_seconds(jvm), time.perf_counter()
-        action()
-        spent = time.perf_counter() - began
-        every.setdefault(what, []).append((spent, read_processor_seconds(jvm) - used))
+        every.setdefault(what, []).append(time_with_cores(jvm, action))
 
     def select(options: str = "") -> None:
         found = spark.sql(f"SELECT count(device), count(note), sum(temperature) FROM {table} {options}").collect()

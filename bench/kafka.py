@@ -14,15 +14,15 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.raw_throughput import make_table
 from bench.servers import open_cluster, open_session
-from bench.streaming import read_processor_seconds
+from bench.streaming import time_with_cores
 from tests.kafka.broker import broker
 from tests.kafka.packages import PACKAGES, PUBLISHED, provide_jars
 
@@ -44,12 +44,12 @@ class Comparison:
 
     def __init__(self, spark: SparkSession, scope: str, broker: str, events: int) -> None:
         """Make and fill both."""
-        self._spark, self._scope, self._broker = spark, scope, {"kafka.bootstrap.servers": broker}
+        self._spark, self._broker = spark, {"kafka.bootstrap.servers": broker}
         self._rows = spark.range(0, events, 1, SEGMENTS).selectExpr(f"{EVENT} AS event").cache()
         self._row = spark.range(0, 1, 1, 1).selectExpr(f"{EVENT} AS event")
         self._count = self._rows.count()
-        self._read = self._make_table("read")
-        self._write = {mode: self._make_table(mode) for mode in ("transaction", "at-least-once")}
+        self._read = make_table(spark, scope, "read", SEGMENTS)
+        self._write = {mode: make_table(spark, scope, mode, SEGMENTS) for mode in ("transaction", "at-least-once")}
         self._insert(self._rows, self._read, {})
         self._send(self._rows, "read", WRITE)
 
@@ -76,12 +76,6 @@ class Comparison:
         for table in self._write.values():
             found = self._spark.table(table).selectExpr("count(*)", "sum(crc32(event))").first()
             assert found == topic, (table, found, topic)
-
-    def _make_table(self, name: str) -> str:
-        table = f"pravega.`{self._scope}`.`{name}`"
-        properties = f"'format'='raw', 'scaling.min-segments'='{SEGMENTS}'"
-        self._spark.sql(f"CREATE TABLE {table} USING pravega TBLPROPERTIES ({properties})")
-        return table
 
     def _insert(self, rows: DataFrame, table: str, options: dict[str, str]) -> None:
         rows.writeTo(table).options(**options).append()
@@ -116,11 +110,9 @@ def measure(spark: SparkSession, sides: dict[str, Work], rounds: int) -> dict[st
     every: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
     for turn in range(-WARM, rounds):
         for side, work in sides.items() if turn % 2 else reversed(sides.items()):
-            used, began = read_processor_seconds(jvm), time.perf_counter()
-            work()
-            spent = time.perf_counter() - began
+            spent = time_with_cores(jvm, work)
             if turn >= 0:
-                every[side].append((spent, read_processor_seconds(jvm) - used))
+                every[side].append(spent)
     return {side: tuple(map(statistics.median, zip(*runs, strict=True))) for side, runs in every.items()}  # type: ignore[misc]
 
 

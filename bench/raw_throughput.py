@@ -50,10 +50,10 @@ def make_source(spark: SparkSession, directory: str, size: int, megabytes: int) 
     return count, spark.read.parquet(file)
 
 
-def make_table(spark: SparkSession, scope: str, name: str) -> str:
+def make_table(spark: SparkSession, scope: str, name: str, segments: int = SEGMENTS) -> str:
     """Make a table of raw events, and return its name in SQL."""
     table = f"pravega.`{scope}`.`{name}`"
-    spark.sql(f"CREATE TABLE {table} USING pravega TBLPROPERTIES ('format'='raw', 'scaling.min-segments'='{SEGMENTS}')")
+    spark.sql(f"CREATE TABLE {table} USING pravega TBLPROPERTIES ('format'='raw', 'scaling.min-segments'='{segments}')")
     return table
 
 

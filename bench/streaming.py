@@ -35,6 +35,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.feeder import make_block
 from bench.latency_and_memory import find_workers, list_children
+from bench.limits import time_work
 from bench.servers import open_cluster, open_session
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
@@ -238,6 +239,13 @@ def measure_sustained(run: Run, rates: list[int]) -> None:
             f"{statistics.median(progress.durationMs['triggerExecution'] for progress in done):.0f} ms",
             flush=True,
         )
+
+
+def time_with_cores(process: int, work: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds that some work took, and the core seconds of a process and its descendants in them."""
+    used = read_processor_seconds(process)
+    spent = time_work(work)
+    return spent, read_processor_seconds(process) - used
 
 
 def read_processor_seconds(process: int) -> float:
