@@ -137,7 +137,7 @@ def remember(
     made, kept = [], set()
     for partition in partitions:
         first, time = partition.pieces[0], created.get(partition.pieces[0].segment_id)
-        # A cluster that was set up anew has the same numbers of segments, and retention removes events.
+        # Another cluster at this address begins with the same numbers of segments, and retention removes events.
         origin = hash_values(identity, time, first.segment_id, first.start)
         size = sum(piece.end for piece in partition.pieces)
         name = make_state_name(origin, first.segment_id, size, _describe(partition.pieces))

@@ -231,7 +231,7 @@ def test_a_stream_that_was_dropped_and_created_again(table: Table) -> None:
 
 
 def test_the_creation_of_a_segment_counts_and_not_only_its_number(table: Table) -> None:
-    """A cluster that was set up anew has the same numbers."""
+    """Another cluster at the same address begins with the same numbers."""
     table.create(2)
     segments = [each.segment_id for each in table.pravega.controller.current_segments(table.stream)]
     found = table.pravega.segments.creation_times(table.stream, segments)
