@@ -271,7 +271,8 @@ def class_archive(delete: bool) -> None:
     and the commands of pyspark-pravega use it. It takes a minute, and is for this Spark and this Java: run it again
     after an upgrade. Archives that were not used for 30 days are deleted when another one is written.
     """
-    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, find_archive, record
+    from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF
+    from pyspark_pravega.spark.class_archive import find_archive, record
     from pyspark_pravega.spark.home import find_spark_home
 
     with _show_errors():

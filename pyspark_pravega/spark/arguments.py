@@ -25,6 +25,8 @@ _WITH_VALUE = frozenset(
 )
 JAVA_OPTION_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Environment variables from which the driver's Java takes options, besides its command line."""
+JAVA_OPTIONS_CONF = "spark.driver.defaultJavaOptions"
+"""Spark puts these options in front of `spark.driver.extraJavaOptions`, which is left to the user."""
 
 _SHELL_WITH_VALUE = frozenset("-e -f -i -d --database --define --hiveconf --hivevar".split())
 _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --version --load-spark-defaults".split())

@@ -13,26 +13,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.class_archive import ClassArchive, list_recording_options
 from pyspark_pravega.local.directories import find_cache_directory
-from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
+from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF
 
-JAVA_OPTIONS_CONF = "spark.driver.defaultJavaOptions"
-"""Spark puts these options in front of `spark.driver.extraJavaOptions`, which is left to the user."""
-
-# These start a driver in another way, or record an archive themselves.
-_OF_USER = (
-    "-XX:ArchiveClassesAtExit",
-    "-XX:SharedArchiveFile",
-    "-XX:DumpLoadedClassList",
-    "-XX:+RecordDynamicDumpInfo",
-    "-XX:AOT",
-    "-Xshare:",
-)
 # Spark splits options as a shell does, and Java splits archives at colons.
 _PLAIN_PATH = re.compile(r"[\w./+@=-]+")
 
@@ -78,31 +66,6 @@ def check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
             "Java archives classes of jars only. Empty it, or set SPARK_CONF_DIR to an empty directory, here and where "
             "you start Spark."
         )
-
-
-def choose_driver_options(spark_home: Path, environment: Mapping[str, str], setting: Callable[[str, str], str]) -> str:
-    """Return the options by which a driver starts from the archive, for JAVA_OPTIONS_CONF; empty if it cannot.
-
-    Args:
-        spark_home: the Spark that is started.
-        environment: of the process that starts it.
-        setting: returns what the user has set by an option of spark-submit, or the conf that says the same.
-    """
-    of_user = [
-        setting("--driver-java-options", "spark.driver.extraJavaOptions"),
-        *(environment.get(name, "") for name in JAVA_OPTION_VARIABLES),
-    ]
-    if (
-        any(option in text for option in _OF_USER for text in of_user)
-        or setting("--deploy-mode", "spark.submit.deployMode") == "cluster"  # a driver on another machine
-        or setting("--driver-class-path", "spark.driver.extraClassPath")  # stands in front of what was archived
-    ):
-        return ""
-    try:
-        archive = find_archive(spark_home, environment)
-    except SetupError:
-        return ""
-    return " ".join(archive.options()) if archive is not None else ""
 
 
 def _find_java(environment: Mapping[str, str]) -> Path | None:

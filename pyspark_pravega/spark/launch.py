@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import (
+    JAVA_OPTIONS_CONF,
     add_driver_class_path,
     add_jar,
     find_conf,
@@ -25,7 +26,7 @@ from pyspark_pravega.spark.arguments import (
     split_mixed,
 )
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, build_catalog_conf
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options
+from pyspark_pravega.spark.driver_options import choose_driver_options
 from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import make_quiet_logging
 
@@ -137,7 +138,7 @@ def plan(
 def _choose_java_options(
     arguments: Sequence[str], mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> dict[str, str]:
-    """Return the conf by which the driver starts from the archive of Spark's classes; empty if it cannot."""
+    """Return the conf with our options of the driver's Java; empty for a driver that is started elsewhere."""
 
     def read_setting(option: str, conf: str) -> str:
         return find_setting(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)

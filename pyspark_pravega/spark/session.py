@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark.arguments import add_jar, find_conf, find_jars, find_setting, join_jars
+from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF, add_jar, find_conf, find_jars, find_setting, join_jars
 from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, CatalogConf, build_catalog_conf
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options
+from pyspark_pravega.spark.driver_options import choose_driver_options
 from pyspark_pravega.spark.home import find_adapter_jar, find_spark_home
 from pyspark_pravega.spark.logging import make_quiet_logging, silence_query_contexts
 from pyspark_pravega.sql.connection_settings import convert_keywords
@@ -77,7 +77,7 @@ def configure(
     driver_started = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
     if not driver_started:
         _join_submit_arguments()
-        _start_from_archive(builder)
+        _choose_java_options(builder)
         _log_quietly(builder)
     _apply(builder, given, hide=not driver_started)
     builder.config("spark.jars", join_jars(_find_jars_so_far(builder, driver_started), find_adapter_jar()))
@@ -104,8 +104,8 @@ def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None
         builder.config(DAEMON_CONF, DAEMON_MODULE)
 
 
-def _start_from_archive(builder: SparkSession.Builder) -> None:
-    """Have the driver start from the archive of Spark's classes, unless the user chose its options."""
+def _choose_java_options(builder: SparkSession.Builder) -> None:
+    """Have the driver start with our options of Java, unless the user chose its default ones."""
     if _find_conf_so_far(JAVA_OPTIONS_CONF, builder, False):
         return
     spark_home = find_spark_home(os.environ)

@@ -11,8 +11,9 @@ import pytest
 
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.local.class_archive import ClassArchive
-from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
-from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, choose_driver_options, find_archive, record
+from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, JAVA_OPTIONS_CONF
+from pyspark_pravega.spark.class_archive import find_archive, record
+from pyspark_pravega.spark.driver_options import GROWS_LATE, choose_driver_options
 from pyspark_pravega.spark.home import find_spark_home
 from pyspark_pravega.spark.launch import plan
 
@@ -42,7 +43,7 @@ def place_archive(cache: Path, content: bytes = b"") -> ClassArchive:
 
 
 def run_command(*arguments: str, cache: Path, name: str = "sql", **environment: str) -> tuple[str, ...]:
-    given = {**os.environ, "XDG_CACHE_HOME": str(cache), **environment}
+    given = {**os.environ, "SPARK_SUBMIT_OPTS": "", "XDG_CACHE_HOME": str(cache), **environment}
     return plan(name, arguments, catalog="pravega", settings={}, environment=given).command
 
 
@@ -78,7 +79,7 @@ def test_an_archive_that_java_cannot_use_changes_nothing(tmp_path: Path) -> None
 def test_commands_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert not any(SHARED in part for part in run_command(cache=cache))
-    ours = f"{JAVA_OPTIONS_CONF}={' '.join(place_archive(cache).options())}"
+    ours = f"{JAVA_OPTIONS_CONF}={' '.join([GROWS_LATE, *place_archive(cache).options()])}"
     assert SHARED in ours and ours in run_command(cache=cache)
     for chosen in (
         ("--conf", f"{JAVA_OPTIONS_CONF}=-Xss8m"),
@@ -117,11 +118,10 @@ options(extraJavaOptions="-Xshare:off")
 options(extraClassPath="/tmp/first.jar")
 options("--driver-java-options -Xshare:off pyspark-shell")
 """
-    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    given = {**os.environ, "SPARK_SUBMIT_OPTS": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", program], env=given, text=True, capture_output=True)
-    assert done.stdout.splitlines() == [" ".join(archive.options())] * 2 + ["-Xss8m", "none", "none", "none"], (
-        done.stderr
-    )
+    with_archive = " ".join([GROWS_LATE, *archive.options()])
+    assert done.stdout.splitlines() == [with_archive] * 2 + ["-Xss8m"] + [GROWS_LATE] * 3, done.stderr
 
 
 def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     (home / "jars/a.jar").write_bytes(b"ab")
     assert first != file()
     assert find_archive(home, {"PATH": str(tmp_path)}) is None
-    assert choose_driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
+    assert choose_driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == GROWS_LATE
 
 
 @pytest.mark.parametrize("name", ["my cache", "o'cache", "a:b"])
