@@ -44,12 +44,12 @@ def wrap_column(name: str, column: Spec) -> Spec:
 
 def plan_json(columns: Spec, value: bool) -> Callable[[Any], Any]:
     """Return a function that makes the native decoder of JSON. `value`: documents are values of the only column."""
-    return lambda module: module.Decoder.json(columns, value)
+    return lambda module: module.Decoder.json(columns, value, [])
 
 
 def plan_avro(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
     """Return a function that makes the native decoder of Avro."""
-    return lambda module: module.Decoder.avro(columns, plan)
+    return lambda module: module.Decoder.avro(columns, plan, [])
 
 
 def choose_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from ..avro.cells import write_varint
 from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer, find_events, find_texts
+from ..core.events import EventBuffer, EventPositions, find_events, find_texts, list_positions
 from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
@@ -260,31 +260,36 @@ def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[
 
 
 class PlaceholderSearch:
-    """Finds the events that may contain the placeholder, by their bytes alone."""
+    """Finds the events that may contain the placeholder, by their bytes alone.
+
+    An event with one of the `texts` may contain it.
+    """
 
     def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
         raw = encode_utf8(placeholder)
         codes = [ord(character) for character in placeholder]
+        # JSON may write it with escapes.
+        self._is_plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
         # In the modes of bytes. The first two are usually equal.
         coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
-        self._texts = [raw, *sorted(coded)]
+        texts = [raw, *sorted(coded)]
         self._codes: re.Pattern[bytes] | None = None
         if avro:
             # The items may be a union with null, with the branch before each item.
-            self._texts += [branch.join(map(write_varint, codes)) for branch in (b"", b"\0", b"\2")]
+            texts += [branch.join(map(write_varint, codes)) for branch in (b"", b"\0", b"\2")]
         elif table is None or any(isinstance(field.dataType, ArrayType) for field in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
-        # JSON may write it with escapes.
-        self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
+        self.texts: Sequence[bytes] = texts if self._is_plain else []
+
+    def find_others(self, events: EventBuffer) -> EventPositions:
+        """Return the positions of events that may contain it without one of the texts."""
+        if not self._is_plain:
+            return list_positions(len(events))
+        return np.zeros(0, np.int64) if self._codes is None else find_events(events, self._codes.pattern)
 
     def suspects(self, events: EventBuffer) -> Iterable[int]:
-        """Return the positions of these events, or of all events where bytes do not decide."""
-        if not self._plain:
-            return range(len(events))
-        found = [find_texts(events, self._texts)]
-        if self._codes is not None:
-            found.append(find_events(events, self._codes.pattern))
-        return list(np.unique(np.concatenate(found)))
+        """Return the positions of all events that may contain it."""
+        return list(np.unique(np.concatenate([find_texts(events, self.texts), self.find_others(events)])))
 
 
 def _has_exact_numbers(data_type: DataType) -> bool:

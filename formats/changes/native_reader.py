@@ -11,39 +11,33 @@ from __future__ import annotations
 import json
 import logging
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType
 
 from ..core.arrow_types import make_array
 from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
-from ..core.events import EventBuffer, EventPositions, find_rare_events, find_texts
-from ..core.spark_visitor import iterate_leaf_types
+from ..core.events import EventBuffer, EventPositions
 from ..json.values import plan_column
 from ..native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
+from .changelog_columns import PlaceholderSearch
 from .envelope_columns import EnvelopeColumns, find_plain
 
 _log = logging.getLogger(__name__)
-
-_FAR_HOURS = [f"{sign}{hours}:".encode() for sign in "+-" for hours in range(18, 24)]
-_FAR_OFFSET = rb'[+-](?:18:(?:0[1-9]|[1-5]\d)|19:\d\d|2[0-3]:\d\d)"'
-"""The end of a timestamp text with an offset beyond 18 hours."""
 
 SCHEMA_FIRST = '{"schema":'
 """The beginning of an envelope with a schema."""
 
 
 class EnvelopeReader(PayloadReader):
-    """The reference reader, with the methods that the native reader needs."""
+    """The reference reader, with what the native reader needs."""
 
-    @abstractmethod
-    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        """Return the events that may contain the placeholder for unavailable values, by their bytes alone."""
+    search: PlaceholderSearch
 
     @abstractmethod
     def image(self, name: str, kind: Hashable) -> StructColumn:
@@ -72,7 +66,6 @@ class NativeEnvelopeReader(PayloadReader):
         self._module = module
         self._reference = reference
         self._columns = EnvelopeColumns(reference, wanted)
-        self._timed = any(_has_timestamps(field.dataType) for field in wanted if field.name in ("before", "after"))
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
 
@@ -92,13 +85,8 @@ class NativeEnvelopeReader(PayloadReader):
         read = np.flatnonzero(there)
         there[read[~self._find_plain(found, connector)]] = False
         inner = payloads if not prefix else payloads.take(read).skip_first(len(prefix))
-        suspects = [np.array(list(self._reference.suspects(inner)), np.int64)]
-        if self._timed:
-            suspects.append(find_rare_events(inner, _FAR_HOURS, _FAR_OFFSET))  # the native decoder accepts these
-        if connector is not None:
-            suspects.append(find_texts(inner, (SCHEMA_FIRST.encode(),)))  # among events without a schema
-        for places in suspects:
-            there[read[places] if prefix else places] = False
+        suspects = self._reference.search.find_others(inner)
+        there[read[suspects] if prefix else suspects] = False
         if connector is not None:
             there[read[self._find_misnamed(found, read, payloads)]] = False
         chosen = there[read]
@@ -162,8 +150,11 @@ class NativeEnvelopeReader(PayloadReader):
         if prefix is not None and self._reference.is_misnamed(kind):
             return None  # the reference reports it
         try:
-            spec, make = self._make_spec(kind), self._module.Decoder
-            decoder = make.json(spec, False) if prefix is None else make.json_member(spec, prefix)
+            spec, make, texts = self._make_spec(kind), self._module.Decoder, list(self._reference.search.texts)
+            if prefix is None:
+                decoder = make.json(spec, False, [*texts, SCHEMA_FIRST.encode()])
+            else:
+                decoder = make.json_member(spec, prefix, texts)
             self._check(decoder)
         except (Unplanned, ValueError) as reason:
             _log.info("Debezium's events of the kind '%s' are decoded in Python: %s", kind, reason)
@@ -193,10 +184,6 @@ class NativeEnvelopeReader(PayloadReader):
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
 """An image without wanted columns, which still must be an object or null."""
-
-
-def _has_timestamps(data_type: DataType) -> bool:
-    return any(isinstance(leaf, TimestampType | TimestampNTZType) for leaf in iterate_leaf_types(data_type))
 
 
 def _find_rows_of_nulls(image: pa.StructArray) -> Any:

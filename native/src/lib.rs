@@ -28,9 +28,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 
 use columns::{Column, Store, Struct};
+use search::Texts;
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 
 /// The digest of the sources of this module, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -52,6 +53,8 @@ struct Decoder {
     plan: Plan,
     columns: Struct,
     data_type: DataType,
+    /// Payloads with one of these texts are not accepted.
+    refused: Texts,
 }
 
 /// An array for pyarrow: columns as one struct, or payloads.
@@ -81,23 +84,25 @@ impl Batch {
 
 #[pymethods]
 impl Decoder {
-    /// `columns`: a struct, as `spec` describes. `value`: the document is the value of the only column.
+    /// `columns`: a struct, as `spec` describes. `value`: the document is the value of the only column. `refused`:
+    /// payloads with one of these texts are not accepted.
     #[staticmethod]
-    fn json(columns: &Bound<PyTuple>, value: bool) -> PyResult<Self> {
+    fn json(columns: &Bound<PyTuple>, value: bool, refused: Vec<Vec<u8>>) -> PyResult<Self> {
         let plan = if value { Plan::JsonValue } else { Plan::JsonObject };
-        Decoder::new(plan, columns)
+        Decoder::new(plan, columns, refused)
     }
 
-    /// The columns of the object that ends a document; the document begins with `prefix`.
+    /// The columns of the object that ends a document; the document begins with `prefix`, where refused texts do not
+    /// matter.
     #[staticmethod]
-    fn json_member(columns: &Bound<PyTuple>, prefix: Vec<u8>) -> PyResult<Self> {
-        Decoder::new(Plan::JsonMember(prefix), columns)
+    fn json_member(columns: &Bound<PyTuple>, prefix: Vec<u8>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
+        Decoder::new(Plan::JsonMember(prefix), columns, refused)
     }
 
     /// `plan`: the writer's record, as `spec` describes.
     #[staticmethod]
-    fn avro(columns: &Bound<PyTuple>, plan: &Bound<PyTuple>) -> PyResult<Self> {
-        Decoder::new(Plan::Avro(spec::record(plan, 0)?), columns)
+    fn avro(columns: &Bound<PyTuple>, plan: &Bound<PyTuple>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
+        Decoder::new(Plan::Avro(spec::record(plan, 0)?), columns, refused)
     }
 
     /// Decodes the payloads of `data` that begin at `starts` and have `lengths` bytes (both int64).
@@ -120,9 +125,9 @@ impl Decoder {
 }
 
 impl Decoder {
-    fn new(plan: Plan, columns: &Bound<PyTuple>) -> PyResult<Self> {
+    fn new(plan: Plan, columns: &Bound<PyTuple>, refused: Vec<Vec<u8>>) -> PyResult<Self> {
         let data_type = spec::imported_type(&columns.get_item(1)?)?;
-        Ok(Decoder { plan, columns: spec::structure(columns)?, data_type })
+        Ok(Decoder { plan, columns: spec::structure(columns)?, data_type, refused: Texts::new(&refused) })
     }
 
     fn run(&self, payloads: &Payloads, padded: bool) -> (ArrayData, Vec<i64>) {
@@ -158,7 +163,12 @@ impl Decoder {
                     }
                 }
             };
-            if accepted.is_err() {
+            // Searched while the payload is still in the processor's cache.
+            let searched = match &self.plan {
+                Plan::JsonMember(prefix) => payload.get(prefix.len()..).unwrap_or_default(),
+                _ => payload,
+            };
+            if accepted.is_err() || self.refused.is_any_in(searched) {
                 root.truncate(index - rejected.len());
                 rejected.push(index as i64);
             }
@@ -251,7 +261,9 @@ fn find_payloads<'py>(
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let payloads = Payloads::new(&data, &starts, &lengths)?;
     let every = (0..payloads.len()).map(|index| payloads.get(index));
-    let found = py.detach(|| search::find(every, &texts));
+    let texts = Texts::new(&texts);
+    let found: Vec<i64> = py
+        .detach(|| every.zip(0..).filter(|(payload, _)| texts.is_any_in(payload)).map(|(_, number)| number).collect());
     Ok(if found.is_empty() { None } else { Some(PyBytes::new(py, bytes_of(&found))) })
 }
 

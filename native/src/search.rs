@@ -1,10 +1,18 @@
-//! Finds payloads that contain one of some texts.
+//! Finds texts in payloads.
 
 use memchr::memmem::Finder;
 
-/// The numbers of the payloads that contain one of the texts, in order.
-pub fn find<'a>(payloads: impl Iterator<Item = &'a [u8]>, texts: &[Vec<u8>]) -> Vec<i64> {
-    let finders: Vec<Finder> = texts.iter().map(Finder::new).collect();
-    let contains = |payload: &[u8]| finders.iter().any(|finder| finder.find(payload).is_some());
-    payloads.zip(0..).filter(|(payload, _)| contains(payload)).map(|(_, number)| number).collect()
+/// Texts to search for.
+pub struct Texts(Vec<Finder<'static>>);
+
+impl Texts {
+    pub fn new(texts: &[Vec<u8>]) -> Self {
+        Texts(texts.iter().map(|text| Finder::new(text).into_owned()).collect())
+    }
+
+    /// Whether a payload contains one of them.
+    #[inline]
+    pub fn is_any_in(&self, payload: &[u8]) -> bool {
+        self.0.iter().any(|text| text.find(payload).is_some())
+    }
 }

@@ -107,7 +107,7 @@ pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
     if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
 }
 
-/// Seconds east of UTC.
+/// Seconds east of UTC. Offsets beyond 18 hours, which only some formats allow, are left to Python.
 fn offset(text: &[u8], zoned: bool) -> Accept<i64> {
     if !zoned {
         return if text.is_empty() { Ok(0) } else { Err(Reject) };
@@ -119,7 +119,7 @@ fn offset(text: &[u8], zoned: bool) -> Accept<i64> {
         return Err(Reject);
     }
     let (hours, minutes) = (number2(&text[1..3])?, number2(&text[4..6])?);
-    if hours > 23 || minutes > 59 {
+    if minutes > 59 || hours * 60 + minutes > 18 * 60 {
         return Err(Reject);
     }
     let seconds = (hours * 3600 + minutes * 60) as i64;

@@ -238,10 +238,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
         self._find = find
         self._writers: dict[int, Writer] = {}
         self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._find_encoding)
-        self._search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
-
-    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        return self._search.suspects(payloads)
+        self.search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
 
     def is_misnamed(self, writer: Writer) -> bool:
         self._writers[id(writer)] = writer
@@ -261,7 +258,7 @@ class _EnvelopeReader(AvroEnvelopeReader):
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)
-        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
+        return self._columns.arrays(changes, problems, self.search.suspects(payloads))
 
     def _change(self, payload: bytes, padded: bool) -> Change:
         if not payload:

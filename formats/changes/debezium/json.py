@@ -141,7 +141,7 @@ class _EnvelopeReader(EnvelopeReader):
         self._wanted = wanted
         self._settings = settings
         placeholder = Rules.of(settings).placeholder
-        self._search = PlaceholderSearch(placeholder, table, avro=False)
+        self.search = PlaceholderSearch(placeholder, table, avro=False)
         self._schemas = _Schemas()
         self._columns = ChangeColumns(wanted, table, placeholder, self._find_encoding)
         self._documents = DocumentParser(self._columns.wants_numbers)
@@ -156,9 +156,6 @@ class _EnvelopeReader(EnvelopeReader):
         except Unplanned as reason:
             _log.info("Debezium's events are decoded in Python: %s", reason)
             return None
-
-    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        return self._search.suspects(payloads)
 
     def image(self, name: str, kind: Hashable) -> StructColumn:
         return self._columns.image(name, kind)
@@ -192,7 +189,7 @@ class _EnvelopeReader(EnvelopeReader):
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)
-        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
+        return self._columns.arrays(changes, problems, self.search.suspects(payloads))
 
 
 def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from ...core.columns import Problems
 from ...core.events import EventBuffer, EventPositions
 from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ...native import NATIVE_PIECE_BYTES, NATIVE_PIECE_EVENTS, Spec, Unplanned, merge_with_reference
+from ..changelog_columns import PlaceholderSearch
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.matrix import Reading, Target, find_reading, find_target
 from ..encodings.semantic_types import Semantic, find_semantic, find_unit
@@ -45,11 +46,9 @@ _LARGEST_SCALE = 100
 
 
 class AvroEnvelopeReader(PayloadReader):
-    """The reference reader, with the methods that the native reader needs."""
+    """The reference reader, with what the native reader needs."""
 
-    @abstractmethod
-    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        """Return the events that may contain the placeholder for unavailable values, by their bytes alone."""
+    search: PlaceholderSearch
 
     @abstractmethod
     def is_misnamed(self, writer: Writer) -> bool:
@@ -116,7 +115,7 @@ class NativeAvroReader(PayloadReader):
         read = np.flatnonzero(there)
         found = pa.record_batch(batch)
         there[read[~find_plain(found)]] = False
-        there[list(self._reference.suspects(events))] = False
+        there[self._reference.search.find_others(events)] = False
         chosen = there[read]
         if not chosen.all():
             found = found.take(make_array(np.flatnonzero(chosen)))
@@ -132,7 +131,8 @@ class NativeAvroReader(PayloadReader):
         if self._reference.is_misnamed(writer):
             return None  # the reference reports it
         try:
-            envelope = _Envelope(self._module, writer, self._images, self._columns.source)
+            make = partial(self._module.Decoder.avro, refused=list(self._reference.search.texts))
+            envelope = _Envelope(make, writer, self._images, self._columns.source)
             batch, _ = envelope.decoder.decode(*EventBuffer.of([]).octets(), False)
             self._columns.check(envelope.finish(pa.record_batch(batch)))
         except (Unplanned, ValueError) as reason:
@@ -144,7 +144,10 @@ class NativeAvroReader(PayloadReader):
 class _Envelope:
     """The native `decoder` of one schema, and what makes the images of its columns."""
 
-    def __init__(self, module: Any, writer: Writer, images: Mapping[str, DataType], source: pa.StructType) -> None:
+    def __init__(
+        self, make: Callable[[Spec, Spec], Any], writer: Writer, images: Mapping[str, DataType], source: pa.StructType
+    ) -> None:
+        """`make` makes the decoder of a column from the plan of its writer's record."""
         if not isinstance(writer.node, avro.Record):
             raise Unplanned("its schema is not a record")
         self._finish: dict[str, dict[str, _Finish]] = {"before": {}, "after": {}}
@@ -160,7 +163,7 @@ class _Envelope:
         )
         members |= {name: _Member(pa.int64(), _plan_whole) for name in ("ts_ms", "ts_us")}
         spec, plan = _plan_record(members, False, writer.node)
-        self.decoder = module.Decoder.avro(spec, plan)
+        self.decoder = make(spec, plan)
 
     def finish(self, found: pa.RecordBatch) -> pa.RecordBatch:
         """Return envelopes whose images have the values of their columns."""
