@@ -26,14 +26,18 @@ _log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-_ASKED = 1 << 20
-"""Bytes that a request asks for, the size of the blocks in which servers read long-term storage.
+_ASKED = 1 << 19
+"""Bytes that a request asks for, half a block of those in which servers read long-term storage.
 
-For 2 MiB, the most that it sends at once, a server needs a fifth more processor time if the bytes are in its cache.
+From its cache, a server sends the same bytes with a tenth less processor time than for requests of 1 MiB, and a
+quarter less than for 2 MiB, the most that it sends at once.
 """
 
-_IN_FLIGHT = 4
-"""Requests on their way. Segment stores answer at once from their cache, and in parallel from storage."""
+_IN_FLIGHT = 8
+"""Requests on their way. Segment stores answer at once from their cache, and in parallel from storage.
+
+From storage, twice as many of half the size are a quarter faster, and four are slower.
+"""
 
 
 class FetchAbortedError(Exception):
