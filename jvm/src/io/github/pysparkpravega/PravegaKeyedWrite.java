@@ -57,6 +57,12 @@ record PravegaKeyedWrite(PravegaTable table, Command command) implements RowLeve
       return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
     }
 
+    /** Spark's coordinator may still hold the turn of an attempt that failed with its last rows, and deny the next one. */
+    @Override
+    public boolean useCommitCoordinator() {
+      return false;
+    }
+
     @Override
     public void commit(WriterCommitMessage[] messages) {}
 
