@@ -12,8 +12,8 @@ from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
 from pyspark_pravega.spark.class_archive import find_archive
 
-GROWS_LATE = "-XX:GCTimeRatio=4"
-"""The heap grows when collections take a fifth of the time; with Java's own 12, when they take a thirteenth.
+GROWS_LATE = "-XX:GCTimeRatio=3"
+"""The heap grows when collections take a quarter of the time; with Java's own 12, when they take a thirteenth.
 
 The limit is the same, and a program that needs the memory gets it. Others keep a heap that is half as large, which
 matters because Python workers need memory beside it.

@@ -52,4 +52,4 @@ def test_java_takes_the_option() -> None:
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
     assert java is not None
     done = subprocess.run([java, GROWS_LATE, "-XX:+PrintFlagsFinal", "-version"], text=True, capture_output=True)
-    assert re.search(r"GCTimeRatio\s+= 4 ", done.stdout), done.stderr
+    assert re.search(r"GCTimeRatio\s+= 3 ", done.stdout), done.stderr
