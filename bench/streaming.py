@@ -249,12 +249,12 @@ def time_with_cores(process: int, work: Callable[[], object]) -> tuple[float, fl
 
 
 def read_processor_seconds(process: int) -> float:
-    """Return the processor time that a process and its descendants have used so far; 0 if it has ended."""
+    """Return the processor time that a process, its descendants and its ended children have used so far."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:  # since it was listed
+    except (FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
         return 0.0
-    ticks = int(fields[11]) + int(fields[12])
+    ticks = sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK") + sum(map(read_processor_seconds, list_children(process)))
 
 

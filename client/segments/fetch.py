@@ -36,7 +36,8 @@ quarter less than for 2 MiB, the most that it sends at once.
 _IN_FLIGHT = 8
 """Requests on their way. Segment stores answer at once from their cache, and in parallel from storage.
 
-From storage, twice as many of half the size are a quarter faster, and four are slower.
+From a local file system as storage, they are a quarter faster than four of twice the size, and four of this size are
+a tenth slower.
 """
 
 

@@ -5,6 +5,7 @@ Spark has a conf for such options besides the one that is left to the user. What
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -29,14 +30,9 @@ _OF_ARCHIVES = (
     "-Xshare:",
 )
 # Whoever chooses a collector or sizes has an opinion on the heap; other collectors understand the ratio differently.
-_OF_HEAPS = (
-    "GC ",
-    "-XX:GCTimeRatio",
-    "-Xms",
-    "-Xmn",
-    "-XX:InitialHeapSize",
-    "-XX:InitialRAMPercentage",
-    "HeapFreeRatio",
+_OF_HEAPS = re.compile(
+    r"-Xm[sn]|-XX:\+Use\w+GC\b|-XX:\+AggressiveHeap|-XX:(GCTimeRatio|NewRatio|(Initial|Min)HeapSize|(Max)?NewSize"
+    r"|InitialRAMPercentage|(Min|Max)HeapFreeRatio)="
 )
 
 
@@ -50,22 +46,27 @@ def choose_driver_options(spark_home: Path, environment: Mapping[str, str], sett
     """
     if setting("--deploy-mode", "spark.submit.deployMode") == "cluster":
         return ""
-    of_user = [
-        setting("--driver-java-options", "spark.driver.extraJavaOptions"),
-        *(environment.get(name, "") for name in JAVA_OPTION_VARIABLES),
-    ]
-    options = []
-    if not _has_any(_OF_HEAPS, of_user):
-        options.append(GROWS_LATE)
+    of_user = "\n".join(
+        [
+            setting("--driver-java-options", "spark.driver.extraJavaOptions"),
+            *(environment.get(name, "") for name in JAVA_OPTION_VARIABLES),
+            _read_options_of_every_program(spark_home, environment),
+        ]
+    )
+    options = [] if _OF_HEAPS.search(of_user) else [GROWS_LATE]
     # A class path of the user stands in front of what was archived.
     has_class_path = setting("--driver-class-path", "spark.driver.extraClassPath")
-    if not has_class_path and not _has_any(_OF_ARCHIVES, of_user):
+    if not has_class_path and not any(option in of_user for option in _OF_ARCHIVES):
         options += _list_archive_options(spark_home, environment)
     return " ".join(options)
 
 
-def _has_any(options: tuple[str, ...], texts: list[str]) -> bool:
-    return any(option in f"{text} " for option in options for text in texts)
+def _read_options_of_every_program(spark_home: Path, environment: Mapping[str, str]) -> str:
+    """Read the file from which Spark takes options for each Java that it starts."""
+    try:
+        return Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf", "java-opts").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _list_archive_options(spark_home: Path, environment: Mapping[str, str]) -> list[str]:

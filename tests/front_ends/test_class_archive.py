@@ -29,6 +29,8 @@ builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fa
 builder.config("spark.driver.extraJavaOptions", f"-Xlog:class+load:file={sys.argv[1]}")
 spark = configure(builder, controller_uri="tcp://localhost:1").getOrCreate()
 assert spark.sql("SELECT count(*) FROM range(10)").collect()[0][0] == 10
+runtime = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+assert sys.argv[2] in list(runtime.getInputArguments())
 print(open(sys.argv[1]).read().count("source: shared objects file (top)"))
 """
 
@@ -49,8 +51,8 @@ def run_command(*arguments: str, cache: Path, name: str = "sql", **environment: 
 
 def classes_from_the_archive(tmp_path: Path, cache: Path) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "classes.log")],
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "classes.log"), GROWS_LATE],
+        env={**os.environ, "SPARK_SUBMIT_OPTS": "", "XDG_CACHE_HOME": str(cache)},
         text=True,
         capture_output=True,
         cwd=tmp_path,

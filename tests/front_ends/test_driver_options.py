@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from pyspark_pravega.spark.launch import plan
 
 
 def is_growing_late(*arguments: str, name: str = "sql", **environment: str) -> bool:
-    given = {**os.environ, "SPARK_SUBMIT_OPTS": "", **environment}  # those of the tests choose a collector
+    given = {**os.environ, **dict.fromkeys(JAVA_OPTION_VARIABLES, ""), **environment}
     command = plan(name, arguments, catalog="pravega", settings={}, environment=given).command
     return any(GROWS_LATE in part for part in command)
 
@@ -29,7 +30,8 @@ def test_commands_start_a_heap_that_grows_late(name: str) -> None:
     "chosen",
     [
         ("--driver-java-options", "-Xss8m -XX:+UseParallelGC"),
-        ("--driver-java-options", "-XX:+UseZGC -Xss8m"),
+        ("--driver-java-options", '"-XX:+UseZGC"\t-Xss8m'),
+        ("--driver-java-options", "-XX:MaxNewSize=1g"),
         ("--conf", "spark.driver.extraJavaOptions=-Xms2g"),
         ("--conf", "spark.driver.extraJavaOptions=-XX:GCTimeRatio=99"),
         ("--conf", "spark.driver.extraJavaOptions=-XX:MaxHeapFreeRatio=30"),
@@ -39,6 +41,17 @@ def test_commands_start_a_heap_that_grows_late(name: str) -> None:
 )
 def test_what_the_user_says_of_the_heap_stays(chosen: tuple[str, str]) -> None:
     assert not is_growing_late(*chosen)
+
+
+def test_other_options_do_not_matter() -> None:
+    assert is_growing_late("--driver-java-options", "-XX:+DisableExplicitGC -Dname=UseMyGC -Xlog:gc")
+
+
+def test_a_file_of_options_counts(tmp_path: Path) -> None:
+    """Spark puts its options in front of ours."""
+    assert is_growing_late(SPARK_CONF_DIR=str(tmp_path))
+    (tmp_path / "java-opts").write_text("-Xss8m\n-XX:+UseParallelGC\n")
+    assert not is_growing_late(SPARK_CONF_DIR=str(tmp_path))
 
 
 @pytest.mark.parametrize("variable", JAVA_OPTION_VARIABLES)

@@ -57,7 +57,7 @@ record PravegaKeyedWrite(PravegaTable table, Command command) implements RowLeve
       return new KeyedWriters(PythonTask.ofWriter(begun.function(), begun.python(), schema));
     }
 
-    /** Spark's coordinator may still hold the turn of an attempt that failed with its last rows, and deny the next one. */
+    /** Spark's coordinator may still hold the turn of an attempt whose last rows failed, and deny the next one. */
     @Override
     public boolean useCommitCoordinator() {
       return false;
