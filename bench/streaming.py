@@ -1,15 +1,15 @@
 """Measure streaming queries from table to table: latency, sustained throughput, memory, sizes of micro-batches.
 
-    python -m bench.streaming [latency] [sustained] [memory] [sizes] [--cores 0,1] [--seconds 30] [--batches 500]
-        [--rates 250000,500000] [--conf key=value]
+    python -m bench.streaming [latency] [sustained] [memory] [sizes] [copy] [--cores 0,1] [--seconds 30]
+        [--batches 500] [--rates 250000,500000] [--conf key=value]
 
 Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
 reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches: its
 own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Sustained: events are appended at a rate;
 how far the query lags behind in the first and in the last third, and the processor time of driver, catalog service
 and Python workers. Memory: resident sizes of the same over so many micro-batches. Sizes: from the commit of a
-transaction of so many events to the end of the micro-batch that has them, and of a batch that finds nothing. All but
-the segment store runs on the cores given.
+transaction of so many events to the end of the micro-batch that has them, and of a batch that finds nothing. Copy: a
+table of two million events into another one, in one micro-batch. All but the segment store runs on the cores given.
 """
 
 from __future__ import annotations
@@ -322,6 +322,26 @@ def measure_sizes(run: Run) -> None:
                 print(f"nothing new: {summarize_parts(empty)}" if empty else "nothing new: not told", flush=True)
 
 
+def measure_copy(run: Run) -> None:
+    """Print how fast a query that ends at the newest event takes a table into another one."""
+    jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    source, target = run.tables()
+    for _ in range(2):
+        run.commit(source, LARGE)
+
+    def copy() -> None:
+        rows = run.spark.readStream.table(f"pravega.`{run.scope}`.`{source}`")
+        with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
+            writer = rows.writeStream.trigger(availableNow=True).option("checkpointLocation", checkpoint)
+            writer.toTable(f"pravega.`{run.scope}`.`{target}`").awaitTermination()
+
+    times = [time_with_cores(jvm, copy) for _ in range(7)][2:]
+    copied = run.spark.sql(f"SELECT count(*) FROM pravega.`{run.scope}`.`{target}`").collect()[0][0]
+    assert copied == 7 * 2 * LARGE, copied
+    spent, used = (statistics.median(each) for each in zip(*times, strict=True))
+    print(f"{2 * LARGE:,} events: {2 * LARGE / spent / 1e6:.2f} M/s, {used:.2f} core seconds", flush=True)
+
+
 def find_end(progress: Any) -> float:
     """Return when a micro-batch ended."""
     began = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp()
@@ -331,7 +351,7 @@ def find_end(progress: Any) -> float:
 def main() -> None:
     """Measure the named parts, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["sizes", "latency", "sustained", "memory"])
+    parser.add_argument("what", nargs="*", default=["sizes", "latency", "sustained", "memory", "copy"])
     parser.add_argument("--cores", default="0,1")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--batches", type=int, default=500)
@@ -343,6 +363,7 @@ def main() -> None:
         "sustained": lambda run: measure_sustained(run, [int(rate) for rate in arguments.rates.split(",")]),
         "memory": lambda run: measure_memory(run, arguments.batches),
         "sizes": measure_sizes,
+        "copy": measure_copy,
     }
     with open_cluster() as config, connect(config) as pravega:
         cores = {int(core) for core in arguments.cores.split(",")}
