@@ -24,6 +24,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from bench.latency_and_memory import find_driver
 from bench.servers import open_cluster, open_session
 from bench.streaming import time_with_cores
 from pyspark_pravega.client import connect
@@ -181,7 +182,7 @@ def measure(
         f"TBLPROPERTIES ({properties(kind)}, 'primary-key'='id', 'scaling.min-segments'='{segments}')"
     )
     count, total, size = append_events(config, Stream(scope, name), kind, arguments.events, arguments.rows)
-    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    jvm = find_driver(spark)
     every: dict[str, list[tuple[float, float]]] = {}
 
     def timed(what: str, action: Callable[[], None]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.latency_and_memory import find_driver
 from bench.raw_throughput import make_table
 from bench.servers import open_cluster, open_session
 from bench.streaming import time_with_cores
@@ -106,7 +107,7 @@ class Comparison:
 
 def measure(spark: SparkSession, sides: dict[str, Work], rounds: int) -> dict[str, tuple[float, float]]:
     """Return the median seconds and core seconds of each side; they take turns."""
-    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    jvm = find_driver(spark)
     every: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
     for turn in range(-WARM, rounds):
         for side, work in sides.items() if turn % 2 else reversed(sides.items()):

@@ -72,6 +72,11 @@ def list_children(pid: int) -> list[int]:
     return found
 
 
+def find_driver(spark: SparkSession) -> int:
+    """Return the process of a session's JVM."""
+    return int(spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+
+
 def measure_peak_memory(jvm: int, work: Callable[[], None]) -> float:
     """Return the most MiB that one Python worker had resident while some work ran."""
     done = threading.Event()
@@ -99,7 +104,7 @@ def measure_peak_memory(jvm: int, work: Callable[[], None]) -> float:
 
 def end_idle_workers(spark: SparkSession) -> None:
     """End idle workers, so that the next task's worker starts without what the last one left."""
-    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+    jvm = find_driver(spark)
     for pid in find_workers(jvm):
         os.kill(pid, 15)
 
@@ -177,7 +182,7 @@ def main() -> None:
         builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
         builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
         spark = builder.getOrCreate()
-        jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+        jvm = find_driver(spark)
         scope = f"bench-{uuid.uuid4().hex[:8]}"
         spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
         try:

@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.feeder import make_block
-from bench.latency_and_memory import find_workers, list_children
+from bench.latency_and_memory import find_driver, find_workers, list_children
 from bench.limits import time_work
 from bench.servers import open_cluster, open_session
 from pyspark_pravega.client import Pravega, connect
@@ -208,7 +208,7 @@ def summarize_parts(done: list[Any]) -> str:
 
 def measure_sustained(run: Run, rates: list[int]) -> None:
     """Print the rates with which the query keeps up."""
-    jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    jvm = find_driver(run.spark)
     for rate in rates:
         source, target = run.tables()
         with run.query(source, target) as query:
@@ -261,7 +261,7 @@ def read_processor_seconds(process: int) -> float:
 def measure_memory(run: Run, count: int) -> None:
     """Print resident sizes over many micro-batches."""
     source, target = run.tables()
-    jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    jvm = find_driver(run.spark)
     with run.query(source, target) as query:
         run.commit(source, 100)
         wait_for_rows(query, 100)
@@ -324,7 +324,7 @@ def measure_sizes(run: Run) -> None:
 
 def measure_copy(run: Run) -> None:
     """Print how fast a query that ends at the newest event takes a table into another one."""
-    jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    jvm = find_driver(run.spark)
     source, target = run.tables()
     for _ in range(2):
         run.commit(source, LARGE)

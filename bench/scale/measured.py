@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.latency_and_memory import find_workers, list_children
+from bench.latency_and_memory import find_driver, find_workers, list_children
 
 ENOUGH_SECONDS = 10.0
 """Seconds of runs after which nothing is repeated."""
@@ -51,7 +51,7 @@ class Memory:
     """Watches the resident sizes of a session's processes; `peak` has the most of each kind, in MiB."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+        self._jvm = find_driver(spark)
         self.peak: dict[str, float] = {}
 
     @contextmanager

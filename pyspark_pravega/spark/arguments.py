@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from pyspark_pravega.spark.catalog_conf import hide_secret
+from pyspark_pravega.spark.home import find_conf_directory
 
 _WITH_VALUE = frozenset(
     "--archives --class --conf -c --deploy-mode --driver-class-path --driver-cores --driver-default-class-path "
@@ -206,8 +207,8 @@ def _find_setting(
     confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith(f"{conf}=")]
     if confs:
         return confs[-1].removeprefix(f"{conf}=")
-    folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
-    file = options.get("--properties-file", [str(folder / "spark-defaults.conf")])[-1]
+    defaults = find_conf_directory(environment, spark_home) / "spark-defaults.conf"
+    file = options.get("--properties-file", [str(defaults)])[-1]
     return _read_property(Path(file), conf)
 
 

@@ -20,6 +20,7 @@ from pyspark_pravega.errors import SetupError, describe_os_error
 from pyspark_pravega.local.class_archive import ClassArchive, list_recording_options
 from pyspark_pravega.local.directories import find_cache_directory
 from pyspark_pravega.spark.arguments import JAVA_OPTIONS_CONF
+from pyspark_pravega.spark.home import find_conf_directory
 
 # Spark splits options as a shell does, and Java splits archives at colons.
 _PLAIN_PATH = re.compile(r"[\w./+@=-]+")
@@ -55,7 +56,7 @@ def check_path(path: Path, variable: str) -> None:
 
 def check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
     """Raise SetupError if Spark has a directory with files in front of its jars: Java archives classes of jars only."""
-    confs = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+    confs = find_conf_directory(environment, spark_home)
     try:
         stands_in_front = confs.is_dir() and any(confs.iterdir())
     except OSError as error:

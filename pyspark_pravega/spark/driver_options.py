@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
 from pyspark_pravega.spark.class_archive import find_archive
+from pyspark_pravega.spark.home import find_conf_directory
 
 GROWS_LATE = "-XX:GCTimeRatio=3"
 """The heap grows when collections take a quarter of the time; with Java's own 12, when they take a thirteenth.
@@ -64,7 +65,7 @@ def choose_driver_options(spark_home: Path, environment: Mapping[str, str], sett
 def _read_options_of_every_program(spark_home: Path, environment: Mapping[str, str]) -> str:
     """Read the file from which Spark takes options for each Java that it starts."""
     try:
-        return Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf", "java-opts").read_text(errors="replace")
+        return (find_conf_directory(environment, spark_home) / "java-opts").read_text(errors="replace")
     except OSError:
         return ""
 

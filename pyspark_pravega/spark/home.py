@@ -37,6 +37,11 @@ def find_spark_home(environment: Mapping[str, str]) -> Path:
     return home
 
 
+def find_conf_directory(environment: Mapping[str, str], spark_home: Path) -> Path:
+    """Return where Spark looks for its files of confs, whether it exists or not."""
+    return Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+
+
 def find_spark_version(environment: Mapping[str, str]) -> str:
     """Return the version of the Spark that runs, as `4.3.0`.
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES, find_conf, find_option_value, find_switches
+from pyspark_pravega.spark.home import find_conf_directory
 
 QUERY_CONTEXTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's loggers that print each error of a statement again, as a line of JSON with its stack."""
@@ -54,7 +55,7 @@ def make_quiet_logging(
     options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
     options += [read_conf(key) for key in _CONFS]
     options.append(find_option_value("--driver-java-options", arguments, mixed=mixed))
-    directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
+    directories = [str(find_conf_directory(environment, spark_home))]
     directories += find_option_value("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
     if (
         find_switches(arguments, mixed=mixed) & {"--verbose", "-v"}

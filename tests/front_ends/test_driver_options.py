@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.local.java import find_java
 from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
 from pyspark_pravega.spark.driver_options import GROWS_LATE
 from pyspark_pravega.spark.launch import plan
@@ -62,7 +62,6 @@ def test_so_does_what_the_environment_says(variable: str) -> None:
 
 def test_java_takes_the_option() -> None:
     """An option that Java does not know would keep every driver from starting."""
-    java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
-    assert java is not None
+    java = find_java().executable
     done = subprocess.run([java, GROWS_LATE, "-XX:+PrintFlagsFinal", "-version"], text=True, capture_output=True)
     assert re.search(r"GCTimeRatio\s+= 3 ", done.stdout), done.stderr

@@ -147,7 +147,7 @@ class _Envelope:
     def __init__(
         self, make: Callable[[Spec, Spec], Any], writer: Writer, images: Mapping[str, DataType], source: pa.StructType
     ) -> None:
-        """`make` makes the decoder of a column from the plan of its writer's record."""
+        """Take what makes a decoder of a column and the plan of its writer's record. Raises Unplanned."""
         if not isinstance(writer.node, avro.Record):
             raise Unplanned("its schema is not a record")
         self._finish: dict[str, dict[str, _Finish]] = {"before": {}, "after": {}}
